@@ -1,0 +1,2 @@
+//! To be written in this session.
+fn main() {}

@@ -1,0 +1,159 @@
+//! Lines of positions: the one dimension in which everything is issued.
+//!
+//! A time-based format is a line `position = tick * 2^C + counter`. A [`Line`] knows its tick and its `C`, and turns an
+//! instant into the first position of that instant's tick; a format turns a position into an identifier.
+
+use core::fmt;
+
+use crate::time::{NANOS_PER_SECOND, UnixNanos, UnixSeconds};
+
+/// A number on the line of one source; a pure function of the format turns it into an identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u128);
+
+impl Position {
+    /// The first position of every line.
+    pub const ZERO: Self = Self(0);
+
+    /// The position with this number.
+    pub const fn new(number: u128) -> Self {
+        Self(number)
+    }
+
+    /// The position's number.
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+
+    /// The position `count` further on, or `None` beyond the last position that 128 bits can number.
+    pub const fn checked_add(self, count: u128) -> Option<Self> {
+        match self.0.checked_add(count) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// How many positions lie from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
+    pub const fn since(self, earlier: Self) -> u128 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The positions of one time-based format: `position = tick * 2^counter_bits + counter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    tick_nanos: u64,
+    origin: UnixNanos,
+    tick_bits: u32,
+    counter_bits: u32,
+}
+
+impl Line {
+    /// A line whose tick 0 begins at `origin`, whose ticks last `tick_nanos` nanoseconds each, whose last tick is
+    /// `2^tick_bits - 1`, and in which each tick holds `2^counter_bits` positions.
+    ///
+    /// # Panics
+    ///
+    /// If a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin, since window
+    /// arithmetic in whole seconds would then be inexact; or if the line does not fit 127 bits. Lines are constants:
+    /// the compiler evaluates this.
+    pub const fn new(tick_nanos: u64, origin: UnixNanos, tick_bits: u32, counter_bits: u32) -> Self {
+        assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
+        assert!(origin.get() % tick_nanos as i128 == 0, "the origin must be a whole number of ticks");
+        assert!(tick_bits + counter_bits <= 127, "the line must fit 127 bits");
+        Self { tick_nanos, origin, tick_bits, counter_bits }
+    }
+
+    /// How long one tick lasts, in nanoseconds.
+    pub const fn tick_nanos(&self) -> u64 {
+        self.tick_nanos
+    }
+
+    /// The instant at which tick 0 begins.
+    pub const fn origin(&self) -> UnixNanos {
+        self.origin
+    }
+
+    /// How many bits of a position count within a tick.
+    pub const fn counter_bits(&self) -> u32 {
+        self.counter_bits
+    }
+
+    /// The position just beyond the line: `2^(tick bits + counter bits)`.
+    pub const fn end(&self) -> Position {
+        Position(1 << (self.tick_bits + self.counter_bits))
+    }
+
+    /// The first position of the tick that contains `at`, or `None` if the format has no such tick.
+    pub fn floor(&self, at: UnixNanos) -> Option<Position> {
+        self.first_of_tick(self.ticks(at))
+    }
+
+    /// The first position *after* the tick that begins at the whole second `second`: `(ticks(second) + 1) * 2^C`.
+    ///
+    /// A slot whose record moves from r to r' may issue the ticks of (r, r'], that is the positions from `after_second(r)`
+    /// (included) to `after_second(r')` (excluded). Instants outside the line are clamped to its ends.
+    pub fn after_second(&self, second: UnixSeconds) -> Position {
+        let tick = self.ticks(second.nanos()) + 1;
+        if tick <= 0 {
+            return Position::ZERO;
+        }
+        self.first_of_tick(tick).unwrap_or(self.end())
+    }
+
+    /// The instant at which the position's tick begins.
+    pub fn instant(&self, position: Position) -> UnixNanos {
+        let tick = position.0 >> self.counter_bits;
+        // OK because a position of the line has fewer than 127 bits; a foreign one saturates.
+        let ticks = i128::try_from(tick).unwrap_or(i128::MAX);
+        self.origin.offset(ticks.saturating_mul(i128::from(self.tick_nanos)))
+    }
+
+    fn ticks(&self, at: UnixNanos) -> i128 {
+        at.offset(-self.origin.get()).get().div_euclid(i128::from(self.tick_nanos))
+    }
+
+    fn first_of_tick(&self, tick: i128) -> Option<Position> {
+        let tick = u128::try_from(tick).ok()?;
+        (tick >> self.tick_bits == 0).then(|| Position(tick << self.counter_bits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLIS: Line = Line::new(1_000_000, UnixNanos::new(0), 48, 22);
+    const SECONDS: Line = Line::new(1_000_000_000, UnixNanos::new(0), 32, 20);
+
+    #[test]
+    fn ok_a_window_of_whole_seconds_holds_the_ticks_after_it_up_to_its_end() {
+        let (r0, r1) = (UnixSeconds::new(100), UnixSeconds::new(102));
+        assert_eq!(MILLIS.after_second(r0), Position::new(100_001 << 22));
+        assert_eq!(MILLIS.after_second(r1), Position::new(102_001 << 22));
+        assert_eq!(SECONDS.after_second(r0), Position::new(101 << 20));
+        assert_eq!(SECONDS.after_second(r1), Position::new(103 << 20));
+    }
+
+    #[test]
+    fn ok_an_instant_outside_the_line_has_no_floor_and_a_clamped_window() {
+        assert_eq!(MILLIS.floor(UnixNanos::new(-1)), None);
+        assert_eq!(MILLIS.after_second(UnixSeconds::new(-5)), Position::ZERO);
+        assert_eq!(SECONDS.floor(UnixSeconds::new(1 << 32).nanos()), None);
+        assert_eq!(SECONDS.after_second(UnixSeconds::new(1 << 40)), SECONDS.end());
+    }
+
+    #[test]
+    fn ok_the_instant_of_a_position_is_the_start_of_its_tick() {
+        let at = UnixNanos::new(1_763_667_000_123_456_789);
+        let floor = MILLIS.floor(at).expect("inside the line");
+        assert_eq!(floor, Position::new(7_397_355_553_283_899_392));
+        assert_eq!(MILLIS.instant(floor), UnixNanos::new(1_763_667_000_123_000_000));
+    }
+}
