@@ -1,0 +1,173 @@
+//! Keys: short, human-readable paths such as `slot/07`.
+//!
+//! A key is what an operator reads in an error message and types into a tool, so it is printable text, and it is the
+//! unit of comparison, so it has one spelling: the bytes of its UTF-8 form, in whose order scans answer.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The longest key, in bytes.
+///
+/// The longest path that Kent writes is `space/NAME/region/NAME` with names of at most 64 bytes: under 160. sled keeps
+/// whole keys in its index nodes and etcd in memory, so there is a bound, and 255 leaves room without costing either.
+pub const KEY_BYTES_MAX: usize = 255;
+
+/// The name of one stored value: 1 to [`KEY_BYTES_MAX`] bytes of UTF-8 without control characters.
+///
+/// ```
+/// use kent_store::Key;
+///
+/// const SLOTS: Key = Key::from_static("slot/");
+/// let slot = Key::new(format!("slot/{:02}", 7))?;
+/// assert!(slot.starts_with(&SLOTS));
+/// assert_eq!(slot.to_string(), "slot/07");
+/// # Ok::<(), kent_store::InvalidKey>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Cow<'static, str>);
+
+impl Key {
+    /// The empty path, which is a prefix of every key. It serves [`Store::scan`](crate::Store::scan) only: no value
+    /// can be stored under it.
+    pub const ROOT: Key = Key(Cow::Borrowed(""));
+
+    /// A key from text that is put together at run time.
+    ///
+    /// # Errors
+    ///
+    /// If the text is empty, longer than [`KEY_BYTES_MAX`] bytes, or holds a control character.
+    pub fn new(path: impl Into<String>) -> Result<Self, InvalidKey> {
+        let path = path.into();
+        check(&path)?;
+        Ok(Self(Cow::Owned(path)))
+    }
+
+    /// A key from text that is known when the program is written.
+    ///
+    /// # Panics
+    ///
+    /// If the text is no key ([`Key::new`]) or is not ASCII; in a `const`, that is an error of compilation.
+    #[must_use]
+    pub const fn from_static(path: &'static str) -> Self {
+        let bytes = path.as_bytes();
+        assert!(!bytes.is_empty() && bytes.len() <= KEY_BYTES_MAX, "a key is 1 to KEY_BYTES_MAX bytes long");
+        let mut at = 0;
+        while at < bytes.len() {
+            assert!(bytes[at] >= b' ' && bytes[at] <= b'~', "a static key is printable ASCII");
+            at += 1;
+        }
+        Self(Cow::Borrowed(path))
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `prefix` is a beginning of this key, byte for byte. End a prefix in `/`, or `slot/1` begins `slot/12`.
+    #[must_use]
+    pub fn starts_with(&self, prefix: &Key) -> bool {
+        self.0.starts_with(prefix.as_str())
+    }
+
+    /// Whether this is [`Key::ROOT`].
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:?})", self.0)
+    }
+}
+
+impl TryFrom<&str> for Key {
+    type Error = InvalidKey;
+
+    fn try_from(path: &str) -> Result<Self, InvalidKey> {
+        Self::new(path)
+    }
+}
+
+/// Why a text is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKey {
+    /// The text is empty.
+    #[error("a key has at least one byte")]
+    Empty,
+    /// The text is too long.
+    #[error("a key has at most {KEY_BYTES_MAX} bytes, this one has {bytes}")]
+    TooLong {
+        /// The length of the text in bytes.
+        bytes: usize,
+    },
+    /// The text holds a control character.
+    #[error("a key has no control characters, this one has {character:?} at byte {at}")]
+    Control {
+        /// The first control character.
+        character: char,
+        /// Where it is, in bytes from the beginning.
+        at: usize,
+    },
+}
+
+fn check(path: &str) -> Result<(), InvalidKey> {
+    if path.is_empty() {
+        return Err(InvalidKey::Empty);
+    }
+    if path.len() > KEY_BYTES_MAX {
+        return Err(InvalidKey::TooLong { bytes: path.len() });
+    }
+    match path.char_indices().find(|(_, character)| character.is_control()) {
+        Some((at, character)) => Err(InvalidKey::Control { character, at }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_keys() {
+        let longest = "k".repeat(KEY_BYTES_MAX);
+        for path in ["a", "slot/07", "space/default/region/Köln", " ", longest.as_str()] {
+            assert_eq!(Key::new(path).map(|key| key.to_string()), Ok(path.to_owned()));
+        }
+    }
+
+    #[test]
+    fn err_keys() {
+        #[track_caller]
+        fn check(path: &str, expected: InvalidKey) {
+            assert_eq!(Key::new(path), Err(expected));
+        }
+        check("", InvalidKey::Empty);
+        check(&"k".repeat(KEY_BYTES_MAX + 1), InvalidKey::TooLong { bytes: KEY_BYTES_MAX + 1 });
+        check("slot/\n7", InvalidKey::Control { character: '\n', at: 5 });
+        check("\0", InvalidKey::Control { character: '\0', at: 0 });
+        check("ä\u{85}", InvalidKey::Control { character: '\u{85}', at: 2 });
+    }
+
+    #[test]
+    fn static_keys_are_keys() {
+        const KEY: Key = Key::from_static("meta/layout");
+        assert_eq!(Key::new("meta/layout"), Ok(KEY));
+        assert!(KEY.starts_with(&Key::ROOT) && !KEY.is_root() && Key::ROOT.is_root());
+    }
+
+    #[test]
+    #[should_panic = "printable ASCII"]
+    fn err_static_control() {
+        let _ = Key::from_static("a\tb");
+    }
+}

@@ -1,0 +1,278 @@
+//! A store in memory, with injected faults, for tests and simulation.
+//!
+//! Same semantics as the durable backends, values in the same envelopes. The "disk" is shared by all handles made with
+//! [`MemoryStore::reopen`], so a crash is simulated by dropping one handle and opening the next: what was committed is
+//! there, nothing else is. Faults are deterministic: a test queues them ([`MemoryStore::inject`]) or decides operation
+//! by operation ([`MemoryStore::plan`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::ops::Bound;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::envelope;
+use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::key::Key;
+use crate::store::{Stats, Store, StoreId};
+use crate::txn::{Committed, Txn, Version, Versioned};
+
+/// A handle on a store in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    disk: Arc<Mutex<Disk>>,
+    closed: AtomicBool,
+}
+
+impl MemoryStore {
+    /// An empty store with this identity.
+    #[must_use]
+    pub fn new(id: StoreId) -> Self {
+        let disk =
+            Disk { id, revision: 0, values: BTreeMap::new(), stats: Stats::default(), faults: Faults::default() };
+        Self { disk: Arc::new(Mutex::new(disk)), closed: AtomicBool::new(false) }
+    }
+
+    /// Another handle on the same contents, as after a restart. Faults that are planned stay planned.
+    #[must_use]
+    pub fn reopen(&self) -> Self {
+        Self { disk: Arc::clone(&self.disk), closed: AtomicBool::new(false) }
+    }
+
+    /// Queues a fault for a commit to come: the first that is queued befalls the next commit, and so on.
+    pub fn inject(&self, fault: Fault) {
+        self.disk().faults.queued.push_back(fault);
+    }
+
+    /// Has `plan` decide for every operation, on all handles, once the queue of [`inject`](MemoryStore::inject) is
+    /// empty. The closure must not call the store.
+    pub fn plan(&self, plan: impl FnMut(&Operation<'_>) -> Fault + Send + 'static) {
+        self.disk().faults.plan = Some(Box::new(plan));
+    }
+
+    /// Changes the stored bytes of `key`, envelope and all, as a failing disk would. False if there is no such key.
+    pub fn tamper(&self, key: &Key, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.disk().values.get_mut(key).map(|stored| change(&mut stored.sealed)).is_some()
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        // OK because nothing under the lock can panic between two changes that belong together, a plan included: it
+        // runs before any change.
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_open(&self) -> Result<(), Unavailable> {
+        if self.closed.load(Ordering::SeqCst) { Err(Unavailable::Closed) } else { Ok(()) }
+    }
+
+    /// Lets a fault befall a read: delays pass, everything else makes the store unavailable.
+    async fn before_read(&self, operation: Operation<'_>) -> Result<(), Unavailable> {
+        self.check_open()?;
+        let fault = self.disk().faults.next(&operation);
+        match fault {
+            Fault::None => Ok(()),
+            Fault::DelayBefore(delay) | Fault::DelayAfter(delay) => {
+                delay.await;
+                Ok(())
+            }
+            Fault::Unavailable | Fault::LostUnknown | Fault::AppliedUnknown => Err(injected_outage()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        self.before_read(Operation::Get(key)).await?;
+        self.disk().values.get(key).map(|stored| stored.open(key)).transpose()
+    }
+
+    async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
+        self.before_read(Operation::Scan(prefix)).await?;
+        let disk = self.disk();
+        let from_prefix = disk.values.range::<Key, _>((Bound::Included(prefix), Bound::Unbounded));
+        let within = from_prefix.take_while(|(key, _)| key.starts_with(prefix));
+        within.map(|(key, stored)| Ok((key.clone(), stored.open(key)?))).collect()
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        txn.check()?;
+        self.check_open()?;
+        let fault = self.disk().faults.next(&Operation::Commit(&txn));
+        match fault {
+            Fault::None => self.disk().apply(txn),
+            Fault::Unavailable => Err(injected_outage().into()),
+            Fault::LostUnknown => Err(self.disk().lose_answer()),
+            Fault::AppliedUnknown => {
+                let mut disk = self.disk();
+                let _unheard = disk.apply(txn);
+                Err(disk.lose_answer())
+            }
+            Fault::DelayBefore(delay) => {
+                delay.await;
+                self.disk().apply(txn)
+            }
+            Fault::DelayAfter(delay) => {
+                let answer = self.disk().apply(txn);
+                delay.await;
+                answer
+            }
+        }
+    }
+
+    fn store_id(&self) -> StoreId {
+        self.disk().id
+    }
+
+    fn stats(&self) -> Stats {
+        self.disk().stats
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What befalls one operation.
+pub enum Fault {
+    /// Nothing: it works.
+    None,
+    /// The store is not available; nothing changes.
+    Unavailable,
+    /// A commit is lost and its outcome is not learnt. A read is unavailable.
+    LostUnknown,
+    /// A commit takes place, if its guards hold, and its outcome is not learnt. A read is unavailable.
+    AppliedUnknown,
+    /// The operation reaches the store only when the delay has passed: others may overtake it.
+    DelayBefore(Delay),
+    /// The operation takes place at once, its answer comes when the delay has passed.
+    DelayAfter(Delay),
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Unavailable => "Unavailable",
+            Self::LostUnknown => "LostUnknown",
+            Self::AppliedUnknown => "AppliedUnknown",
+            Self::DelayBefore(_) => "DelayBefore(..)",
+            Self::DelayAfter(_) => "DelayAfter(..)",
+        })
+    }
+}
+
+/// A delay that the test controls, for instance the receiving end of a one-shot channel.
+pub type Delay = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a plan is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    /// [`Store::get`] of this key.
+    Get(&'a Key),
+    /// [`Store::scan`] of this prefix.
+    Scan(&'a Key),
+    /// [`Store::commit`] of this transaction.
+    Commit(&'a Txn),
+}
+
+type Plan = Box<dyn FnMut(&Operation<'_>) -> Fault + Send>;
+
+#[derive(Default)]
+struct Faults {
+    queued: VecDeque<Fault>,
+    plan: Option<Plan>,
+}
+
+impl Faults {
+    fn next(&mut self, operation: &Operation<'_>) -> Fault {
+        let queued = match operation {
+            Operation::Commit(_) => self.queued.pop_front(),
+            Operation::Get(_) | Operation::Scan(_) => None,
+        };
+        queued.or_else(|| self.plan.as_mut().map(|plan| plan(operation))).unwrap_or(Fault::None)
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faults").field("queued", &self.queued).field("planned", &self.plan.is_some()).finish()
+    }
+}
+
+/// What all handles share.
+#[derive(Debug)]
+struct Disk {
+    id: StoreId,
+    revision: u64,
+    values: BTreeMap<Key, Stored>,
+    stats: Stats,
+    faults: Faults,
+}
+
+impl Disk {
+    fn apply(&mut self, txn: Txn) -> Result<Committed, CommitError> {
+        self.compare(&txn)?;
+        if !txn.writes().is_empty() {
+            self.revision += 1;
+            self.stats.flushes += 1;
+        }
+        let version = Version::new(self.revision);
+        for (key, value) in txn.writes() {
+            match value {
+                Some(value) => {
+                    let sealed = envelope::seal(key, value);
+                    self.values.insert(key.clone(), Stored { version, sealed });
+                }
+                None => {
+                    self.values.remove(key);
+                }
+            }
+        }
+        self.stats.commits += 1;
+        Ok(Committed { version })
+    }
+
+    fn compare(&mut self, txn: &Txn) -> Result<(), CommitError> {
+        for (key, expected) in txn.guards() {
+            let actual = self.version(key)?;
+            if actual != *expected {
+                self.stats.conflicts += 1;
+                return Err(CommitError::Conflict { key: key.clone(), expected: *expected, actual });
+            }
+        }
+        txn.writes().iter().try_for_each(|(key, _)| self.version(key).map(drop)).map_err(CommitError::from)
+    }
+
+    fn version(&self, key: &Key) -> Result<Version, ReadError> {
+        let Some(stored) = self.values.get(key) else { return Ok(Version::ABSENT) };
+        envelope::open(key, &stored.sealed)?;
+        Ok(stored.version)
+    }
+
+    fn lose_answer(&mut self) -> CommitError {
+        self.stats.unknowns += 1;
+        Unknown::new("an injected fault").into()
+    }
+}
+
+#[derive(Debug)]
+struct Stored {
+    version: Version,
+    sealed: Vec<u8>,
+}
+
+impl Stored {
+    fn open(&self, key: &Key) -> Result<Versioned, ReadError> {
+        let value = envelope::open(key, &self.sealed)?.to_vec();
+        Ok(Versioned { version: self.version, value })
+    }
+}
+
+fn injected_outage() -> Unavailable {
+    Unavailable::backend("an injected fault")
+}

@@ -1,0 +1,260 @@
+//! Transactions: what a commit compares and what it writes.
+//!
+//! A [`Txn`] is a value: it owns its keys and payloads, does nothing by itself, and is checked whole
+//! ([`Txn::check`]) before any backend sees it. The limits are those of the narrowest backend, so that what commits on
+//! one commits on all.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::key::Key;
+
+/// The most guards and the most writes of one transaction, each.
+///
+/// etcd refuses a transaction with more than 128 comparisons, or more than 128 operations, unless it is configured
+/// otherwise.
+pub const TXN_OPERATIONS_MAX: usize = 128;
+
+/// The largest value, in bytes: 64 KiB.
+///
+/// sled keeps values inside its log pages up to a fraction of a segment (512 KiB) and moves larger ones to separate
+/// blob files, which one `fdatasync` of the log does not cover. The bound keeps every value on the log's side.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// The largest transaction, in bytes of keys and values: 1 MiB.
+///
+/// etcd refuses requests of more than 1.5 MiB; the rest is left for its framing and for our envelopes.
+pub const TXN_BYTES_MAX: usize = 1024 * 1024;
+
+/// The revision of the store at which a key was last written.
+///
+/// Revisions belong to the whole store and only grow, so a key that was deleted and written again has a version it
+/// never had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u64);
+
+impl Version {
+    /// The version of a key that does not exist: [`Txn::expect`] it to create the key and never overwrite one.
+    pub const ABSENT: Version = Version(0);
+
+    /// The version with this number; 0 is [`Version::ABSENT`].
+    #[must_use]
+    pub const fn new(revision: u64) -> Self {
+        Self(revision)
+    }
+
+    /// The number, as backends and wire formats carry it.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is [`Version::ABSENT`].
+    #[must_use]
+    pub const fn is_absent(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_absent() { f.write_str("absent") } else { write!(f, "{}", self.0) }
+    }
+}
+
+/// A value together with the version at which it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versioned {
+    /// What the next commit on the key compares.
+    pub version: Version,
+    /// The bytes as they were put.
+    pub value: Vec<u8>,
+}
+
+/// What a commit answers when its writes are durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The version of every key that the transaction put. For a transaction without writes, a revision of the store
+    /// at which all its guards held.
+    pub version: Version,
+}
+
+/// *Make these writes if these keys still have these versions.*
+///
+/// ```
+/// use kent_store::{Key, Txn, Version};
+///
+/// const SLOT: Key = Key::from_static("slot/07");
+/// let create = Txn::new().expect(SLOT, Version::ABSENT).put(SLOT, b"held by a".to_vec());
+/// assert_eq!(create.guards(), [(SLOT, Version::ABSENT)]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "a transaction does nothing until it is committed"]
+pub struct Txn {
+    guards: Vec<(Key, Version)>,
+    writes: Vec<(Key, Option<Vec<u8>>)>,
+}
+
+impl Txn {
+    /// A transaction that compares nothing and writes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Commit only if `key` has `version` ([`Version::ABSENT`]: only if it does not exist).
+    pub fn expect(mut self, key: Key, version: Version) -> Self {
+        self.guards.push((key, version));
+        self
+    }
+
+    /// Write `value` under `key`.
+    pub fn put(mut self, key: Key, value: impl Into<Vec<u8>>) -> Self {
+        self.writes.push((key, Some(value.into())));
+        self
+    }
+
+    /// Remove `key`. Removing a key that does not exist is no error; add a guard where it should be one.
+    pub fn delete(mut self, key: Key) -> Self {
+        self.writes.push((key, None));
+        self
+    }
+
+    /// What is compared, in the order in which it was asked.
+    #[must_use]
+    pub fn guards(&self) -> &[(Key, Version)] {
+        &self.guards
+    }
+
+    /// What is written, in the order in which it was asked; `None` removes the key.
+    #[must_use]
+    pub fn writes(&self) -> &[(Key, Option<Vec<u8>>)] {
+        &self.writes
+    }
+
+    /// Whether the transaction is within the limits that all backends share. Every backend calls this first.
+    ///
+    /// # Errors
+    ///
+    /// The first limit or rule it breaks.
+    pub fn check(&self) -> Result<(), InvalidTxn> {
+        let operations = self.guards.len().max(self.writes.len());
+        if operations > TXN_OPERATIONS_MAX {
+            return Err(InvalidTxn::TooManyOperations { operations });
+        }
+        if self.keys().any(Key::is_root) {
+            return Err(InvalidTxn::RootKey);
+        }
+        self.check_writes()?;
+        let bytes = self.bytes();
+        if bytes > TXN_BYTES_MAX {
+            return Err(InvalidTxn::TooLarge { bytes });
+        }
+        Ok(())
+    }
+
+    fn check_writes(&self) -> Result<(), InvalidTxn> {
+        let mut seen = BTreeSet::new();
+        for (key, value) in &self.writes {
+            let bytes = value.as_ref().map_or(0, Vec::len);
+            if bytes > VALUE_BYTES_MAX {
+                return Err(InvalidTxn::ValueTooLarge { key: key.clone(), bytes });
+            }
+            if !seen.insert(key) {
+                return Err(InvalidTxn::WrittenTwice { key: key.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Key> {
+        let guarded = self.guards.iter().map(|(key, _)| key);
+        guarded.chain(self.writes.iter().map(|(key, _)| key))
+    }
+
+    fn bytes(&self) -> usize {
+        let keys: usize = self.keys().map(|key| key.as_str().len()).sum();
+        let values: usize = self.writes.iter().filter_map(|(_, value)| value.as_ref()).map(Vec::len).sum();
+        keys + values
+    }
+}
+
+/// Why a transaction can never be committed, whatever the store holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTxn {
+    /// More guards, or more writes, than one transaction may have.
+    #[error("a transaction has at most {TXN_OPERATIONS_MAX} guards and {TXN_OPERATIONS_MAX} writes, not {operations}")]
+    TooManyOperations {
+        /// The number of guards or of writes, whichever is larger.
+        operations: usize,
+    },
+    /// A value is too large.
+    #[error("a value has at most {VALUE_BYTES_MAX} bytes, that of {key} has {bytes}")]
+    ValueTooLarge {
+        /// The key it was to be stored under.
+        key: Key,
+        /// The length of the value.
+        bytes: usize,
+    },
+    /// The transaction as a whole is too large.
+    #[error("the keys and values of a transaction have at most {TXN_BYTES_MAX} bytes together, not {bytes}")]
+    TooLarge {
+        /// The length of all keys and values.
+        bytes: usize,
+    },
+    /// A key is written twice, so that the outcome would depend on the order. etcd refuses this as well.
+    #[error("{key} is written twice in one transaction")]
+    WrittenTwice {
+        /// The key.
+        key: Key,
+    },
+    /// [`Key::ROOT`] is compared or written.
+    #[error("the empty key serves scans only: nothing is stored under it")]
+    RootKey,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Key = Key::from_static("a");
+
+    fn numbered(count: usize) -> impl Iterator<Item = Key> {
+        (0..count).map(|number| Key::new(format!("n/{number}")).unwrap())
+    }
+
+    #[test]
+    fn ok_at_every_limit() {
+        let guards = numbered(TXN_OPERATIONS_MAX).fold(Txn::new(), |txn, key| txn.expect(key, Version::ABSENT));
+        let full = numbered(TXN_OPERATIONS_MAX).fold(guards, |txn, key| txn.put(key, []));
+        assert_eq!(full.check(), Ok(()));
+        assert_eq!(Txn::new().put(A, vec![0; VALUE_BYTES_MAX]).check(), Ok(()));
+        assert_eq!(Txn::new().check(), Ok(()));
+        assert_eq!(Txn::new().expect(A, Version::ABSENT).expect(A, Version::ABSENT).put(A, []).check(), Ok(()));
+    }
+
+    #[test]
+    fn err_beyond_a_limit() {
+        #[track_caller]
+        fn check(txn: Txn, expected: InvalidTxn) {
+            assert_eq!(txn.check(), Err(expected));
+        }
+        let operations = TXN_OPERATIONS_MAX + 1;
+        let puts = numbered(operations).fold(Txn::new(), |txn, key| txn.put(key, []));
+        check(puts, InvalidTxn::TooManyOperations { operations });
+        let guards = numbered(operations).fold(Txn::new(), |txn, key| txn.expect(key, Version::ABSENT));
+        check(guards, InvalidTxn::TooManyOperations { operations });
+        let bytes = VALUE_BYTES_MAX + 1;
+        check(Txn::new().put(A, vec![0; bytes]), InvalidTxn::ValueTooLarge { key: A, bytes });
+        let large = numbered(16).fold(Txn::new(), |txn, key| txn.put(key, vec![0; VALUE_BYTES_MAX]));
+        check(large, InvalidTxn::TooLarge { bytes: TXN_BYTES_MAX + 10 * 3 + 6 * 4 });
+        check(Txn::new().put(A, []).delete(A), InvalidTxn::WrittenTwice { key: A });
+        check(Txn::new().put(Key::ROOT, []), InvalidTxn::RootKey);
+        check(Txn::new().expect(Key::ROOT, Version::ABSENT), InvalidTxn::RootKey);
+    }
+
+    #[test]
+    fn versions_read_like_an_operator_would_write_them() {
+        assert_eq!(Version::ABSENT.to_string(), "absent");
+        assert_eq!(Version::new(17).to_string(), "17");
+    }
+}
