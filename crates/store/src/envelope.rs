@@ -44,7 +44,8 @@ pub(crate) fn open<'a>(key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadErro
     Ok(payload)
 }
 
-fn seal_as(schema: u16, key: &Key, payload: &[u8]) -> Vec<u8> {
+/// [`seal`], as a Kent with another [`SCHEMA`] would.
+pub(crate) fn seal_as(schema: u16, key: &Key, payload: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(OVERHEAD_BYTES + payload.len());
     sealed.push(MARK);
     sealed.extend(schema.to_be_bytes());

@@ -167,6 +167,12 @@ pub enum Damage {
         /// Its first byte.
         found: u8,
     },
+    /// It is stored under bytes that are no key: something else wrote it. The key is given as the empty one.
+    #[error("it is stored under {bytes} bytes that are no key of Kent")]
+    ForeignKey {
+        /// The length of what it is stored under.
+        bytes: usize,
+    },
     /// Its checksum does not fit its key, schema and payload.
     #[error("its checksum is {stored:#010x}, its contents give {computed:#010x}")]
     Checksum {

@@ -6,7 +6,7 @@
 //!
 //! | backend | for | durable means |
 //! |---|---|---|
-//! | `SledStore` | one daemon, one directory | on the disk's platter or cells, past its cache: survives power loss |
+//! | [`SledStore`] | one daemon, one directory | on the disk's platter or cells, past its cache: survives power loss |
 //! | [`MemoryStore`] | tests and simulation, with injected faults | survives [`MemoryStore::reopen`] |
 //!
 //! Promises of every backend, held by one conformance suite:
@@ -28,6 +28,7 @@ mod envelope;
 mod error;
 mod key;
 mod memory;
+mod sled;
 mod store;
 mod txn;
 
@@ -35,5 +36,6 @@ pub use envelope::SCHEMA;
 pub use error::{CommitError, Corrupt, Damage, NewerSchema, ReadError, Unavailable, Unknown};
 pub use key::{InvalidKey, KEY_BYTES_MAX, Key};
 pub use memory::{Delay, Fault, MemoryStore, Operation};
+pub use sled::{OpenError, SledOptions, SledStore};
 pub use store::{Stats, Store, StoreId};
 pub use txn::{Committed, InvalidTxn, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, VALUE_BYTES_MAX, Version, Versioned};

@@ -1,0 +1,184 @@
+//! The embedded backend: one directory, one process, over sled 0.34.
+//!
+//! This module and those below it are the only ones that know sled. A thread of its own owns the database and
+//! serialises everything: it takes a batch of requests, applies the transactions in order, makes the batch durable
+//! *once*, and only then answers, so that concurrent commits share one flush (group commit) and nobody is ever told
+//! about a write, not even as the reason of a conflict, that a power cut could take back.
+//!
+//! # Durable
+//!
+//! sled's `flush` writes its log with `sync_file_range`, which leaves the data in the disk's own cache. After each
+//! flush the thread therefore calls `fdatasync` on its own handle of `DIR/db`, and after opening it syncs every file
+//! and directory. sled's timer, which would flush at moments of its own, is off: nothing here relies on it, and space
+//! is reclaimed as pages are replaced.
+//!
+//! # When the disk fails
+//!
+//! After any error while writing or flushing, the commits of the batch are answered
+//! [`Unknown`](crate::CommitError::Unknown), the database is dropped, and the next request opens it again; while that
+//! fails, requests are answered [`Unavailable`](crate::Unavailable). A full disk thus heals as soon as there is space.
+//!
+//! After a *failed sync* the kernel may call pages clean that never reached the disk: a later sync succeeds without
+//! writing them, and reads still show them. What the page cache shows then proves nothing. So opening, always, reads
+//! the whole of `DIR/db` and writes the same bytes back before syncing it, and then commits a marker: from there on,
+//! what is read is what the disk holds. It costs one pass over a file of some megabytes.
+
+mod disk;
+mod ledger;
+mod record;
+mod worker;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::disk::OpenError;
+
+use self::disk::{Disk, Durability, FlushAndSync};
+use self::worker::{Counters, Request, Worker};
+use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::key::Key;
+use crate::store::{Stats, Store, StoreId};
+use crate::txn::{Committed, Txn, Versioned};
+
+/// How many requests may wait for the thread before callers wait for room.
+///
+/// Four full batches: enough that the thread never starves between two flushes, little enough (at most
+/// 1024 x `TXN_BYTES_MAX` in theory, some hundred kilobytes in practice) to bound memory.
+const QUEUE_REQUESTS_MAX: usize = 4 * worker::BATCH_REQUESTS_MAX;
+
+/// What [`SledStore::open`] needs.
+#[derive(Clone, Debug)]
+pub struct SledOptions {
+    /// The directory of the database. It is created if it does not exist.
+    pub dir: PathBuf,
+    /// The identity that the store gets if it is created now: 128 random bits. An existing store keeps its own.
+    pub new_id: [u8; 16],
+}
+
+/// A store in a directory, held by this process alone.
+///
+/// Dropping it does what [`Store::close`] does, and blocks the dropping thread meanwhile.
+pub struct SledStore {
+    dir: PathBuf,
+    id: StoreId,
+    counters: Arc<Counters>,
+    /// Taken when the store is dropped, which ends the thread.
+    requests: Option<mpsc::Sender<Request>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SledStore {
+    /// Opens the store in `options.dir`, or creates it. Blocks for the length of a recovery: some ten milliseconds for
+    /// a small store.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] says who or what is in the way. Nothing that was stored is overwritten then.
+    pub fn open(options: SledOptions) -> Result<Self, OpenError> {
+        Self::open_with(options, Box::new(FlushAndSync))
+    }
+
+    fn open_with(options: SledOptions, durability: Box<dyn Durability>) -> Result<Self, OpenError> {
+        let dir = options.dir.clone();
+        let mut disk = Disk::acquire(options.dir, options.new_id, durability)?;
+        let ledger = disk.open_first()?;
+        let id = ledger.id();
+        let counters = Arc::new(Counters::default());
+        let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
+        let worker = Worker::new(disk, ledger, queue, Arc::clone(&counters));
+        let thread = std::thread::Builder::new().name("kent-store".into()).spawn(move || worker.run());
+        let thread = thread.map_err(|source| OpenError::Io { path: dir.clone(), source })?;
+        Ok(Self { dir, id, counters, requests: Some(requests), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Sends a request that carries `reply`'s other end, and awaits the answer.
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Unanswered> {
+        let (reply, answer) = oneshot::channel();
+        let requests = self.requests.as_ref().ok_or(Unanswered::NeverSent)?;
+        requests.send(request(reply)).await.map_err(|_closed| Unanswered::NeverSent)?;
+        answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
+    }
+
+    fn join(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(_panic)) = thread.map(JoinHandle::join) {
+            tracing::error!(dir = %self.dir.display(), "the thread of the store ended with a panic");
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SledStore {
+    async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        let key = key.clone();
+        self.ask(|reply| Request::Get { key, reply }).await.map_err(Unavailable::from)?
+    }
+
+    async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
+        let prefix = prefix.clone();
+        self.ask(|reply| Request::Scan { prefix, reply }).await.map_err(Unavailable::from)?
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        txn.check()?;
+        match self.ask(|reply| Request::Commit { txn, reply }).await {
+            Ok(answer) => answer,
+            Err(Unanswered::NeverSent) => Err(Unavailable::Closed.into()),
+            Err(Unanswered::ThreadEnded) => Err(Unknown::new(THREAD_ENDED).into()),
+        }
+    }
+
+    fn store_id(&self) -> StoreId {
+        self.id
+    }
+
+    fn stats(&self) -> Stats {
+        self.counters.read()
+    }
+
+    async fn close(&self) {
+        // An error means that the thread has ended already: closed is closed.
+        let _ended = self.ask(|reply| Request::Close { reply }).await;
+        self.join();
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        self.join();
+    }
+}
+
+impl fmt::Debug for SledStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SledStore").field("dir", &self.dir).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+const THREAD_ENDED: &str = "the thread of the store has ended";
+
+/// Why a request got no answer.
+enum Unanswered {
+    /// The thread takes no more requests: this one was never begun.
+    NeverSent,
+    /// The thread ended without answering, which only a panic in it can cause: the request may have been begun.
+    ThreadEnded,
+}
+
+impl From<Unanswered> for Unavailable {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::NeverSent => Self::Closed,
+            Unanswered::ThreadEnded => Self::backend(THREAD_ENDED),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

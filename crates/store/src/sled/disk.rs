@@ -1,0 +1,328 @@
+//! The directory: who holds it, how it is opened, and how what was written to it is made durable.
+//!
+//! | file | whose |
+//! |---|---|
+//! | `lock` | ours; a lock on it says that a process holds the directory, from before sled is opened until after |
+//! | `db` | sled's log, and a second handle of ours to sync it |
+//! | `conf`, `snap.*`, `blobs/` | sled's |
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::ledger::{Ledger, LedgerError};
+use super::record::LAYOUT;
+use crate::error::{Corrupt, NewerSchema, ReadError};
+use crate::key::KEY_BYTES_MAX;
+use crate::txn::VALUE_BYTES_MAX;
+
+/// The size of sled's log segments: 2 MiB instead of its 512 KiB.
+///
+/// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. Its
+/// messages are whole leaves of its tree, of at most 17 entries (it splits above 16) and 3 from a merged neighbour.
+pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
+const LEAF_ENTRIES_MAX: usize = 20;
+/// Beside key and value: our envelope and revision (15), sled's lengths and prefixes.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
+
+const _: () = {
+    let entry = VALUE_BYTES_MAX + KEY_BYTES_MAX + ENTRY_OVERHEAD_BYTES;
+    assert!((LEAF_ENTRIES_MAX + 1) * entry < SEGMENT_BYTES / 4, "no leaf ever becomes a blob file");
+};
+
+/// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How much is rewritten at a time when the log is opened.
+const REWRITE_BYTES: usize = 1024 * 1024;
+
+/// sled's pool threads finish what they are at after the database was dropped, and hold its lock until then. They need
+/// microseconds; five seconds are for a machine that is out of breath.
+const RELEASE_TRIES_MAX: u32 = 5_000;
+const RELEASE_PAUSE: Duration = Duration::from_millis(1);
+
+/// How a batch of writes is made durable: the seam at which tests let it fail.
+pub(super) trait Durability: Send {
+    /// Returns when all that was written to `db` before survives power loss. `log` is a handle on the file of `db`
+    /// that was opened before any of it was written.
+    fn make_durable(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
+}
+
+/// The real one: sled writes its buffers to the file, the kernel and the disk empty their caches.
+///
+/// The kernel reports a write error once to each handle that was open when it happened, so it does not matter that
+/// sled's handle may have been told already.
+pub(super) struct FlushAndSync;
+
+impl Durability for FlushAndSync {
+    fn make_durable(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
+        db.flush().map_err(LedgerError::from)?;
+        Ok(log.sync_data()?)
+    }
+}
+
+/// The directory, held by this process until the value is dropped.
+pub(super) struct Disk {
+    dir: PathBuf,
+    new_id: [u8; 16],
+    durability: Box<dyn Durability>,
+    /// Opened before sled writes anything, and kept: see [`FlushAndSync`].
+    log: File,
+    /// Locked. Declared last, so that it is the last to be released.
+    _lock: File,
+}
+
+impl Disk {
+    /// Creates the directory if need be, and takes hold of it.
+    pub(super) fn acquire(dir: PathBuf, new_id: [u8; 16], durability: Box<dyn Durability>) -> Result<Self, OpenError> {
+        create_dir(&dir)?;
+        let lock = open_file(&dir.join("lock"))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => OpenError::InUse { dir: dir.clone() },
+            TryLockError::Error(source) => OpenError::io(&dir.join("lock"), source),
+        })?;
+        let log = open_file(&dir.join("db"))?;
+        Ok(Self { dir, new_id, durability, log, _lock: lock })
+    }
+
+    /// Opens the database for the first time since the directory was acquired.
+    pub(super) fn open_first(&mut self) -> Result<Ledger, OpenError> {
+        match self.open() {
+            Ok(ledger) => Ok(ledger),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Opens the database, and answers only when all that it shows is durable.
+    pub(super) fn open(&mut self) -> Result<Ledger, DiskError> {
+        self.check_released()?;
+        rewrite(&self.log)?;
+        self.log.sync_all()?;
+        let opened = self.open_released();
+        if opened.is_err() {
+            self.wait_released();
+        }
+        opened
+    }
+
+    fn open_released(&mut self) -> Result<Ledger, DiskError> {
+        let ledger = caught(|| Ledger::load(self.config().open()?, self.new_id))??;
+        let durable = self.make_durable(&ledger).and_then(|()| self.sync_all_files());
+        match durable {
+            Ok(()) => Ok(ledger),
+            Err(error) => {
+                self.release(ledger);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns when everything that was written to `ledger` is durable.
+    pub(super) fn make_durable(&mut self, ledger: &Ledger) -> Result<(), DiskError> {
+        caught(|| self.durability.make_durable(ledger.db(), &self.log))?
+    }
+
+    /// Drops the database and returns when sled has let go of its file.
+    pub(super) fn release(&self, ledger: Ledger) {
+        // sled syncs while it is dropped, and panics if that fails. Nothing is lost: what was acknowledged is durable.
+        if let Err(error) = caught(|| drop(ledger)) {
+            tracing::warn!(dir = %self.dir.display(), %error, "sled did not end cleanly");
+        }
+        self.wait_released();
+    }
+
+    fn wait_released(&self) {
+        for _ in 0..RELEASE_TRIES_MAX {
+            if self.check_released().is_ok() {
+                return;
+            }
+            std::thread::sleep(RELEASE_PAUSE);
+        }
+        tracing::warn!(dir = %self.dir.display(), "sled still holds its file");
+    }
+
+    /// Whether nobody holds sled's own lock: neither threads of this process nor a tool that goes round our lock.
+    fn check_released(&self) -> Result<(), DiskError> {
+        self.log.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => DiskError::Held,
+            TryLockError::Error(source) => DiskError::Io(source),
+        })?;
+        Ok(self.log.unlock()?)
+    }
+
+    fn config(&self) -> ::sled::Config {
+        ::sled::Config::new()
+            .path(&self.dir)
+            .segment_size(SEGMENT_BYTES)
+            .cache_capacity(CACHE_BYTES)
+            .flush_every_ms(None)
+    }
+
+    /// sled leaves its small files and their directory entries to chance.
+    fn sync_all_files(&self) -> Result<(), DiskError> {
+        for entry in fs::read_dir(&self.dir)? {
+            File::open(entry?.path())?.sync_all()?;
+        }
+        Ok(File::open(&self.dir)?.sync_all()?)
+    }
+
+    fn explain(&self, error: DiskError) -> OpenError {
+        let dir = self.dir.clone();
+        match error {
+            DiskError::Held => OpenError::InUse { dir },
+            DiskError::Io(source) | DiskError::Ledger(LedgerError::Sled(::sled::Error::Io(source))) => {
+                OpenError::io(&dir, source)
+            }
+            DiskError::Ledger(LedgerError::NewerLayout { found }) => {
+                OpenError::NewerLayout { dir, found, known: LAYOUT }
+            }
+            DiskError::Ledger(LedgerError::Foreign | LedgerError::Sled(::sled::Error::Unsupported(_))) => {
+                OpenError::Foreign { dir }
+            }
+            DiskError::Ledger(LedgerError::Value(ReadError::NewerSchema(fact))) => OpenError::NewerSchema(fact),
+            DiskError::Ledger(LedgerError::Value(ReadError::Corrupt(fact))) => OpenError::Corrupt(fact),
+            error @ (DiskError::Ledger(_) | DiskError::Panicked(_)) => {
+                OpenError::Damaged { dir, what: error.to_string() }
+            }
+        }
+    }
+}
+
+/// Why a directory cannot serve as a store. Nothing that was stored in it was overwritten.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds the directory.
+    #[error("another kentd (or tool) holds {}: stop it first, or use another directory", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The path leads to something else than a directory.
+    #[error("{} is not a directory", dir.display())]
+    NotADirectory {
+        /// The path.
+        dir: PathBuf,
+    },
+    /// The process may not read or write a file that it needs to.
+    #[error("no permission to use {}: {source}", path.display())]
+    Permission {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The directory holds a database that no Kent created.
+    #[error("{} holds a database that Kent did not create: use another directory", dir.display())]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The database was laid out by a newer Kent.
+    #[error("{} was written by a newer Kent: layout {found}, this one knows {known}; upgrade this one", dir.display())]
+    NewerLayout {
+        /// The directory.
+        dir: PathBuf,
+        /// The layout it has.
+        found: u32,
+        /// The newest layout that this program knows.
+        known: u32,
+    },
+    /// A record of the store itself was written by a newer Kent.
+    #[error(transparent)]
+    NewerSchema(NewerSchema),
+    /// A record of the store itself is damaged.
+    #[error(transparent)]
+    Corrupt(Corrupt),
+    /// The database cannot be recovered.
+    #[error("the database in {} is damaged ({what}): restore it from a backup", dir.display())]
+    Damaged {
+        /// The directory.
+        dir: PathBuf,
+        /// What the recovery said.
+        what: String,
+    },
+    /// The file system fails.
+    #[error("cannot use {}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::PermissionDenied => Self::Permission { path, source },
+            _ => Self::Io { path, source },
+        }
+    }
+}
+
+/// Why the directory could not do something.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DiskError {
+    /// Somebody else holds sled's file.
+    #[error("the database file is held by another process, or sled has not let go of it yet")]
+    Held,
+    /// The file system fails.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The database fails.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// sled panicked.
+    #[error("sled panicked: {0}")]
+    Panicked(String),
+}
+
+/// Runs code that calls sled, which panics on some kinds of damage and of failure.
+///
+/// OK to go on after a panic because the caller drops the database then and opens it anew.
+pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        DiskError::Panicked(text.unwrap_or_default())
+    })
+}
+
+/// Writes the bytes of `log` over themselves, so that the kernel takes every page for one that is to be written.
+fn rewrite(mut log: &File) -> io::Result<()> {
+    let mut buffer = vec![0; REWRITE_BYTES];
+    let mut at = 0;
+    loop {
+        log.seek(SeekFrom::Start(at))?;
+        let bytes = log.read(&mut buffer)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        log.seek(SeekFrom::Start(at))?;
+        log.write_all(&buffer[..bytes])?;
+        at += bytes as u64; // OK because a buffer's length fits 64 bits.
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, OpenError> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    file.map_err(|source| OpenError::io(path, source))
+}
+
+/// Creates `dir` and what is missing above it, durably.
+fn create_dir(dir: &Path) -> Result<(), OpenError> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(OpenError::NotADirectory { dir: dir.to_owned() });
+    }
+    let missing: Vec<&Path> = dir.ancestors().take_while(|path| !path.exists()).collect();
+    fs::create_dir_all(dir).map_err(|source| OpenError::io(dir, source))?;
+    for path in missing {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let synced = File::open(parent).and_then(|parent| parent.sync_all());
+        synced.map_err(|source| OpenError::io(parent, source))?;
+    }
+    Ok(())
+}

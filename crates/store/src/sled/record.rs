@@ -1,0 +1,135 @@
+//! What sled holds: the raw keys and values of records.
+//!
+//! | raw key | raw value |
+//! |---|---|
+//! | a [`Key`]'s bytes | envelope of: revision of the last write (8 bytes, big-endian), payload |
+//! | `0x00` and `meta/layout` | envelope of: layout of the database, [`LAYOUT`] (4 bytes, big-endian) |
+//! | `0x00` and `meta/id` | envelope of: the store's identity (16 bytes) |
+//! | `0x00` and `meta/revision` | envelope of: the store's revision (8 bytes, big-endian); written by every commit |
+//! | `0x00` and `meta/opened` | envelope of: how often the database was opened (8 bytes, big-endian) |
+//!
+//! No [`Key`] holds a zero byte, so the two kinds cannot meet, and scans begin behind the zero. The revision of a
+//! value is inside its envelope: a damaged revision is a damaged value.
+
+use crate::envelope;
+use crate::error::{Corrupt, Damage, ReadError};
+use crate::key::Key;
+use crate::txn::{Version, Versioned};
+
+/// The layout of the database that this program reads and writes. An older program refuses a newer one.
+pub(super) const LAYOUT: u32 = 1;
+
+/// The least raw key that belongs to a [`Key`].
+pub(super) const FIRST_KEY: &[u8] = &[1];
+
+/// A record of the store itself: a number or an identity of fixed width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meta {
+    Layout,
+    Id,
+    Revision,
+    Opened,
+}
+
+impl Meta {
+    /// The raw key.
+    pub(super) fn raw_key(self) -> Vec<u8> {
+        let mut raw = vec![0];
+        raw.extend(self.key().as_str().as_bytes());
+        raw
+    }
+
+    pub(super) fn seal<const N: usize>(self, payload: [u8; N]) -> Vec<u8> {
+        envelope::seal(&self.key(), &payload)
+    }
+
+    pub(super) fn open<const N: usize>(self, sealed: &[u8]) -> Result<[u8; N], ReadError> {
+        let key = self.key();
+        let payload = envelope::open(&key, sealed)?;
+        payload.try_into().map_err(|_| Corrupt { key, damage: Damage::TooShort { bytes: payload.len() } }.into())
+    }
+
+    /// What an error calls the record, and what its checksum covers.
+    pub(super) const fn key(self) -> Key {
+        match self {
+            Self::Layout => Key::from_static("meta/layout"),
+            Self::Id => Key::from_static("meta/id"),
+            Self::Revision => Key::from_static("meta/revision"),
+            Self::Opened => Key::from_static("meta/opened"),
+        }
+    }
+}
+
+/// The raw value for `payload`, written under `key` at `version`.
+pub(super) fn seal(key: &Key, version: Version, payload: &[u8]) -> Vec<u8> {
+    let mut contents = Vec::with_capacity(size_of::<u64>() + payload.len());
+    contents.extend(version.get().to_be_bytes());
+    contents.extend(payload);
+    envelope::seal(key, &contents)
+}
+
+/// The version and payload of a raw value.
+pub(super) fn open(key: &Key, sealed: &[u8]) -> Result<Versioned, ReadError> {
+    let contents = envelope::open(key, sealed)?;
+    let too_short = || Corrupt { key: key.clone(), damage: Damage::TooShort { bytes: sealed.len() } };
+    let (revision, payload) = contents.split_first_chunk::<8>().ok_or_else(too_short)?;
+    Ok(Versioned { version: Version::new(u64::from_be_bytes(*revision)), value: payload.to_vec() })
+}
+
+/// The key that these raw bytes are. Only a foreign hand can have stored bytes that are none.
+pub(super) fn key(raw: &[u8]) -> Result<Key, ReadError> {
+    let text = String::from_utf8_lossy(raw);
+    let known = (text.as_bytes() == raw).then(|| Key::new(text.as_ref()).ok()).flatten();
+    known.ok_or_else(|| Corrupt { key: Key::ROOT, damage: Damage::ForeignKey { bytes: raw.len() } }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key::from_static("slot/07");
+
+    /// What was written once must be read for ever: these bytes never change.
+    #[test]
+    fn golden_value() {
+        let golden: &[u8] = b"K\x00\x01\x00\x00\x00\x00\x00\x00\x01\x02until 1700000000\xD0\x1B\xB5\x1B";
+        assert_eq!(seal(&KEY, Version::new(0x102), b"until 1700000000"), golden);
+        let versioned = Versioned { version: Version::new(0x102), value: b"until 1700000000".to_vec() };
+        assert_eq!(open(&KEY, golden).unwrap(), versioned);
+    }
+
+    #[test]
+    fn golden_layout() {
+        let golden: &[u8] = b"K\x00\x01\x00\x00\x00\x01\x41\x13\x40\x3F";
+        assert_eq!(Meta::Layout.raw_key(), b"\0meta/layout");
+        assert_eq!(Meta::Layout.seal(LAYOUT.to_be_bytes()), golden);
+        assert_eq!(Meta::Layout.open(golden).unwrap(), LAYOUT.to_be_bytes());
+    }
+
+    #[test]
+    fn err_without_revision() {
+        let sealed = envelope::seal(&KEY, &[1, 2, 3]);
+        let damage = Damage::TooShort { bytes: sealed.len() };
+        assert!(matches!(open(&KEY, &sealed), Err(ReadError::Corrupt(corrupt)) if corrupt.damage == damage));
+    }
+
+    #[test]
+    fn err_meta_of_another_width() {
+        let sealed = Meta::Id.seal([0; 8]);
+        assert!(matches!(Meta::Id.open::<16>(&sealed), Err(ReadError::Corrupt(_))));
+    }
+
+    #[test]
+    fn err_meta_under_another_name() {
+        let sealed = Meta::Opened.seal([0; 8]);
+        assert!(matches!(Meta::Revision.open::<8>(&sealed), Err(ReadError::Corrupt(_))));
+    }
+
+    #[test]
+    fn keys_from_raw_bytes() {
+        assert_eq!(key(b"slot/07").unwrap(), KEY);
+        for raw in [&b"\xFF"[..], b"a\nb", b""] {
+            assert!(matches!(key(raw), Err(ReadError::Corrupt(_))), "{raw:?}");
+        }
+    }
+}

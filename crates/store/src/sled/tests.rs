@@ -1,0 +1,329 @@
+//! What only sled promises: batches, failing flushes, damaged and foreign databases.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::Path;
+use std::sync::mpsc as blocking;
+
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use super::disk::DiskError;
+use super::record::Meta;
+use super::*;
+use crate::envelope;
+use crate::error::Damage;
+use crate::txn::Version;
+
+const A: Key = Key::from_static("a");
+const B: Key = Key::from_static("b");
+
+/// What happens to one batch on its way to the disk.
+enum Step {
+    /// Nothing reaches the disk.
+    Lose,
+    /// Everything reaches the disk, and an error is reported all the same.
+    KeepButFail,
+    /// sled panics.
+    Panic,
+    /// The flush waits until the other end says something or is gone.
+    Hold(blocking::Receiver<()>),
+}
+
+/// Follows a script, then works.
+#[derive(Clone, Default)]
+struct Scripted(Arc<Mutex<VecDeque<Step>>>);
+
+impl Scripted {
+    fn next(&self, step: Step) {
+        self.0.lock().unwrap().push_back(step);
+    }
+
+    /// Holds the next flush until what is returned is used or dropped.
+    fn hold(&self) -> blocking::Sender<()> {
+        let (release, held) = blocking::channel();
+        self.next(Step::Hold(held));
+        release
+    }
+}
+
+impl Durability for Scripted {
+    fn make_durable(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
+        let step = self.0.lock().unwrap().pop_front();
+        match step {
+            None => FlushAndSync.make_durable(db, log),
+            Some(Step::Hold(held)) => {
+                let _released_or_gone = held.recv();
+                FlushAndSync.make_durable(db, log)
+            }
+            Some(Step::Lose) => Err(no_space()),
+            Some(Step::KeepButFail) => FlushAndSync.make_durable(db, log).and_then(|()| Err(no_space())),
+            Some(Step::Panic) => panic!("an injected panic"),
+        }
+    }
+}
+
+fn no_space() -> DiskError {
+    DiskError::Io(std::io::ErrorKind::StorageFull.into())
+}
+
+fn options(dir: &Path) -> SledOptions {
+    SledOptions { dir: dir.to_owned(), new_id: [7; 16] }
+}
+
+fn scripted() -> (TempDir, Scripted, Arc<SledStore>) {
+    let dir = tempfile::tempdir().unwrap();
+    let script = Scripted::default();
+    let store = SledStore::open_with(options(dir.path()), Box::new(script.clone())).unwrap();
+    (dir, script, Arc::new(store))
+}
+
+fn create(key: Key) -> Txn {
+    Txn::new().expect(key.clone(), Version::ABSENT).put(key, b"value".to_vec())
+}
+
+/// Starts a commit and returns when it waits in the queue, behind `before` others.
+async fn queue(tasks: &mut JoinSet<Result<Committed, CommitError>>, store: &Arc<SledStore>, txn: Txn, before: usize) {
+    let committer = Arc::clone(store);
+    tasks.spawn(async move { committer.commit(txn).await });
+    let requests = store.requests.as_ref().unwrap();
+    while requests.max_capacity() - requests.capacity() != before + 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Commits `key` and holds it in its flush: whatever is asked now shares the next batch.
+async fn hold_a_flush(
+    script: &Scripted,
+    store: &Arc<SledStore>,
+    tasks: &mut JoinSet<Result<Committed, CommitError>>,
+) -> blocking::Sender<()> {
+    let release = script.hold();
+    let holder = Arc::clone(store);
+    tasks.spawn(async move { holder.commit(Txn::new().put(Key::from_static("held"), [])).await });
+    while !script.0.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    release
+}
+
+#[tokio::test]
+async fn concurrent_commits_share_a_flush() {
+    const COMMITS: usize = 200;
+    let (_dir, script, store) = scripted();
+    let mut tasks = JoinSet::new();
+    let release = hold_a_flush(&script, &store, &mut tasks).await;
+    for number in 0..COMMITS {
+        let key = Key::new(format!("key/{number}")).unwrap();
+        queue(&mut tasks, &store, create(key), number).await;
+    }
+    release.send(()).unwrap();
+    assert!(tasks.join_all().await.iter().all(Result::is_ok));
+    let stats = store.stats();
+    assert_eq!((stats.commits, stats.flushes), (COMMITS as u64 + 1, 2));
+}
+
+#[tokio::test]
+async fn a_batch_is_applied_in_order() {
+    let (_dir, script, store) = scripted();
+    let mut tasks = JoinSet::new();
+    let release = hold_a_flush(&script, &store, &mut tasks).await;
+    for before in 0..5 {
+        queue(&mut tasks, &store, create(A), before).await;
+    }
+    drop(release);
+    let answers = tasks.join_all().await;
+    // The one that was held, and the first of the five.
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
+    let stats = store.stats();
+    assert_eq!((stats.commits, stats.conflicts, stats.flushes), (2, 4, 2));
+}
+
+#[tokio::test]
+async fn a_flush_that_fails_leaves_the_outcome_unknown() {
+    for step in [Step::Lose, Step::KeepButFail, Step::Panic] {
+        let (_dir, script, store) = scripted();
+        let before = store.commit(create(B)).await.unwrap().version;
+        script.next(step);
+        let error = store.commit(create(A)).await.unwrap_err();
+        assert!(matches!(error, CommitError::Unknown(_)), "{error}");
+        assert!(!error.has_no_side_effects());
+        // Re-reading settles it, and what was acknowledged is still there.
+        let settled = store.get(&A).await.unwrap().map_or(Version::ABSENT, |versioned| versioned.version);
+        assert_eq!(store.get(&B).await.unwrap().unwrap().version, before);
+        let after = store.commit(Txn::new().expect(A, settled).put(A, b"again".to_vec())).await.unwrap().version;
+        assert!(after > settled && after > before);
+        let stats = store.stats();
+        assert_eq!((stats.commits, stats.unknowns, stats.reopens), (2, 1, 1));
+    }
+}
+
+#[tokio::test]
+async fn unavailable_for_as_long_as_the_disk_fails() {
+    let (_dir, script, store) = scripted();
+    [Step::Lose, Step::Lose, Step::Panic, Step::Lose].into_iter().for_each(|step| script.next(step));
+    assert!(matches!(store.commit(create(A)).await, Err(CommitError::Unknown(_))));
+    assert!(matches!(store.get(&A).await, Err(ReadError::Unavailable(_))));
+    assert!(matches!(store.scan(&A).await, Err(ReadError::Unavailable(_))));
+    let error = store.commit(create(A)).await.unwrap_err();
+    assert!(error.is_retryable() && error.has_no_side_effects(), "{error}");
+    store.commit(create(B)).await.unwrap();
+    assert_eq!(store.stats().reopens, 1);
+}
+
+/// A refusal may rest on a write that was never durable, so it falls with the batch.
+#[tokio::test]
+async fn a_flush_that_fails_takes_the_refusals_along() {
+    let (_dir, script, store) = scripted();
+    let mut tasks = JoinSet::new();
+    let release = hold_a_flush(&script, &store, &mut tasks).await;
+    script.next(Step::Lose);
+    let asked = [create(A), create(A), Txn::new().expect(B, Version::ABSENT)];
+    let mut answers = Vec::new();
+    for txn in asked {
+        let (reply, answer) = oneshot::channel();
+        store.requests.as_ref().unwrap().try_send(Request::Commit { txn, reply }).ok().unwrap();
+        answers.push(answer);
+    }
+    let (reply, read) = oneshot::channel();
+    store.requests.as_ref().unwrap().try_send(Request::Get { key: A, reply }).ok().unwrap();
+    drop(release);
+    let mut kinds = Vec::new();
+    for answer in answers {
+        kinds.push(answer.await.unwrap().unwrap_err());
+    }
+    assert!(matches!(kinds[0], CommitError::Unknown(_)));
+    assert!(matches!(kinds[1], CommitError::Unavailable(_)));
+    assert!(matches!(kinds[2], CommitError::Unavailable(_)));
+    assert!(matches!(read.await.unwrap(), Err(ReadError::Unavailable(_))));
+}
+
+/// What a process does that goes round this crate.
+fn tamper(dir: &Path, change: impl FnOnce(&::sled::Db)) {
+    let config = ::sled::Config::new().path(dir).segment_size(disk::SEGMENT_BYTES).flush_every_ms(None);
+    let db = config.open().unwrap();
+    change(&db);
+    db.flush().unwrap();
+    drop(db);
+    // sled's threads may hold the file for a moment longer.
+    File::open(dir.join("db")).unwrap().lock().unwrap();
+}
+
+fn flip(db: &::sled::Db, raw_key: &[u8], at: usize) {
+    let mut raw = db.get(raw_key).unwrap().unwrap().to_vec();
+    raw[at] ^= 0x10;
+    db.insert(raw_key, raw).unwrap();
+}
+
+async fn store_with_a_and_b() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(options(dir.path())).unwrap();
+    store.commit(create(A)).await.unwrap();
+    store.commit(create(B)).await.unwrap();
+    store.close().await;
+    dir
+}
+
+#[tokio::test]
+async fn err_damaged_value() {
+    // The mark, the schema, the revision, the payload, the checksum.
+    for at in [0, 2, 10, 13, 18] {
+        let dir = store_with_a_and_b().await;
+        tamper(dir.path(), |db| flip(db, b"a", at));
+        let store = SledStore::open(options(dir.path())).unwrap();
+        assert!(matches!(store.get(&A).await, Err(ReadError::Corrupt(corrupt)) if corrupt.key == A));
+        assert!(matches!(store.scan(&Key::ROOT).await, Err(ReadError::Corrupt(corrupt)) if corrupt.key == A));
+        let blind = store.commit(Txn::new().put(B, []).put(A, [])).await;
+        assert!(matches!(blind, Err(CommitError::Corrupt(corrupt)) if corrupt.key == A));
+        assert_eq!(store.get(&B).await.unwrap().unwrap().value, b"value");
+    }
+}
+
+#[tokio::test]
+async fn err_value_under_another_key() {
+    let dir = store_with_a_and_b().await;
+    tamper(dir.path(), |db| drop(db.insert("b", db.get("a").unwrap().unwrap()).unwrap()));
+    let store = SledStore::open(options(dir.path())).unwrap();
+    assert!(matches!(store.get(&B).await, Err(ReadError::Corrupt(corrupt)) if corrupt.key == B));
+}
+
+#[tokio::test]
+async fn err_foreign_key() {
+    let dir = store_with_a_and_b().await;
+    tamper(dir.path(), |db| drop(db.insert([b'a', 0xFF], "x").unwrap()));
+    let store = SledStore::open(options(dir.path())).unwrap();
+    let foreign = Damage::ForeignKey { bytes: 2 };
+    assert!(matches!(store.scan(&A).await, Err(ReadError::Corrupt(corrupt)) if corrupt.damage == foreign));
+}
+
+#[tokio::test]
+async fn err_damaged_records_of_the_store() {
+    for meta in [Meta::Layout, Meta::Id, Meta::Revision, Meta::Opened] {
+        let dir = store_with_a_and_b().await;
+        tamper(dir.path(), |db| flip(db, &meta.raw_key(), 5));
+        let error = SledStore::open(options(dir.path())).unwrap_err();
+        assert!(matches!(&error, OpenError::Corrupt(corrupt) if corrupt.key == meta.key()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn err_newer_layout() {
+    let dir = store_with_a_and_b().await;
+    tamper(dir.path(), |db| drop(db.insert(Meta::Layout.raw_key(), Meta::Layout.seal([0, 0, 0, 2])).unwrap()));
+    let error = SledStore::open(options(dir.path())).unwrap_err();
+    assert!(matches!(error, OpenError::NewerLayout { found: 2, known: 1, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn err_newer_schema() {
+    let dir = store_with_a_and_b().await;
+    let newer = envelope::seal_as(envelope::SCHEMA + 1, &A, b"who knows");
+    tamper(dir.path(), |db| drop(db.insert("a", newer).unwrap()));
+    let store = SledStore::open(options(dir.path())).unwrap();
+    assert!(matches!(store.get(&A).await, Err(ReadError::NewerSchema(newer)) if newer.key == A && newer.found == 2));
+    assert!(matches!(store.commit(Txn::new().delete(A)).await, Err(CommitError::NewerSchema(_))));
+}
+
+#[test]
+fn err_foreign_database() {
+    let dir = tempfile::tempdir().unwrap();
+    tamper(dir.path(), |db| drop(db.insert("users/1", "somebody").unwrap()));
+    let error = SledStore::open(options(dir.path())).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+#[test]
+fn err_database_of_another_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(::sled::open(dir.path()).unwrap());
+    File::open(dir.path().join("db")).unwrap().lock().unwrap();
+    let error = SledStore::open(options(dir.path())).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn err_held_by_a_tool_that_goes_round_our_lock() {
+    let dir = store_with_a_and_b().await;
+    tamper(dir.path(), |_db| {
+        assert!(matches!(SledStore::open(options(dir.path())), Err(OpenError::InUse { .. })));
+    });
+    SledStore::open(options(dir.path())).unwrap();
+}
+
+/// sled's timer, which is off, is not what reclaims space.
+#[test]
+fn space_is_reclaimed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = Disk::acquire(dir.path().to_owned(), [7; 16], Box::new(FlushAndSync)).unwrap();
+    let mut ledger = disk.open().unwrap();
+    for round in 0..20_000_u64 {
+        let key = Key::new(format!("slot/{:02}", round % 64)).unwrap();
+        ledger.commit(&Txn::new().put(key, vec![round as u8; 2_048])).unwrap();
+        if round % 100 == 0 {
+            disk.make_durable(&ledger).unwrap();
+        }
+    }
+    let bytes = dir.path().join("db").metadata().unwrap().len();
+    assert!(bytes <= 12 * disk::SEGMENT_BYTES as u64, "{bytes} bytes for 64 values of 2 KiB");
+    disk.release(ledger);
+}

@@ -1,0 +1,272 @@
+//! The thread that owns the database: takes requests in batches, makes each batch durable once, then answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::disk::{Disk, DiskError, caught};
+use super::ledger::{Ledger, LedgerError, Verdict};
+use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::key::Key;
+use crate::store::Stats;
+use crate::txn::{Committed, Txn, Versioned};
+
+/// The most requests that share one flush. A flush takes milliseconds and a commit some ten microseconds, so that
+/// a full batch costs its first commit about as much waiting as the flush does.
+pub(super) const BATCH_REQUESTS_MAX: usize = 256;
+
+/// Where the answer to a request goes. Nobody may be waiting for it any more, which is fine.
+type Reply<T> = oneshot::Sender<T>;
+
+/// What callers ask of the thread.
+pub(super) enum Request {
+    Get { key: Key, reply: Reply<Result<Option<Versioned>, ReadError>> },
+    Scan { prefix: Key, reply: Reply<Result<Vec<(Key, Versioned)>, ReadError>> },
+    Commit { txn: Txn, reply: Reply<Result<Committed, CommitError>> },
+    Close { reply: Reply<()> },
+}
+
+/// The state of the thread.
+pub(super) struct Worker {
+    disk: Disk,
+    /// `None` after a failure, until a request opens the database again.
+    ledger: Option<Ledger>,
+    queue: mpsc::Receiver<Request>,
+    counters: Arc<Counters>,
+}
+
+/// A transaction that has been applied, or refused, and waits for the flush.
+struct Pending {
+    verdict: Verdict,
+    reply: Reply<Result<Committed, CommitError>>,
+}
+
+impl Worker {
+    pub(super) fn new(disk: Disk, ledger: Ledger, queue: mpsc::Receiver<Request>, counters: Arc<Counters>) -> Self {
+        Self { disk, ledger: Some(ledger), queue, counters }
+    }
+
+    /// Serves requests until the store is closed or dropped, then lets go of the directory.
+    pub(super) fn run(mut self) {
+        let mut closing = None;
+        while closing.is_none() {
+            let Some(first) = self.queue.blocking_recv() else { break };
+            closing = self.serve(first);
+        }
+        if let Some(ledger) = self.ledger.take() {
+            self.disk.release(ledger);
+        }
+        let Self { disk, mut queue, .. } = self;
+        drop(disk);
+        queue.close();
+        while let Some(request) = queue.blocking_recv() {
+            request.refuse(&Unavailable::Closed);
+        }
+        if let Some(reply) = closing {
+            let _gone = reply.send(());
+        }
+    }
+
+    /// Serves `first` and all that waits behind it, up to a batch or a request to close, whose reply is returned.
+    ///
+    /// Reads are answered after the flush: they were asked at the same time as the commits of their batch, so they
+    /// may see them, and they see durable state only.
+    fn serve(&mut self, first: Request) -> Option<Reply<()>> {
+        let (mut commits, mut reads, mut closing) = (Vec::new(), Vec::new(), None);
+        let mut next = Some(first);
+        while let Some(request) = next {
+            match request {
+                Request::Commit { txn, reply } => commits.push((txn, reply)),
+                Request::Close { reply } => closing = Some(reply),
+                read @ (Request::Get { .. } | Request::Scan { .. }) => reads.push(read),
+            }
+            let room = closing.is_none() && commits.len() + reads.len() < BATCH_REQUESTS_MAX;
+            next = if room { self.queue.try_recv().ok() } else { None };
+        }
+        if commits.len() + reads.len() > 0 {
+            self.serve_batch(commits, reads);
+        }
+        closing
+    }
+
+    fn serve_batch(&mut self, commits: Vec<(Txn, Reply<Result<Committed, CommitError>>)>, reads: Vec<Request>) {
+        let mut outage = self.reopen().err();
+        let mut commits = commits.into_iter();
+        if outage.is_none() {
+            outage = self.commit_batch(&mut commits).err();
+        }
+        for read in reads {
+            match &outage {
+                Some(outage) => read.refuse(outage),
+                None => outage = self.answer(read).err(),
+            }
+        }
+        // What is left was never begun.
+        if let Some(outage) = outage {
+            commits.for_each(|(_, reply)| drop(reply.send(Err(outage.clone().into()))));
+        }
+    }
+
+    /// Opens the database again if a failure made it close. One attempt a batch: that is the limit of its rate.
+    fn reopen(&mut self) -> Result<(), Unavailable> {
+        if self.ledger.is_none() {
+            self.ledger = Some(self.disk.open().map_err(Unavailable::backend)?);
+            count(&self.counters.reopens);
+            tracing::info!("the store is available again");
+        }
+        Ok(())
+    }
+
+    /// Applies transactions in order, makes them durable together, and answers them. After an error those that were
+    /// not begun are still in `commits`.
+    fn commit_batch(
+        &mut self,
+        commits: &mut impl Iterator<Item = (Txn, Reply<Result<Committed, CommitError>>)>,
+    ) -> Result<(), Unavailable> {
+        let mut pending = Vec::new();
+        for (txn, reply) in commits {
+            match self.apply(&txn) {
+                Ok(verdict) => pending.push(Pending { verdict, reply }),
+                Err(error) => {
+                    let unknown = self.unknown(&error);
+                    let _gone = reply.send(Err(unknown));
+                    return Err(self.fail(error, pending));
+                }
+            }
+        }
+        if pending.iter().any(|pending| matches!(pending.verdict, Verdict::Wrote(_))) {
+            if let Err(error) = self.make_durable() {
+                return Err(self.fail(error, pending));
+            }
+            count(&self.counters.flushes);
+        }
+        pending.into_iter().for_each(|pending| self.acknowledge(pending));
+        Ok(())
+    }
+
+    fn apply(&mut self, txn: &Txn) -> Result<Verdict, DiskError> {
+        let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
+        Ok(caught(|| ledger.commit(txn))??)
+    }
+
+    fn make_durable(&mut self) -> Result<(), DiskError> {
+        let ledger = self.ledger.as_ref().ok_or(DiskError::Held)?;
+        self.disk.make_durable(ledger)
+    }
+
+    fn acknowledge(&self, Pending { verdict, reply }: Pending) {
+        let answer = match verdict {
+            Verdict::Held(committed) | Verdict::Wrote(committed) => {
+                count(&self.counters.commits);
+                Ok(committed)
+            }
+            Verdict::Refused(error) => {
+                if matches!(error, CommitError::Conflict { .. }) {
+                    count(&self.counters.conflicts);
+                }
+                Err(error)
+            }
+        };
+        let _gone = reply.send(answer);
+    }
+
+    /// Gives up the database after `error`, and answers the commits that were applied or refused since the last
+    /// flush: the outcome of those that wrote is unknown; what the others saw may never have been durable.
+    fn fail(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
+        for Pending { verdict, reply } in pending {
+            let answer = match verdict {
+                Verdict::Wrote(_) => self.unknown(&error),
+                Verdict::Held(_) | Verdict::Refused(_) => Unavailable::backend(error.to_string()).into(),
+            };
+            let _gone = reply.send(Err(answer));
+        }
+        self.give_up(error)
+    }
+
+    fn give_up(&mut self, error: DiskError) -> Unavailable {
+        tracing::error!(%error, "the store fails; the next request opens it again");
+        if let Some(ledger) = self.ledger.take() {
+            self.disk.release(ledger);
+        }
+        Unavailable::backend(error)
+    }
+
+    fn unknown(&self, error: &DiskError) -> CommitError {
+        count(&self.counters.unknowns);
+        Unknown::new(error.to_string()).into()
+    }
+
+    /// Answers a read. An error is one of the database, which is given up then.
+    fn answer(&mut self, read: Request) -> Result<(), Unavailable> {
+        match read {
+            Request::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
+            Request::Scan { prefix, reply } => self.read(reply, |ledger| ledger.scan(&prefix)),
+            // OK because `serve` keeps commits and closing apart from reads.
+            Request::Commit { .. } | Request::Close { .. } => Ok(()),
+        }
+    }
+
+    fn read<T>(
+        &mut self,
+        reply: Reply<Result<T, ReadError>>,
+        read: impl FnOnce(&Ledger) -> Result<T, LedgerError>,
+    ) -> Result<(), Unavailable> {
+        let outcome = match self.ledger.as_ref() {
+            Some(ledger) => caught(|| read(ledger)),
+            None => Err(DiskError::Held),
+        };
+        let (answer, outage) = match outcome {
+            Ok(Ok(answer)) => (Ok(answer), Ok(())),
+            Ok(Err(LedgerError::Value(error))) => (Err(error), Ok(())),
+            Ok(Err(error)) => self.fail_read(error.into()),
+            Err(error) => self.fail_read(error),
+        };
+        let _gone = reply.send(answer);
+        outage
+    }
+
+    fn fail_read<T>(&mut self, error: DiskError) -> (Result<T, ReadError>, Result<(), Unavailable>) {
+        let outage = self.give_up(error);
+        (Err(outage.clone().into()), Err(outage))
+    }
+}
+
+impl Request {
+    /// Answers a request that was not begun.
+    fn refuse(self, reason: &Unavailable) {
+        match self {
+            Self::Get { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
+            Self::Scan { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
+            Self::Commit { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
+            Self::Close { reply } => drop(reply.send(())),
+        }
+    }
+}
+
+/// [`Stats`], as the thread counts and others read them.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    commits: AtomicU64,
+    conflicts: AtomicU64,
+    unknowns: AtomicU64,
+    flushes: AtomicU64,
+    reopens: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn read(&self) -> Stats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            commits: read(&self.commits),
+            conflicts: read(&self.conflicts),
+            unknowns: read(&self.unknowns),
+            flushes: read(&self.flushes),
+            reopens: read(&self.reopens),
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

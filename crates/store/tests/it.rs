@@ -1,0 +1,8 @@
+//! What every store promises, and what only a directory on a disk can show.
+
+#[cfg(test)]
+mod it {
+    mod conformance;
+    mod memory;
+    mod restart;
+}
