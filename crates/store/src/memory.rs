@@ -37,7 +37,7 @@ impl MemoryStore {
         Self { disk: Arc::new(Mutex::new(disk)), closed: AtomicBool::new(false) }
     }
 
-    /// Another handle on the same contents, as after a restart. Faults that are planned stay planned.
+    /// Another handle on the same contents, as after a restart. Planned faults stay planned, [`Stats`] go on.
     #[must_use]
     pub fn reopen(&self) -> Self {
         Self { disk: Arc::clone(&self.disk), closed: AtomicBool::new(false) }

@@ -22,6 +22,12 @@
 //! writing them, and reads still show them. What the page cache shows then proves nothing. So opening, always, reads
 //! the whole of `DIR/db` and writes the same bytes back before syncing it, and then commits a marker: from there on,
 //! what is read is what the disk holds. It costs one pass over a file of some megabytes.
+//!
+//! # Not promised
+//!
+//! sled flushes on threads of its own pool and waits for them without limit: should one die of a bug in sled, the flush
+//! and everything queued behind it waits for ever. Callers bound their waiting and treat a commit that they gave up on
+//! as unknown.
 
 mod disk;
 mod ledger;
@@ -39,7 +45,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::disk::OpenError;
 
 use self::disk::{Disk, Durability, FlushAndSync};
-use self::worker::{Counters, Request, Worker};
+use self::worker::{Commit, Counters, Read, Request, Worker};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
 use crate::store::{Stats, Store, StoreId};
@@ -47,8 +53,8 @@ use crate::txn::{Committed, Txn, Versioned};
 
 /// How many requests may wait for the thread before callers wait for room.
 ///
-/// Four full batches: enough that the thread never starves between two flushes, little enough (at most
-/// 1024 x `TXN_BYTES_MAX` in theory, some hundred kilobytes in practice) to bound memory.
+/// Four full batches, so that the thread finds work when a flush ends. At the largest that is 1024 transactions of
+/// `TXN_BYTES_MAX`, 1 GiB; those that Kent makes have some hundred bytes.
 const QUEUE_REQUESTS_MAX: usize = 4 * worker::BATCH_REQUESTS_MAX;
 
 /// What [`SledStore::open`] needs.
@@ -116,17 +122,17 @@ impl SledStore {
 impl Store for SledStore {
     async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
         let key = key.clone();
-        self.ask(|reply| Request::Get { key, reply }).await.map_err(Unavailable::from)?
+        self.ask(|reply| Request::Read(Read::Get { key, reply })).await.map_err(Unavailable::from)?
     }
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
         let prefix = prefix.clone();
-        self.ask(|reply| Request::Scan { prefix, reply }).await.map_err(Unavailable::from)?
+        self.ask(|reply| Request::Read(Read::Scan { prefix, reply })).await.map_err(Unavailable::from)?
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
         txn.check()?;
-        match self.ask(|reply| Request::Commit { txn, reply }).await {
+        match self.ask(|reply| Request::Commit(Commit { txn, reply })).await {
             Ok(answer) => answer,
             Err(Unanswered::NeverSent) => Err(Unavailable::Closed.into()),
             Err(Unanswered::ThreadEnded) => Err(Unknown::new(THREAD_ENDED).into()),

@@ -70,8 +70,8 @@ pub(super) struct Disk {
     durability: Box<dyn Durability>,
     /// Opened before sled writes anything, and kept: see [`FlushAndSync`].
     log: File,
-    /// Locked. Declared last, so that it is the last to be released.
-    _lock: File,
+    /// Locked.
+    lock: File,
 }
 
 impl Disk {
@@ -84,7 +84,7 @@ impl Disk {
             TryLockError::Error(source) => OpenError::io(&dir.join("lock"), source),
         })?;
         let log = open_file(&dir.join("db"))?;
-        Ok(Self { dir, new_id, durability, log, _lock: lock })
+        Ok(Self { dir, new_id, durability, log, lock })
     }
 
     /// Opens the database for the first time since the directory was acquired.
@@ -186,6 +186,16 @@ impl Disk {
             error @ (DiskError::Ledger(_) | DiskError::Panicked(_)) => {
                 OpenError::Damaged { dir, what: error.to_string() }
             }
+        }
+    }
+}
+
+impl Drop for Disk {
+    /// Unlocks by word, not by closing the file: a process that is being forked off at this moment has a copy of the
+    /// handle, and would keep the lock until it runs its program.
+    fn drop(&mut self) {
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot unlock the directory");
         }
     }
 }
@@ -325,4 +335,33 @@ fn create_dir(dir: &Path) -> Result<(), OpenError> {
         synced.map_err(|source| OpenError::io(parent, source))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_handle_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let acquire = || Disk::acquire(dir.path().to_owned(), [7; 16], Box::new(FlushAndSync));
+        let disk = acquire().unwrap();
+        let copy = disk.lock.try_clone().unwrap();
+        assert!(matches!(acquire(), Err(OpenError::InUse { .. })));
+        drop(disk);
+        acquire().unwrap();
+        drop(copy);
+    }
+
+    #[test]
+    fn rewriting_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        for bytes in [0, 1, REWRITE_BYTES - 1, REWRITE_BYTES, 2 * REWRITE_BYTES + 3] {
+            let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+            fs::write(&path, &contents).unwrap();
+            rewrite(&open_file(&path).unwrap()).unwrap();
+            assert!(fs::read(&path).unwrap() == contents, "{bytes} bytes");
+        }
+    }
 }

@@ -182,11 +182,11 @@ async fn a_flush_that_fails_takes_the_refusals_along() {
     let mut answers = Vec::new();
     for txn in asked {
         let (reply, answer) = oneshot::channel();
-        store.requests.as_ref().unwrap().try_send(Request::Commit { txn, reply }).ok().unwrap();
+        store.requests.as_ref().unwrap().try_send(Request::Commit(Commit { txn, reply })).ok().unwrap();
         answers.push(answer);
     }
     let (reply, read) = oneshot::channel();
-    store.requests.as_ref().unwrap().try_send(Request::Get { key: A, reply }).ok().unwrap();
+    store.requests.as_ref().unwrap().try_send(Request::Read(Read::Get { key: A, reply })).ok().unwrap();
     drop(release);
     let mut kinds = Vec::new();
     for answer in answers {

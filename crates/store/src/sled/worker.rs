@@ -12,8 +12,8 @@ use crate::key::Key;
 use crate::store::Stats;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// The most requests that share one flush. A flush takes milliseconds and a commit some ten microseconds, so that
-/// a full batch costs its first commit about as much waiting as the flush does.
+/// The most requests that share one flush. Applying a commit takes some 50 microseconds and a flush up to some 10
+/// milliseconds, so that the first commit of a full batch waits about as long for the others as for the disk.
 pub(super) const BATCH_REQUESTS_MAX: usize = 256;
 
 /// Where the answer to a request goes. Nobody may be waiting for it any more, which is fine.
@@ -21,10 +21,21 @@ type Reply<T> = oneshot::Sender<T>;
 
 /// What callers ask of the thread.
 pub(super) enum Request {
+    Read(Read),
+    Commit(Commit),
+    Close { reply: Reply<()> },
+}
+
+/// A question.
+pub(super) enum Read {
     Get { key: Key, reply: Reply<Result<Option<Versioned>, ReadError>> },
     Scan { prefix: Key, reply: Reply<Result<Vec<(Key, Versioned)>, ReadError>> },
-    Commit { txn: Txn, reply: Reply<Result<Committed, CommitError>> },
-    Close { reply: Reply<()> },
+}
+
+/// A transaction that waits to be applied.
+pub(super) struct Commit {
+    pub(super) txn: Txn,
+    pub(super) reply: Reply<Result<Committed, CommitError>>,
 }
 
 /// The state of the thread.
@@ -77,9 +88,9 @@ impl Worker {
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
-                Request::Commit { txn, reply } => commits.push((txn, reply)),
+                Request::Commit(commit) => commits.push(commit),
+                Request::Read(read) => reads.push(read),
                 Request::Close { reply } => closing = Some(reply),
-                read @ (Request::Get { .. } | Request::Scan { .. }) => reads.push(read),
             }
             let room = closing.is_none() && commits.len() + reads.len() < BATCH_REQUESTS_MAX;
             next = if room { self.queue.try_recv().ok() } else { None };
@@ -90,7 +101,7 @@ impl Worker {
         closing
     }
 
-    fn serve_batch(&mut self, commits: Vec<(Txn, Reply<Result<Committed, CommitError>>)>, reads: Vec<Request>) {
+    fn serve_batch(&mut self, commits: Vec<Commit>, reads: Vec<Read>) {
         let mut outage = self.reopen().err();
         let mut commits = commits.into_iter();
         if outage.is_none() {
@@ -102,9 +113,8 @@ impl Worker {
                 None => outage = self.answer(read).err(),
             }
         }
-        // What is left was never begun.
         if let Some(outage) = outage {
-            commits.for_each(|(_, reply)| drop(reply.send(Err(outage.clone().into()))));
+            commits.for_each(|never_begun| never_begun.refuse(&outage));
         }
     }
 
@@ -120,12 +130,9 @@ impl Worker {
 
     /// Applies transactions in order, makes them durable together, and answers them. After an error those that were
     /// not begun are still in `commits`.
-    fn commit_batch(
-        &mut self,
-        commits: &mut impl Iterator<Item = (Txn, Reply<Result<Committed, CommitError>>)>,
-    ) -> Result<(), Unavailable> {
+    fn commit_batch(&mut self, commits: &mut impl Iterator<Item = Commit>) -> Result<(), Unavailable> {
         let mut pending = Vec::new();
-        for (txn, reply) in commits {
+        for Commit { txn, reply } in commits {
             match self.apply(&txn) {
                 Ok(verdict) => pending.push(Pending { verdict, reply }),
                 Err(error) => {
@@ -198,12 +205,10 @@ impl Worker {
     }
 
     /// Answers a read. An error is one of the database, which is given up then.
-    fn answer(&mut self, read: Request) -> Result<(), Unavailable> {
+    fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
-            Request::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
-            Request::Scan { prefix, reply } => self.read(reply, |ledger| ledger.scan(&prefix)),
-            // OK because `serve` keeps commits and closing apart from reads.
-            Request::Commit { .. } | Request::Close { .. } => Ok(()),
+            Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
+            Read::Scan { prefix, reply } => self.read(reply, |ledger| ledger.scan(&prefix)),
         }
     }
 
@@ -232,15 +237,30 @@ impl Worker {
     }
 }
 
+// Each `refuse` answers a request that was never begun.
+
 impl Request {
-    /// Answers a request that was not begun.
+    fn refuse(self, reason: &Unavailable) {
+        match self {
+            Self::Read(read) => read.refuse(reason),
+            Self::Commit(commit) => commit.refuse(reason),
+            Self::Close { reply } => drop(reply.send(())),
+        }
+    }
+}
+
+impl Read {
     fn refuse(self, reason: &Unavailable) {
         match self {
             Self::Get { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
             Self::Scan { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
-            Self::Commit { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
-            Self::Close { reply } => drop(reply.send(())),
         }
+    }
+}
+
+impl Commit {
+    fn refuse(self, reason: &Unavailable) {
+        drop(self.reply.send(Err(reason.clone().into())));
     }
 }
 
