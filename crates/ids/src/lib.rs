@@ -6,8 +6,25 @@
 
 extern crate alloc;
 
+mod block;
+mod error;
+mod format;
+mod formats;
+mod id;
 mod line;
+mod parts;
+mod permute;
+mod source;
 mod time;
+mod uid11;
 
+pub use block::{Block, BlockError, RegionConstants, SlotConstants, Walk};
+pub use error::{CodecError, ErrorCode};
+pub use format::Format;
+pub use id::Id;
 pub use line::{Line, Position};
+pub use parts::{ClockSeq, ClusterKey, Node, OutOfRange, Slot, SlotEpoch};
+pub use permute::Permutation;
+pub use source::{DEFAULT_SPACE, Source, SourceError};
 pub use time::{UnixNanos, UnixSeconds};
+pub use uid11::Uid11;

@@ -1,0 +1,242 @@
+//! Counters: issuing a region's suffixes from chunks that were reserved beforehand.
+//!
+//! The durable record of a counter says how many suffixes are reserved. A daemon moves it up by a chunk, and then grants
+//! from the chunk without any I/O. What is left of a chunk when the daemon crashes is a gap.
+
+use core::time::Duration;
+
+use kent_ids::Position;
+use thiserror::Error;
+
+use crate::{Exhausted, Sequence, Stored};
+
+/// How many positions to reserve at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The size to begin with, and the smallest.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Default for Chunk {
+    /// 1,024 to 1,048,576: a crash skips little in a quiet region, and a busy one commits about once a second.
+    fn default() -> Self {
+        Self { min: 1 << 10, max: 1 << 20 }
+    }
+}
+
+/// A write to a counter's record, to be committed under the version that was read.
+#[must_use = "a counter's record must be committed before anything is issued from it"]
+#[derive(Debug)]
+pub struct CounterPlan {
+    guard: u64,
+    base: Position,
+    reserved: Position,
+}
+
+impl CounterPlan {
+    /// The version that the record must still have; 0 if it must not exist.
+    pub const fn guard(&self) -> u64 {
+        self.guard
+    }
+
+    /// The number of reserved positions to write.
+    pub const fn reserved(&self) -> Position {
+        self.reserved
+    }
+}
+
+/// The region cannot hold as many identifiers more as were asked for. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{reserved} of {capacity} suffixes are issued or reserved")]
+pub struct CounterRefusal {
+    /// How many suffixes there are.
+    pub capacity: Position,
+    /// How many of them are issued or reserved.
+    pub reserved: Position,
+}
+
+/// Grants the suffixes of one region below the ceiling of the chunk that is held.
+///
+/// Order of calls: [`grant`](Self::grant); if the chunk does not hold enough, read the record,
+/// [`plan_chunk`](Self::plan_chunk), commit, [`on_committed`](Self::on_committed), and grant again. If the outcome of the
+/// commit is a conflict or unknown, read again and plan anew: whatever the lost commit reserved is a gap.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    policy: Chunk,
+    sequence: Sequence,
+    /// The version that our last commit gave the record; 0 before the first.
+    version: u64,
+    size: u64,
+    reserved_at: Option<Duration>,
+}
+
+impl Counter {
+    /// A counter that holds no chunk yet.
+    pub const fn new(policy: Chunk) -> Self {
+        let sequence = Sequence::new(Position::ZERO, Position::ZERO);
+        Self { policy, sequence, version: 0, size: policy.min, reserved_at: None }
+    }
+
+    /// Cuts `count` suffixes off the chunk and returns the first.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`] if the chunk does not hold as many; nothing has changed then.
+    pub fn grant(&mut self, count: u64) -> Result<Position, Exhausted> {
+        self.sequence.grant(Position::ZERO, count)
+    }
+
+    /// Plans to reserve a chunk from which `count` can be granted, given what the record says and how many suffixes the
+    /// region has. `now` is any steady clock: a counter that used its last chunk up within a second reserves twice as much.
+    ///
+    /// # Errors
+    ///
+    /// [`CounterRefusal`] if the region does not have as many left.
+    pub fn plan_chunk(
+        &mut self,
+        read: Stored<Position>,
+        count: u64,
+        capacity: Position,
+        now: Duration,
+    ) -> Result<CounterPlan, CounterRefusal> {
+        let base = read.value;
+        // If nobody else has reserved since, what is left of our chunk continues in the next one.
+        let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
+        let missing = u128::from(count).saturating_sub(in_hand);
+        let left = capacity.since(base);
+        if missing > left {
+            return Err(CounterRefusal { capacity, reserved: base });
+        }
+        self.resize(now);
+        let chunk = missing.max(u128::from(self.size)).min(left);
+        // OK because the sum is at most the capacity.
+        Ok(CounterPlan { guard: read.version, base, reserved: Position::new(base.get() + chunk) })
+    }
+
+    /// Takes back a plan that is durable at `version`: only now does the ceiling move.
+    pub fn on_committed(&mut self, plan: CounterPlan, version: u64) {
+        self.version = version;
+        if plan.base == self.sequence.ceiling() {
+            self.sequence.raise(Position::ZERO, plan.reserved);
+        } else {
+            self.sequence = Sequence::new(plan.base, plan.reserved);
+        }
+    }
+
+    /// Gives the rest of the chunk back, if nobody has reserved since. From here on nothing is granted before the next
+    /// chunk, whatever the store answers.
+    pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
+        let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
+        self.sequence.close();
+        (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved: next })
+    }
+
+    /// How many suffixes are left of the chunk.
+    pub const fn left(&self) -> u128 {
+        self.sequence.left()
+    }
+
+    /// A chunk should last about a second at the present rate, between the policy's bounds.
+    fn resize(&mut self, now: Duration) {
+        let lasted = self.reserved_at.map(|at| now.saturating_sub(at));
+        self.size = match lasted {
+            Some(lasted) if lasted < TOO_SHORT => self.size.saturating_mul(2),
+            Some(lasted) if lasted > TOO_LONG => self.size / 2,
+            _ => self.size,
+        };
+        self.size = self.size.clamp(self.policy.min, self.policy.max);
+        self.reserved_at = Some(now);
+    }
+}
+
+const TOO_SHORT: Duration = Duration::from_secs(1);
+const TOO_LONG: Duration = Duration::from_secs(4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(number: u128) -> Position {
+        Position::new(number)
+    }
+
+    fn stored(version: u64, reserved: u128) -> Stored<Position> {
+        Stored { version, value: at(reserved) }
+    }
+
+    fn counter() -> Counter {
+        Counter::new(Chunk { min: 10, max: 40 })
+    }
+
+    #[test]
+    fn ok_nothing_is_granted_before_a_chunk_is_durable() {
+        let mut counter = counter();
+        assert!(counter.grant(1).is_err());
+        let plan = counter.plan_chunk(stored(0, 0), 1, at(100), SECOND).expect("room");
+        assert_eq!((plan.guard(), plan.reserved()), (0, at(10)));
+        assert!(counter.grant(1).is_err());
+        counter.on_committed(plan, 7);
+        assert_eq!(counter.grant(10), Ok(at(0)));
+        assert!(counter.grant(1).is_err());
+    }
+
+    #[test]
+    fn ok_a_chunk_that_follows_ours_continues_it() {
+        let mut counter = counter();
+        let plan = counter.plan_chunk(stored(0, 0), 4, at(100), SECOND).expect("room");
+        counter.on_committed(plan, 1);
+        assert_eq!(counter.grant(4), Ok(at(0)));
+        let plan = counter.plan_chunk(stored(1, 10), 30, at(100), SECOND * 3).expect("room");
+        assert_eq!(plan.reserved(), at(34), "6 in hand, 24 missing");
+        counter.on_committed(plan, 2);
+        assert_eq!(counter.grant(30), Ok(at(4)));
+    }
+
+    #[test]
+    fn ok_a_chunk_after_somebody_elses_leaves_a_gap() {
+        let mut counter = counter();
+        let plan = counter.plan_chunk(stored(0, 0), 4, at(100), SECOND).expect("room");
+        counter.on_committed(plan, 1);
+        let plan = counter.plan_chunk(stored(2, 50), 12, at(100), SECOND * 3).expect("room");
+        assert_eq!((plan.guard(), plan.reserved()), (2, at(62)));
+        counter.on_committed(plan, 3);
+        assert_eq!(counter.grant(12), Ok(at(50)));
+    }
+
+    #[test]
+    fn err_a_region_without_room_says_how_much_there_is() {
+        let mut counter = counter();
+        let refusal = counter.plan_chunk(stored(3, 95), 6, at(100), SECOND).expect_err("only 5 are left");
+        assert_eq!(refusal, CounterRefusal { capacity: at(100), reserved: at(95) });
+        let plan = counter.plan_chunk(stored(3, 95), 5, at(100), SECOND).expect("5 are left");
+        assert_eq!(plan.reserved(), at(100), "a chunk never reaches beyond the capacity");
+    }
+
+    #[test]
+    fn ok_what_is_given_back_is_not_granted_again_by_us() {
+        let mut counter = counter();
+        let plan = counter.plan_chunk(stored(0, 0), 1, at(100), SECOND).expect("room");
+        counter.on_committed(plan, 5);
+        assert_eq!(counter.grant(3), Ok(at(0)));
+        let back = counter.plan_give_back().expect("7 are left");
+        assert_eq!((back.guard(), back.reserved()), (5, at(3)));
+        assert!(counter.grant(1).is_err());
+        assert!(counter.plan_give_back().is_none());
+    }
+
+    #[test]
+    fn ok_chunks_follow_the_rate_between_their_bounds() {
+        let mut counter = counter();
+        let mut reserved = 0;
+        for (at_ms, expected) in [(0, 10), (500, 20), (1000, 40), (1500, 40), (4000, 40), (9000, 20), (20_000, 10)] {
+            let plan =
+                counter.plan_chunk(stored(1, reserved), 1, at(1000), Duration::from_millis(at_ms)).expect("room");
+            assert_eq!(plan.reserved().get() - reserved, expected, "at {at_ms} ms");
+            reserved = plan.reserved().get();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Slots: numbered durable records through which daemons issue time-based identifiers.
+//!
+//! A record says up to which whole second its ticks are spoken for. Every commit on it moves `reserved_until` from r to
+//! r', and the ticks of (r, r'] belong to that commit's author alone. Two daemons can therefore never issue the same tick
+//! of the same slot: the second one's commit starts above the first one's ceiling, and the first one's next commit fails on
+//! the version. No clock, lease or timeout is needed for that.
+
+use core::fmt;
+
+use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, UnixNanos, UnixSeconds};
+use thiserror::Error;
+
+use crate::Stored;
+
+/// One run of one daemon: 16 random octets, drawn when it starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HolderId([u8; 16]);
+
+impl HolderId {
+    /// The holder with these octets.
+    pub const fn new(octets: [u8; 16]) -> Self {
+        Self(octets)
+    }
+
+    /// The octets.
+    pub const fn octets(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl fmt::Debug for HolderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HolderId({self})")
+    }
+}
+
+impl fmt::Display for HolderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// The durable record of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotRecord {
+    /// The node field of v1 and v6: drawn once, its last six bits being the slot's number.
+    pub node: Node,
+    /// Grows whenever the slot changes hands (DCE 1.1: state was lost, or the clock went back).
+    pub clock_seq: ClockSeq,
+    /// Grows whenever the slot changes hands: the fencing token of every block.
+    pub epoch: SlotEpoch,
+    /// Who holds the slot.
+    pub holder: HolderId,
+    /// The ticks up to and including the one that begins at this second are spoken for.
+    pub reserved_until: UnixSeconds,
+}
+
+/// A write to a slot's record, to be committed under the version that was read.
+#[must_use = "a slot's record must be committed before anything is issued from it"]
+#[derive(Debug)]
+pub struct SlotPlan {
+    slot: Slot,
+    guard: u64,
+    record: SlotRecord,
+    /// The ticks up to this second belong to somebody else; `None` if the slot was never used.
+    start: Option<UnixSeconds>,
+}
+
+impl SlotPlan {
+    /// Takes the slot for `holder`, whatever its record says (an absent record: a fresh slot), and reserves up to `until`.
+    ///
+    /// `random` makes the node field of a fresh slot.
+    pub(crate) fn take(
+        slot: Slot,
+        read: Option<Stored<SlotRecord>>,
+        holder: HolderId,
+        until: UnixSeconds,
+        random: u64,
+    ) -> Self {
+        match read {
+            None => {
+                let (clock_seq, epoch) = (ClockSeq::from_random(random >> 48), SlotEpoch::new(1));
+                let node = Node::for_slot(random, slot);
+                let record = SlotRecord { node, clock_seq, epoch, holder, reserved_until: until };
+                Self { slot, guard: 0, record, start: None }
+            }
+            Some(Stored { version, value }) => {
+                let record = SlotRecord {
+                    clock_seq: value.clock_seq.next(),
+                    epoch: value.epoch.next(),
+                    holder,
+                    reserved_until: until.max(value.reserved_until),
+                    ..value
+                };
+                Self { slot, guard: version, record, start: Some(value.reserved_until) }
+            }
+        }
+    }
+
+    /// Rewrites the record that this daemon holds, with another `reserved_until`.
+    pub(crate) fn rewrite(slot: Slot, held: Stored<SlotRecord>, reserved_until: UnixSeconds) -> Self {
+        let record = SlotRecord { reserved_until, ..held.value };
+        Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
+    }
+
+    /// Which slot.
+    pub const fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// The version that the record must still have; 0 if it must not exist.
+    pub const fn guard(&self) -> u64 {
+        self.guard
+    }
+
+    /// The record to write.
+    pub const fn record(&self) -> &SlotRecord {
+        &self.record
+    }
+
+    /// The ticks up to this second belong to somebody else.
+    pub(crate) const fn start(&self) -> Option<UnixSeconds> {
+        self.start
+    }
+}
+
+/// Every slot's reservation reaches beyond the present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("all {} slots are reserved; the first reservation ends at Unix second {}", Slot::COUNT, earliest.get())]
+pub struct AllSlotsReserved {
+    /// When the first reservation ends.
+    pub earliest: UnixSeconds,
+}
+
+/// Chooses the slot to take at `now`: the lowest one whose reservation has passed, or else the lowest fresh one.
+///
+/// `records` are the slots that have a record.
+///
+/// # Errors
+///
+/// [`AllSlotsReserved`] if every slot is spoken for at `now`.
+pub fn choose_slot(
+    records: &[(Slot, Stored<SlotRecord>)],
+    now: UnixNanos,
+) -> Result<(Slot, Option<Stored<SlotRecord>>), AllSlotsReserved> {
+    let past = |record: &SlotRecord| record.reserved_until.nanos() < now;
+    if let Some((slot, stored)) =
+        records.iter().filter(|(_, stored)| past(&stored.value)).min_by_key(|(slot, _)| slot.get())
+    {
+        return Ok((*slot, Some(*stored)));
+    }
+    let fresh = Slot::all().find(|slot| records.iter().all(|(used, _)| used != slot));
+    match fresh {
+        Some(slot) => Ok((slot, None)),
+        None => Err(AllSlotsReserved { earliest: earliest_end(records, now) }),
+    }
+}
+
+fn earliest_end(records: &[(Slot, Stored<SlotRecord>)], now: UnixNanos) -> UnixSeconds {
+    records.iter().map(|(_, stored)| stored.value.reserved_until).min().unwrap_or(now.ceil_seconds())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn record(slot: u8, reserved_until: i64) -> (Slot, Stored<SlotRecord>) {
+        let slot = Slot::new(slot).expect("a slot");
+        let value = SlotRecord {
+            node: Node::for_slot(0, slot),
+            clock_seq: ClockSeq::from_random(7),
+            epoch: SlotEpoch::new(3),
+            holder: HolderId::new([1; 16]),
+            reserved_until: UnixSeconds::new(reserved_until),
+        };
+        (slot, Stored { version: 9, value })
+    }
+
+    fn check(records: &[(u8, i64)], now_ms: i128, expected: Result<(u8, bool), i64>) {
+        let records: Vec<_> = records.iter().map(|&(slot, until)| record(slot, until)).collect();
+        let chosen = choose_slot(&records, UnixNanos::new(now_ms * 1_000_000))
+            .map(|(slot, read)| (slot.get(), read.is_some()))
+            .map_err(|refusal| refusal.earliest.get());
+        assert_eq!(chosen, expected);
+    }
+
+    #[test]
+    fn ok_a_slot_whose_reservation_has_passed_comes_first_then_a_fresh_one() {
+        check(&[], 5_000, Ok((0, false)));
+        check(&[(0, 4)], 5_000, Ok((0, true)));
+        check(&[(0, 5)], 5_000, Ok((1, false)));
+        check(&[(0, 5)], 5_001, Ok((0, true)));
+        check(&[(0, 60), (3, 4)], 5_000, Ok((3, true)));
+        check(&[(0, 60), (1, 60)], 5_000, Ok((2, false)));
+    }
+
+    #[test]
+    fn err_when_all_are_reserved_the_refusal_says_until_when() {
+        let all: Vec<(u8, i64)> = (0..64).map(|slot| (slot, 100 + i64::from(slot))).collect();
+        check(&all, 5_000, Err(100));
+        check(&all, 100_500, Ok((0, true)));
+    }
+
+    #[test]
+    fn ok_taking_a_used_slot_starts_above_its_ceiling_and_changes_the_fence() {
+        let (slot, stored) = record(5, 100);
+        let plan = SlotPlan::take(slot, Some(stored), HolderId::new([2; 16]), UnixSeconds::new(90), 0);
+        assert_eq!(plan.guard(), 9);
+        assert_eq!(plan.start(), Some(UnixSeconds::new(100)));
+        assert_eq!(plan.record().reserved_until, UnixSeconds::new(100), "a ceiling never goes down");
+        assert_eq!(plan.record().epoch, SlotEpoch::new(4));
+        assert_eq!(plan.record().clock_seq, ClockSeq::from_random(8));
+        assert_eq!(plan.record().node, stored.value.node);
+    }
+}

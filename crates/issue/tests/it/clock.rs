@@ -1,0 +1,140 @@
+//! What the issuer does when the clock moves.
+
+use std::time::Duration;
+
+use kent_issue::{Extended, Refusal};
+
+use super::world::{Daemon, Ledger, Records, ms};
+
+const TOKENS: [&str; 3] = ["uuidv7", "uuidv6", "xid"];
+
+fn started(at_ms: i128) -> (Records, Daemon) {
+    let (mut records, mut daemon) = (Records::default(), Daemon::start(1));
+    daemon.take(&mut records, ms(at_ms));
+    (records, daemon)
+}
+
+#[test]
+fn err_nothing_is_granted_without_a_slot() {
+    let mut daemon = Daemon::start(1);
+    for token in TOKENS {
+        assert_eq!(daemon.grant(token, 1, ms(0)).expect_err("no slot"), Refusal::NoSlot);
+    }
+}
+
+#[test]
+fn ok_the_first_grant_carries_the_time_of_the_clock() {
+    let (_, mut daemon) = started(0);
+    for token in TOKENS {
+        let grant = daemon.grant(token, 1, ms(1234)).expect("granted");
+        assert_eq!(grant.block.instant(), Some(ms(1234)), "{token}");
+    }
+}
+
+#[test]
+fn ok_a_small_step_back_is_absorbed_and_blocks_still_ascend() {
+    let (_, mut daemon) = started(0);
+    let before = daemon.grant("uuidv7", 100, ms(1000)).expect("granted");
+    let after = daemon.grant("uuidv7", 100, ms(600)).expect("granted");
+    assert!(after.block.first() >= before.block.first().checked_add(100).expect("small"));
+    assert_eq!(before.clock_epoch, after.clock_epoch);
+}
+
+#[test]
+fn ok_a_large_step_back_costs_the_slot_and_timestamps_stay_honest() {
+    let (mut records, mut daemon) = started(0);
+    let mut ledger = Ledger::default();
+    let before = daemon.grant("uuidv7", 10, ms(1000)).expect("granted");
+    ledger.record("uuidv7", &before);
+    let refusal = daemon.grant("uuidv7", 10, ms(-3_600_000)).expect_err("the clock went back");
+    assert_eq!(refusal, Refusal::ClockStepped { back: Duration::from_secs(3601) });
+    daemon.take(&mut records, ms(-3_600_000));
+    let after = daemon.grant("uuidv7", 10, ms(-3_600_000)).expect("granted from another slot");
+    assert_eq!(after.block.instant(), Some(ms(-3_600_000)));
+    assert_eq!(after.clock_epoch, before.clock_epoch + 1);
+    assert_ne!(after.block.slot_constants().map(|c| c.slot), before.block.slot_constants().map(|c| c.slot));
+    ledger.record("uuidv7", &after);
+}
+
+#[test]
+fn err_no_timestamp_runs_further_ahead_than_max_ahead() {
+    let (_, mut daemon) = started(0);
+    // uuidv6 has 10,000 positions a millisecond: ten million and one reach exactly one second ahead.
+    let grant = daemon.grant("uuidv6", 10_000_000, ms(0)).expect("granted");
+    assert_eq!(grant.block.instant(), Some(ms(0)));
+    daemon.grant("uuidv6", 1, ms(0)).expect("the tick one second ahead");
+    let refusal = daemon.grant("uuidv6", 10_000, ms(0)).expect_err("beyond one second");
+    assert_eq!(refusal, Refusal::Ahead { wait: Duration::from_millis(1) });
+    daemon.grant("uuidv6", 10_000, ms(1)).expect("granted a millisecond later");
+}
+
+#[test]
+fn err_more_than_the_clock_ever_allows_is_refused_with_the_maximum() {
+    let (_, mut daemon) = started(0);
+    let refusal = daemon.grant("uuidv6", 10_000_002, ms(0)).expect_err("too many");
+    assert_eq!(refusal, Refusal::TooMany { max: 10_000_001 });
+}
+
+#[test]
+fn ok_windows_double_up_to_a_minute_and_a_spent_one_refuses() {
+    let (mut records, mut daemon) = started(0);
+    let mut windows = Vec::new();
+    for at in (0..600_000).step_by(100) {
+        if daemon.issuer.plan_extension(ms(at)).is_some() {
+            daemon.extend(&mut records, ms(at));
+            windows.push(daemon.issuer.window_left(ms(at)).as_secs());
+        }
+    }
+    assert_eq!(windows[..6], [5, 9, 17, 33, 61, 61]);
+    assert!(windows.len() < 50, "an extension every 15 s, not {} in 10 minutes", windows.len());
+    daemon.grant("xid", 1, ms(640_000)).expect("the store may be away for most of a minute");
+    let refusal = daemon.grant("xid", 1, ms(700_000)).expect_err("spent");
+    assert!(matches!(refusal, Refusal::WindowSpent { .. }), "{refusal}");
+}
+
+#[test]
+fn ok_a_paused_daemon_is_fenced_by_the_one_that_took_its_slot() {
+    let (mut records, mut paused) = started(0);
+    let mut ledger = Ledger::default();
+    ledger.record("xid", &paused.grant("xid", 5, ms(10)).expect("granted"));
+    let mut other = Daemon::start(2);
+    other.take(&mut records, ms(60_000));
+    ledger.record("xid", &other.grant("xid", 5, ms(60_000)).expect("granted"));
+    assert!(matches!(paused.grant("xid", 5, ms(60_001)), Err(Refusal::WindowSpent { .. })));
+    assert_eq!(paused.extend(&mut records, ms(60_001)), Some(Extended::Fenced));
+    assert_eq!(paused.grant("xid", 5, ms(60_002)).expect_err("fenced"), Refusal::NoSlot);
+}
+
+#[test]
+fn ok_an_extension_whose_answer_was_lost_is_recognised_as_ours() {
+    let (mut records, mut daemon) = started(0);
+    let plan = daemon.issuer.plan_extension(ms(2000)).expect("due");
+    records.commit(&plan).expect("committed, but the answer never came");
+    let slot = plan.slot();
+    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)));
+    assert!(daemon.issuer.window_left(ms(2000)) >= Duration::from_secs(4));
+}
+
+#[test]
+fn ok_a_clean_stop_gives_the_rest_of_the_window_back() {
+    let (mut records, mut daemon) = started(0);
+    daemon.grant("uuidv7", 1, ms(300)).expect("granted");
+    let plan = daemon.issuer.plan_give_back().expect("unused time");
+    assert_eq!(daemon.grant("uuidv7", 1, ms(301)).expect_err("the last act"), Refusal::NoSlot);
+    records.commit(&plan).expect("still ours");
+    let mut next = Daemon::start(2);
+    next.take(&mut records, ms(1001));
+    assert_eq!(records.all().len(), 1, "the slot is used again");
+    let first = next.grant("uuidv7", 1, ms(1001)).expect("granted").block.instant();
+    assert_eq!(first, Some(ms(1001)));
+}
+
+#[test]
+fn ok_after_a_crash_another_slot_serves_at_once() {
+    let (mut records, mut daemon) = started(0);
+    daemon.grant("uuidv7", 1, ms(300)).expect("granted");
+    let mut next = Daemon::start(2);
+    next.take(&mut records, ms(301));
+    assert_eq!(records.all().len(), 2);
+    assert_eq!(next.grant("uuidv7", 1, ms(301)).expect("granted").block.instant(), Some(ms(301)));
+}
