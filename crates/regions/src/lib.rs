@@ -1,1 +1,34 @@
-//! To be written in this session.
+//! The prefix table of William Kent, *Variable-Prefix Identifiers (Adjustable Oid's)*, HPL-92-50, 1992.
+//!
+//! A *space* of n-bit identifiers is divided into *regions*, each an aligned interval named by its prefix. A region can be
+//! expanded, split and subdivided while every identifier issued from it stays valid.
+//!
+//! This crate is pure: it reads no clock, draws no randomness, does no I/O and knows no async. An edit is a function
+//! `(table, edit) -> plan | refusal`; applying the plan is another. Counters (how many suffixes are issued) are kept beside
+//! the table and change without a revision.
+#![no_std]
+
+extern crate alloc;
+
+mod classify;
+mod count;
+mod edit;
+mod free;
+mod name;
+mod plan;
+mod prefix;
+mod refusal;
+mod region;
+mod restore;
+mod table;
+
+pub use classify::{Classification, Status};
+pub use count::Count;
+pub use edit::{Edit, Newcomer, Place, Zone};
+pub use name::{BadName, NAME_BYTES_MAX, check_name};
+pub use plan::{Change, CounterMove, Plan};
+pub use prefix::{BadPrefix, Prefix};
+pub use refusal::{Donor, NoFreePrefix, Refusal};
+pub use region::{FormerPrefix, Kind, Region, RegionNumber, Revision};
+pub use restore::Damage;
+pub use table::{BITS_MAX, BadWidth, Table};

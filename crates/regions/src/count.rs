@@ -1,0 +1,121 @@
+//! Numbers of suffixes: 0 to 2^128, both included, since a region can span a whole 128-bit space.
+
+use core::{fmt, str::FromStr};
+
+/// A number of suffixes, 0 to 2^128.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Count {
+    /// Fewer than 2^128.
+    Below(u128),
+    /// 2^128.
+    Max,
+}
+
+impl Count {
+    /// None.
+    pub const ZERO: Self = Self::Below(0);
+
+    /// 2^bits; `bits` beyond 128 counts as 128.
+    pub const fn power_of_two(bits: u8) -> Self {
+        if bits >= 128 { Self::Max } else { Self::Below(1 << bits) }
+    }
+
+    /// This many and one for `suffix`: how many suffixes there are up to and including it.
+    pub const fn through(suffix: u128) -> Self {
+        match suffix.checked_add(1) {
+            Some(count) => Self::Below(count),
+            None => Self::Max,
+        }
+    }
+
+    /// The number, unless it is 2^128.
+    pub const fn get(self) -> Option<u128> {
+        match self {
+            Self::Below(count) => Some(count),
+            Self::Max => None,
+        }
+    }
+
+    /// This many and `more`, or `None` beyond 2^128.
+    pub const fn checked_add(self, more: u128) -> Option<Self> {
+        match (self, more) {
+            (_, 0) => Some(self),
+            (Self::Max, _) => None,
+            (Self::Below(count), _) => match count.checked_add(more) {
+                Some(sum) => Some(Self::Below(sum)),
+                None if count.wrapping_add(more) == 0 => Some(Self::Max),
+                None => None,
+            },
+        }
+    }
+
+    /// Whether the suffix is one of the first so many.
+    pub const fn includes(self, suffix: u128) -> bool {
+        match self {
+            Self::Below(count) => suffix < count,
+            Self::Max => true,
+        }
+    }
+
+    /// The smallest s with 2^s suffixes or more.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Below(0) => 0,
+            // OK because the difference is at most 128.
+            Self::Below(count) => (u128::BITS - (count - 1).leading_zeros()) as u8,
+            Self::Max => 128,
+        }
+    }
+}
+
+impl From<u128> for Count {
+    fn from(count: u128) -> Self {
+        Self::Below(count)
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Below(count) => count.fmt(f),
+            Self::Max => f.pad(MAX),
+        }
+    }
+}
+
+impl FromStr for Count {
+    type Err = core::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == MAX { Ok(Self::Max) } else { text.parse().map(Self::Below) }
+    }
+}
+
+/// 2^128 in decimal.
+const MAX: &str = "340282366920938463463374607431768211456";
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn ok_counts_reach_two_to_the_128() {
+        assert_eq!(Count::power_of_two(128).to_string(), MAX);
+        assert_eq!(MAX.parse(), Ok(Count::Max));
+        assert_eq!(Count::through(u128::MAX), Count::Max);
+        assert_eq!(Count::Below(u128::MAX).checked_add(1), Some(Count::Max));
+        assert_eq!(Count::Below(u128::MAX).checked_add(2), None);
+        assert_eq!(Count::Max.checked_add(0), Some(Count::Max));
+        assert!(Count::Below(u128::MAX) < Count::Max);
+    }
+
+    #[test]
+    fn ok_bits_are_the_smallest_suffix_that_holds_a_count() {
+        for (count, bits) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (513, 10), (1 << 127, 127)] {
+            assert_eq!(Count::Below(count).bits(), bits, "{count}");
+        }
+        assert_eq!(Count::Max.bits(), 128);
+    }
+}

@@ -1,0 +1,126 @@
+//! Plans: what an edit does. The same function serves dry runs and the real thing.
+//!
+//! `(table, edit) -> plan | refusal` is pure. A plan names every region that it changes, before and after, and is good for
+//! the revision that it was made on.
+
+mod create;
+mod divide;
+mod resize;
+
+use alloc::{
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use crate::{
+    edit::Edit,
+    name::is_table_name,
+    prefix::Prefix,
+    refusal::Refusal,
+    region::{Region, RegionNumber, Revision},
+    table::Table,
+};
+
+/// What an edit does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The revision that the plan is good for.
+    pub base: Revision,
+    /// The revision that it makes.
+    pub revision: Revision,
+    /// Every region that changes or is made; the one that the edit is about comes first.
+    pub changes: Vec<Change>,
+    /// Prefixes that a split frees and no newcomer takes, larger blocks first.
+    pub freed: Vec<Prefix>,
+    /// The free block in which a new region was placed.
+    pub block: Option<Prefix>,
+    /// The region that had to be split to make room.
+    pub donor: Option<String>,
+    /// Whose counter goes on in which other region: the members of a region that closes move to its all-zero subregion.
+    pub counter_move: Option<CounterMove>,
+}
+
+/// One region, before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// As it was; `None` if the edit makes it.
+    pub before: Option<Region>,
+    /// As it will be.
+    pub after: Region,
+}
+
+/// A counter goes on in another region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterMove {
+    /// The region that closes.
+    pub from: RegionNumber,
+    /// Its all-zero subregion.
+    pub to: RegionNumber,
+}
+
+impl Table {
+    /// What the edit would do.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that it breaks, in the order of regions.md: names of new regions, the region that the edit is about,
+    /// the number of bits, then the rest.
+    pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
+        match edit {
+            Edit::Create { name, suffix, place, next } => create::plan(self, name, *suffix, *place, *next),
+            Edit::Expand { name, by } => resize::expand(self, name, *by),
+            Edit::Shrink { name, by } => resize::shrink(self, name, *by),
+            Edit::Split { name, by, newcomers } => divide::split(self, name, *by, newcomers),
+            Edit::Subdivide { name, by, newcomers, reserve_others } => {
+                divide::subdivide(self, name, *by, newcomers, *reserve_others)
+            }
+        }
+    }
+
+    /// A plan that changes nothing yet.
+    fn draft(&self) -> Plan {
+        Plan {
+            base: self.revision(),
+            revision: self.revision().next(),
+            changes: Vec::new(),
+            freed: Vec::new(),
+            block: None,
+            donor: None,
+            counter_move: None,
+        }
+    }
+
+    /// Checks the name of a new region.
+    fn check_new_name(&self, name: &str) -> Result<(), Refusal> {
+        if !is_table_name(name) {
+            return Err(Refusal::BadName { name: name.to_string() });
+        }
+        match self.named(name) {
+            Ok(_) => Err(Refusal::NameTaken { name: name.to_string() }),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The region that an edit is about, and a number of bits that is not zero.
+    fn subject(&self, name: &str, by: u8) -> Result<&Region, Refusal> {
+        let region = self.named(name)?;
+        if by == 0 { Err(Refusal::NoBits) } else { Ok(region) }
+    }
+}
+
+impl Plan {
+    /// Adds a region that changes.
+    fn change(&mut self, before: &Region, after: Region) {
+        self.changes.push(Change { before: Some(before.clone()), after });
+    }
+
+    /// Adds a region that is made.
+    fn make(&mut self, region: Region) {
+        self.changes.push(Change { before: None, after: region });
+    }
+
+    /// The region that the edit is about, as it will be.
+    pub fn subject(&self) -> Option<&Region> {
+        self.changes.first().map(|change| &change.after)
+    }
+}

@@ -1,0 +1,146 @@
+//! Making a top-level region: on a given prefix, or on the one that wastes least (regions.md, section 3).
+
+use alloc::{string::ToString, vec::Vec};
+
+use super::{Plan, divide};
+use crate::{
+    count::Count,
+    edit::{Place, Zone},
+    prefix::{BadPrefix, Prefix},
+    refusal::{Donor, NoFreePrefix, Refusal},
+    region::{Kind, Region, RegionNumber},
+    table::Table,
+};
+
+/// How many free blocks and donors a refusal lists.
+const LISTED_MAX: usize = 8;
+
+pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: Place, next: Count) -> Result<Plan, Refusal> {
+    table.check_new_name(name)?;
+    let mut plan = table.draft();
+    let prefix = match place {
+        Place::At(prefix) => given(table, prefix, suffix)?,
+        Place::Chosen { zone, auto_split } => chosen(table, &mut plan, suffix, zone, auto_split)?,
+    };
+    let region =
+        Region { issued: check_next(next, suffix)?, ..top_level(table, name, table.next_number(), prefix, suffix) };
+    // The new region is what the edit is about, so it comes before a donor.
+    plan.make(region);
+    plan.changes.reverse();
+    Ok(plan)
+}
+
+/// A top-level region without identifiers.
+pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix: Prefix, suffix: u8) -> Region {
+    Region {
+        number,
+        name: name.to_string(),
+        prefix,
+        zone: table.bits() - prefix.len() - suffix, // OK because the caller has checked that the suffix fits
+        suffix,
+        kind: Kind::Open,
+        sub_bits: 0,
+        parent: None,
+        issued: Count::ZERO,
+        since: table.revision().next(),
+        history: Vec::new(),
+    }
+}
+
+fn given(table: &Table, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
+    let bits = table.bits();
+    if prefix.len() > bits {
+        return Err(BadPrefix::TooLong { len: prefix.len().into(), max: bits }.into());
+    }
+    check_suffix(suffix, bits - prefix.len())?;
+    match meeting(table, prefix) {
+        Some(other) => {
+            let (region, taken) = (other.name.clone(), other.prefix);
+            Err(Refusal::PrefixConflict { prefix, region, taken })
+        }
+        None => Ok(prefix),
+    }
+}
+
+/// A region whose prefix is related to this one.
+fn meeting(table: &Table, prefix: Prefix) -> Option<&Region> {
+    let outer = table.at_or_before(prefix).filter(|region| prefix.starts_with(outermost(table, region).prefix));
+    outer.map(|region| outermost(table, region)).or_else(|| table.within(prefix).next())
+}
+
+fn outermost<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
+    let mut region = region;
+    while let Some(parent) = table.parent(region) {
+        region = parent;
+    }
+    region
+}
+
+pub(super) fn check_suffix(suffix: u8, max: u8) -> Result<(), Refusal> {
+    if suffix > max { Err(Refusal::SuffixBits { bits: suffix, max }) } else { Ok(()) }
+}
+
+fn check_next(next: Count, suffix: u8) -> Result<Count, Refusal> {
+    let fits = next <= Count::power_of_two(suffix);
+    // `next` counts as `note(next - 1)`: the refusal names the suffix that does not fit.
+    let last = next.get().map_or(u128::MAX, |next| next.saturating_sub(1));
+    if fits { Ok(next) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
+}
+
+fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, auto_split: bool) -> Result<Prefix, Refusal> {
+    let (most, least) = match zone {
+        Zone::Exactly(zone) => (zone, zone),
+        Zone::UpTo(zone) => (zone, 0),
+    };
+    let need = |zone: u8| u32::from(suffix) + u32::from(zone);
+    let free = table.free_blocks(Prefix::EMPTY);
+    for zone in (least..=most).rev() {
+        if let Some(block) = best_block(&free, table.bits(), need(zone)) {
+            return Ok(place(table, plan, block, need(zone)));
+        }
+    }
+    for zone in (least..=most).rev().take_while(|_| auto_split) {
+        if let Some(donor) = best_donor(table, need(zone)) {
+            let block = donor.prefix.join(Prefix::new(1, 1));
+            plan.donor = Some(donor.name.clone());
+            plan.change(donor, divide::lengthened(table, donor, 1));
+            return Ok(place(table, plan, block, need(zone)));
+        }
+    }
+    Err(Refusal::NoFreePrefix(no_free_prefix(table, &free, need(least))))
+}
+
+/// The prefix at the left of the block that leaves exactly `need` bits.
+fn place(table: &Table, plan: &mut Plan, block: Prefix, need: u32) -> Prefix {
+    plan.block = Some(block);
+    // OK because the block holds at least `need` bits.
+    block.zeros(table.bits() - block.len() - need as u8)
+}
+
+/// The smallest block that holds `need` bits, leftmost on a tie.
+fn best_block(free: &[Prefix], bits: u8, need: u32) -> Option<Prefix> {
+    let fits = free.iter().copied().filter(|block| u32::from(bits - block.len()) >= need);
+    fits.reduce(|best, block| if block.len() > best.len() { block } else { best })
+}
+
+/// The region with the largest zone that can spare a bit for a block of `need` bits, leftmost on a tie.
+fn best_donor(table: &Table, need: u32) -> Option<&Region> {
+    donors(table, need).reduce(|best, region| if region.zone > best.zone { region } else { best })
+}
+
+fn donors(table: &Table, need: u32) -> impl Iterator<Item = &Region> {
+    table.top_level().filter(move |region| {
+        region.kind == Kind::Open && region.zone >= 1 && u32::from(table.bits() - region.prefix.len()) > need
+    })
+}
+
+fn no_free_prefix(table: &Table, free: &[Prefix], need: u32) -> NoFreePrefix {
+    let mut free = free.to_vec();
+    free.sort_by_key(|block| block.len());
+    free.truncate(LISTED_MAX);
+    let mut donors: Vec<Donor> =
+        donors(table, need).map(|region| Donor { region: region.name.clone(), zone: region.zone }).collect();
+    donors.sort_by_key(|donor| core::cmp::Reverse(donor.zone));
+    donors.truncate(LISTED_MAX);
+    NoFreePrefix { asked: u8::try_from(need).unwrap_or(u8::MAX), free, bits: table.bits(), donors }
+}

@@ -1,0 +1,210 @@
+//! Prefixes: the leading bits that the identifiers of a region share.
+
+use core::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+/// Up to 128 leading bits of an identifier. As text: zeros and ones.
+///
+/// Prefixes are ordered as the intervals that they stand for: by their first identifier, the outer before the inner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    /// The bits, from the left; all others are zero.
+    left: u128,
+    len: u8,
+}
+
+/// A text that is no prefix.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadPrefix {
+    /// A character other than 0 and 1.
+    #[error("a prefix is made of 0 and 1, but has {found:?} at character {at}")]
+    Character {
+        /// The character.
+        found: char,
+        /// Its place, counted from 0.
+        at: usize,
+    },
+    /// More bits than there can be.
+    #[error("a prefix here has at most {max} bits, but this one has {len}")]
+    TooLong {
+        /// How many bits it has.
+        len: usize,
+        /// How many it may have.
+        max: u8,
+    },
+    /// Another number of bits than needed.
+    #[error("an extension here has {expected} {}, but {found:?} has {}", bits(*expected), found.len())]
+    Length {
+        /// How many bits are needed.
+        expected: u8,
+        /// The extension.
+        found: Prefix,
+    },
+    /// The all-zero extension of a split stays with the region that is split.
+    #[error("the all-zero extension stays with the region that is split")]
+    AllZero,
+    /// There are no more extensions of this length.
+    #[error("there are only {max} extensions for newcomers")]
+    NoneLeft {
+        /// How many there are.
+        max: u64,
+    },
+}
+
+const fn bits(count: u8) -> &'static str {
+    if count == 1 { "bit" } else { "bits" }
+}
+
+impl Prefix {
+    /// The longest prefix, in bits.
+    pub const MAX_LEN: u8 = 128;
+
+    /// The empty prefix, which every identifier has.
+    pub const EMPTY: Self = Self { left: 0, len: 0 };
+
+    /// The prefix whose `len` bits are the low bits of `value`; higher bits of `value` are ignored, and `len` beyond 128
+    /// counts as 128.
+    pub const fn new(value: u128, len: u8) -> Self {
+        let len = if len > Self::MAX_LEN { Self::MAX_LEN } else { len };
+        let left = if len == 0 { 0 } else { value << (128 - len as u32) };
+        Self { left, len }
+    }
+
+    /// How many bits it has, 0 to 128.
+    #[expect(clippy::len_without_is_empty, reason = "the length of a prefix is a number of bits")]
+    pub const fn len(self) -> u8 {
+        self.len
+    }
+
+    /// The bits, as the low bits of a number.
+    pub const fn value(self) -> u128 {
+        if self.len == 0 { 0 } else { self.left >> (128 - self.len as u32) }
+    }
+
+    /// The first n-bit identifier that has this prefix: the prefix, then zeros. `bits` is at least the prefix's length.
+    pub const fn base(self, bits: u8) -> u128 {
+        if bits == 0 { 0 } else { self.left >> (128 - bits as u32) }
+    }
+
+    /// This prefix followed by another.
+    pub const fn join(self, more: Self) -> Self {
+        let right = if self.len >= 128 { 0 } else { more.left >> self.len };
+        let len = self.len.saturating_add(more.len);
+        Self { left: self.left | right, len: if len > Self::MAX_LEN { Self::MAX_LEN } else { len } }
+    }
+
+    /// This prefix followed by `count` zeros.
+    pub const fn zeros(self, count: u8) -> Self {
+        self.join(Self::new(0, count))
+    }
+
+    /// The bits after the first `len`.
+    pub const fn rest(self, len: u8) -> Self {
+        if len >= self.len { Self::EMPTY } else { Self { left: self.left << len, len: self.len - len } }
+    }
+
+    /// Whether this prefix begins with `outer` (every prefix begins with itself).
+    pub const fn starts_with(self, outer: Self) -> bool {
+        self.len >= outer.len && (self.left ^ outer.left) & high(outer.len) == 0
+    }
+
+    /// Whether one of the two begins with the other: the intervals meet.
+    pub const fn relates_to(self, other: Self) -> bool {
+        self.starts_with(other) || other.starts_with(self)
+    }
+
+    /// Whether all bits are zero.
+    pub const fn is_zero(self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether the n-bit identifier has this prefix.
+    pub const fn holds(self, id: u128, bits: u8) -> bool {
+        let left = if bits == 0 { 0 } else { id << (128 - bits as u32) };
+        (left ^ self.left) & high(self.len) == 0
+    }
+}
+
+/// The first `len` bits set.
+const fn high(len: u8) -> u128 {
+    if len == 0 { 0 } else { u128::MAX << (128 - len as u32) }
+}
+
+impl Ord for Prefix {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.left, self.len).cmp(&(other.left, other.len))
+    }
+}
+
+impl PartialOrd for Prefix {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..self.len).try_for_each(|at| f.write_str(if self.left >> (127 - at) & 1 == 1 { "1" } else { "0" }))
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = BadPrefix;
+
+    fn from_str(text: &str) -> Result<Self, BadPrefix> {
+        if let Some((at, found)) = text.chars().enumerate().find(|(_, found)| !matches!(found, '0' | '1')) {
+            return Err(BadPrefix::Character { found, at });
+        }
+        match u8::try_from(text.len()) {
+            Ok(len) if len <= Self::MAX_LEN => {
+                let value = text.bytes().fold(0, |value, bit| value << 1 | u128::from(bit == b'1'));
+                Ok(Self::new(value, len))
+            }
+            _ => Err(BadPrefix::TooLong { len: text.len(), max: Self::MAX_LEN }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().expect("a prefix")
+    }
+
+    #[test]
+    fn ok_text_reads_back() {
+        for text in ["", "0", "1", "101101", &"10".repeat(64)] {
+            assert_eq!(prefix(text).to_string(), text);
+            assert_eq!(usize::from(prefix(text).len()), text.len());
+        }
+    }
+
+    #[test]
+    fn err_anything_but_bits_is_named_with_its_place() {
+        assert_eq!("10x1".parse::<Prefix>(), Err(BadPrefix::Character { found: 'x', at: 2 }));
+        assert_eq!("1".repeat(129).parse::<Prefix>(), Err(BadPrefix::TooLong { len: 129, max: 128 }));
+    }
+
+    #[test]
+    fn ok_parts_and_relations() {
+        let p = prefix("101101");
+        assert_eq!(p.join(prefix("01")), prefix("10110101"));
+        assert_eq!(p.zeros(2), prefix("10110100"));
+        assert_eq!(prefix("10110101").rest(6), prefix("01"));
+        assert_eq!(p.base(64), 0b101101 << 58);
+        assert!(prefix("10110101").starts_with(p) && p.relates_to(prefix("10")) && !p.relates_to(prefix("100")));
+        assert!(p.holds(0xb400_0000_0000_0000, 64) && !p.holds(0xb800_0000_0000_0000, 64));
+        assert!(Prefix::EMPTY.holds(u128::MAX, 128) && Prefix::EMPTY.base(128) == 0);
+    }
+
+    #[test]
+    fn ok_order_is_that_of_the_intervals_outer_before_inner() {
+        let ordered = ["", "0", "00", "01", "1", "10", "100", "101", "11"].map(prefix);
+        assert!(ordered.is_sorted());
+    }
+}

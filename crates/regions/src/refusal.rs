@@ -1,0 +1,231 @@
+//! Refusals: which rule an edit breaks, and what would be legal.
+
+use alloc::{string::String, vec::Vec};
+
+use thiserror::Error;
+
+use crate::{
+    count::Count,
+    prefix::{BadPrefix, Prefix},
+    region::Revision,
+};
+
+/// An edit or a counter operation that the rules of the table do not allow. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// `bad-name`: the name is empty or has a `/`.
+    #[error("{name:?} is no name")]
+    BadName {
+        /// What was given.
+        name: String,
+    },
+    /// `name-taken`.
+    #[error("there is a region {name:?} already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// `no-such-region`.
+    #[error("there is no region {name:?}")]
+    NoSuchRegion {
+        /// The name.
+        name: String,
+    },
+    /// `range`: by no bits at all.
+    #[error("the number of bits must be at least 1")]
+    NoBits,
+    /// `bad-prefix`.
+    #[error(transparent)]
+    BadPrefix(#[from] BadPrefix),
+    /// `prefix-conflict`: the prefix meets another region's.
+    #[error("prefix {prefix} meets region {region:?}, which has {taken}")]
+    PrefixConflict {
+        /// The prefix that was asked for.
+        prefix: Prefix,
+        /// The region in the way.
+        region: String,
+        /// Its prefix.
+        taken: Prefix,
+    },
+    /// `suffix-range`: the suffix or a value does not fit.
+    #[error("a suffix here has at most {max} bits, not {bits}")]
+    SuffixBits {
+        /// What was asked for.
+        bits: u8,
+        /// The most there can be.
+        max: u8,
+    },
+    /// `suffix-range`: a newcomer's suffix is not given and cannot be inherited.
+    #[error("the suffix of {name:?} must be given: only the all-zero subregion inherits its parent's")]
+    SuffixMissing {
+        /// The newcomer.
+        name: String,
+    },
+    /// `suffix-range`: a suffix beyond the region's.
+    #[error("suffix {suffix} does not fit {bits} bits, which hold values below {}", Count::power_of_two(*bits))]
+    SuffixValue {
+        /// The suffix.
+        suffix: u128,
+        /// The region's suffix bits.
+        bits: u8,
+    },
+    /// `suffix-in-use`: issued identifiers need more bits.
+    #[error("{issued} suffixes are issued or reserved, which need {needed} bits; {asked} would not hold them")]
+    SuffixInUse {
+        /// How many are issued.
+        issued: Count,
+        /// The smallest suffix that holds them, in bits.
+        needed: u8,
+        /// What was asked for, in bits.
+        asked: u8,
+    },
+    /// `zone-too-small`.
+    #[error(
+        "the expansion zone of region {region:?} has {zone} bits, of which {usable} can be used; {asked} were asked for"
+    )]
+    ZoneTooSmall {
+        /// The region.
+        region: String,
+        /// z.
+        zone: u8,
+        /// How many of them the operation could use.
+        usable: u8,
+        /// How many it would need.
+        asked: u8,
+    },
+    /// `no-free-prefix`.
+    #[error("{0}")]
+    NoFreePrefix(NoFreePrefix),
+    /// `is-subregion`: only top-level regions can be split.
+    #[error("region {region:?} is a subregion of {parent:?}: only a top-level region can be split")]
+    IsSubregion {
+        /// The region.
+        region: String,
+        /// The one around it.
+        parent: String,
+    },
+    /// `has-subregions`.
+    #[error("region {region:?} has subregions, {sub_bits} bits below it: only a region without can be split")]
+    HasSubregions {
+        /// The region.
+        region: String,
+        /// k.
+        sub_bits: u8,
+    },
+    /// `level-mismatch`.
+    #[error(
+        "the subregions of {region:?} are {present} bits below it, so others must be, too; {asked} bits were asked for"
+    )]
+    LevelMismatch {
+        /// The region.
+        region: String,
+        /// k.
+        present: u8,
+        /// What was asked for.
+        asked: u8,
+    },
+    /// `zero-extension`: the all-zero extension is taken while others are not.
+    #[error(
+        "the all-zero extension is taken but {missing} of {all} others are not: assign them all, leave the all-zero one \
+         unassigned, or say `abstract` to reserve the others",
+        all = Count::power_of_two(*bits),
+    )]
+    ZeroExtension {
+        /// k.
+        bits: u8,
+        /// How many extensions stay unassigned.
+        missing: Count,
+    },
+    /// `closed`.
+    #[error("region {region:?} is closed: its subregions take its place")]
+    Closed {
+        /// The region.
+        region: String,
+    },
+    /// `capacity-exhausted`.
+    #[error(
+        "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
+    )]
+    CapacityExhausted {
+        /// The region.
+        region: String,
+        /// 2^s.
+        capacity: Count,
+        /// How many are issued.
+        issued: Count,
+        /// By how many bits it can be expanded.
+        expandable_bits: u8,
+    },
+    /// `stale-revision`: the plan was made on another revision.
+    #[error("the table is at revision {present}, not at {expected}")]
+    StaleRevision {
+        /// The plan's.
+        expected: Revision,
+        /// The table's.
+        present: Revision,
+    },
+}
+
+/// No free prefix leaves room enough, and what could be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoFreePrefix {
+    /// Suffix and zone together, in bits.
+    pub asked: u8,
+    /// The largest free blocks, at most eight.
+    pub free: Vec<Prefix>,
+    /// The width of the identifiers.
+    pub bits: u8,
+    /// Regions that could be split to make room, at most eight.
+    pub donors: Vec<Donor>,
+}
+
+/// A region that could be split to make room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Donor {
+    /// The region.
+    pub region: String,
+    /// The z it has; it would lose one bit of it.
+    pub zone: u8,
+}
+
+impl core::fmt::Display for NoFreePrefix {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "no free prefix leaves {} bits", self.asked)?;
+        match self.free.first() {
+            Some(block) => write!(f, "; the largest free block is {block} with {} bits", self.bits - block.len())?,
+            None => f.write_str("; no block is free")?,
+        }
+        match self.donors.first() {
+            Some(donor) => {
+                let Donor { region, zone } = donor;
+                write!(f, "; splitting {region:?} would make room, and take 1 of its {zone} bits of expansion zone")
+            }
+            None => f.write_str("; no region could be split to make room"),
+        }
+    }
+}
+
+impl Refusal {
+    /// The code of regions.md, such as `prefix-conflict`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::BadName { .. } => "bad-name",
+            Self::NameTaken { .. } => "name-taken",
+            Self::NoSuchRegion { .. } => "no-such-region",
+            Self::NoBits => "range",
+            Self::BadPrefix(_) => "bad-prefix",
+            Self::PrefixConflict { .. } => "prefix-conflict",
+            Self::SuffixBits { .. } | Self::SuffixMissing { .. } | Self::SuffixValue { .. } => "suffix-range",
+            Self::SuffixInUse { .. } => "suffix-in-use",
+            Self::ZoneTooSmall { .. } => "zone-too-small",
+            Self::NoFreePrefix(_) => "no-free-prefix",
+            Self::IsSubregion { .. } => "is-subregion",
+            Self::HasSubregions { .. } => "has-subregions",
+            Self::LevelMismatch { .. } => "level-mismatch",
+            Self::ZeroExtension { .. } => "zero-extension",
+            Self::Closed { .. } => "closed",
+            Self::CapacityExhausted { .. } => "capacity-exhausted",
+            Self::StaleRevision { .. } => "stale-revision",
+        }
+    }
+}

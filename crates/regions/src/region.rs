@@ -1,0 +1,117 @@
+//! Regions: named parts of a space.
+
+use alloc::{string::String, vec::Vec};
+use core::fmt;
+
+use crate::{count::Count, prefix::Prefix};
+
+/// The stable number of a region in its space: given when it is made, never to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionNumber(pub u64);
+
+/// The revision of a table: grows by one with every edit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    /// The revision that the next edit makes.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a region may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Identifiers of its own; no subregions.
+    Open,
+    /// Subregions, and identifiers of its own under the all-zero extension (Kent 1992, 3.3).
+    Partial,
+    /// Subregions only: they take its place.
+    Closed,
+}
+
+impl Kind {
+    /// The name in regions.md: `open`, `partial` or `closed`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Partial => "partial",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// A prefix that a region had before it was split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FormerPrefix {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// The revision that gave it to the region.
+    pub from: Revision,
+    /// The last revision in which the region had it.
+    pub to: Revision,
+}
+
+/// A named part of a space: `prefix | expansion zone | suffix`.
+///
+/// The fields are the stored form. What they may be together is the table's business: see
+/// [`Table::restore`](crate::Table::restore).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its stable number.
+    pub number: RegionNumber,
+    /// Its name, unique in the space.
+    pub name: String,
+    /// The leading bits of its identifiers.
+    pub prefix: Prefix,
+    /// z: bits of the expansion zone, zero in every identifier.
+    pub zone: u8,
+    /// s: bits of the suffix.
+    pub suffix: u8,
+    /// What it may hold.
+    pub kind: Kind,
+    /// k: by how many bits the prefixes of its subregions are longer; 0 without subregions.
+    pub sub_bits: u8,
+    /// The region around it.
+    pub parent: Option<RegionNumber>,
+    /// Suffixes below this are issued or reserved.
+    pub issued: Count,
+    /// The revision that gave it its present prefix.
+    pub since: Revision,
+    /// The prefixes that it had before, oldest first.
+    pub history: Vec<FormerPrefix>,
+}
+
+impl Region {
+    /// How many identifiers it can hold as it is: 2^s, or none if it is closed.
+    pub const fn capacity(&self) -> Count {
+        match self.kind {
+            Kind::Open | Kind::Partial => Count::power_of_two(self.suffix),
+            Kind::Closed => Count::ZERO,
+        }
+    }
+
+    /// How many it could hold after expanding as far as possible.
+    pub const fn ultimate_capacity(&self) -> Count {
+        match self.kind {
+            Kind::Open | Kind::Partial => Count::power_of_two(self.suffix.saturating_add(self.expandable_bits())),
+            Kind::Closed => Count::ZERO,
+        }
+    }
+
+    /// By how many bits it could be expanded.
+    pub const fn expandable_bits(&self) -> u8 {
+        match self.kind {
+            Kind::Open => self.zone,
+            Kind::Partial => self.zone.saturating_sub(self.sub_bits),
+            Kind::Closed => 0,
+        }
+    }
+}

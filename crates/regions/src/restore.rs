@@ -1,0 +1,129 @@
+//! Bringing a stored table back, and checking that it is one.
+
+use alloc::{string::String, vec::Vec};
+
+use thiserror::Error;
+
+use crate::{
+    count::Count,
+    name::is_table_name,
+    prefix::Prefix,
+    region::{Kind, Region, RegionNumber, Revision},
+    table::{BITS_MAX, Table},
+};
+
+/// Stored regions that make no table.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Damage {
+    /// The width is not 1 to 128.
+    #[error("identifiers of {bits} bits")]
+    Width {
+        /// The width.
+        bits: u8,
+    },
+    /// A region breaks an invariant.
+    #[error("region {region:?}: {what}")]
+    Region {
+        /// Its name.
+        region: String,
+        /// Which invariant.
+        what: &'static str,
+    },
+}
+
+impl Table {
+    /// The table with these regions.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] naming a region and the invariant of regions.md that it breaks.
+    pub fn restore(
+        bits: u8,
+        revision: Revision,
+        next_number: RegionNumber,
+        regions: Vec<Region>,
+    ) -> Result<Self, Damage> {
+        if !(1..=BITS_MAX).contains(&bits) {
+            return Err(Damage::Width { bits });
+        }
+        let mut table = Self::empty(bits, revision, next_number);
+        for region in regions {
+            let damage = |what| Damage::Region { region: region.name.clone(), what };
+            if region.number >= next_number {
+                return Err(damage("its number is one that has not been given yet"));
+            }
+            if table.get(region.number).is_some() || table.named(&region.name).is_ok() {
+                return Err(damage("its number or name is there twice"));
+            }
+            if table.within(region.prefix).any(|other| other.prefix == region.prefix) {
+                return Err(damage("its prefix is there twice (I1)"));
+            }
+            table.insert(region);
+        }
+        table.check()?;
+        Ok(table)
+    }
+
+    /// Checks every invariant.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] naming the first region that breaks one.
+    pub fn check(&self) -> Result<(), Damage> {
+        let mut around: Vec<&Region> = Vec::new();
+        for region in self.iter() {
+            while around.last().is_some_and(|outer| !region.prefix.starts_with(outer.prefix)) {
+                around.pop();
+            }
+            let what = self.broken(region, around.last().copied());
+            if let Some(what) = what {
+                return Err(Damage::Region { region: region.name.clone(), what });
+            }
+            around.push(region);
+        }
+        Ok(())
+    }
+
+    /// The invariant that a region breaks, given the innermost other one around it.
+    fn broken(&self, region: &Region, around: Option<&Region>) -> Option<&'static str> {
+        if !is_table_name(&region.name) {
+            return Some("its name is none");
+        }
+        if region.parent != around.map(|outer| outer.number) {
+            return Some("its prefix is inside another region's than its parent's (I2)");
+        }
+        if around.is_some_and(|outer| outer.prefix.len() + outer.sub_bits != region.prefix.len()) {
+            return Some("its prefix is not k bits longer than its parent's (I2)");
+        }
+        self.broken_alone(region)
+    }
+
+    fn broken_alone(&self, region: &Region) -> Option<&'static str> {
+        let width = u32::from(region.prefix.len()) + u32::from(region.zone) + u32::from(region.suffix);
+        let has_subregions = self.children(region).next().is_some();
+        let zero_taken = self.has_zero_child(region);
+        match region.kind {
+            Kind::Closed if region.zone != 0 || region.suffix != 0 => {
+                return Some("it is closed and has a zone or suffix");
+            }
+            Kind::Closed if !zero_taken => return Some("it is closed without an all-zero subregion"),
+            Kind::Closed => {}
+            _ if width != u32::from(self.bits()) => return Some("p + z + s is not n (I3)"),
+            Kind::Partial if region.zone < region.sub_bits => return Some("it is partial and z < k (I5)"),
+            Kind::Partial if zero_taken => return Some("it is partial with an all-zero subregion"),
+            Kind::Partial => {}
+            Kind::Open if has_subregions || region.sub_bits != 0 => return Some("it is open and has subregions"),
+            Kind::Open => {}
+        }
+        if region.kind != Kind::Open && !has_subregions {
+            return Some("it has a level of subregions without any");
+        }
+        let too_many = region.issued > region.capacity() && region.issued != Count::ZERO;
+        too_many.then_some("more is issued than it holds (I4)")
+    }
+
+    fn has_zero_child(&self, region: &Region) -> bool {
+        let zero: Prefix = region.prefix.zeros(region.sub_bits);
+        region.sub_bits != 0 && self.children(region).next().is_some_and(|first| first.prefix == zero)
+    }
+}

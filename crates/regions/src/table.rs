@@ -1,0 +1,228 @@
+//! The table of one space: its regions, found by name, by number and by prefix.
+
+use alloc::{collections::BTreeMap, string::String};
+
+use thiserror::Error;
+
+use crate::{
+    count::Count,
+    plan::Plan,
+    prefix::Prefix,
+    refusal::Refusal,
+    region::{Kind, Region, RegionNumber, Revision},
+};
+
+/// The prefix table of a space of n-bit identifiers.
+///
+/// Regions nest, so they form a forest; ordered by prefix, a region comes before the regions inside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    bits: u8,
+    revision: Revision,
+    next_number: RegionNumber,
+    regions: BTreeMap<RegionNumber, Region>,
+    by_name: BTreeMap<String, RegionNumber>,
+    by_prefix: BTreeMap<Prefix, RegionNumber>,
+}
+
+/// Identifiers have 1 to 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("identifiers have 1 to 128 bits, not {bits}")]
+pub struct BadWidth {
+    /// What was asked for.
+    pub bits: u32,
+}
+
+/// The widest identifiers, in bits.
+pub const BITS_MAX: u8 = 128;
+
+impl Table {
+    /// An empty table over identifiers of `bits` bits, at revision 0.
+    ///
+    /// # Errors
+    ///
+    /// [`BadWidth`] unless 1 to 128.
+    pub fn new(bits: u32) -> Result<Self, BadWidth> {
+        match u8::try_from(bits) {
+            Ok(bits) if (1..=BITS_MAX).contains(&bits) => Ok(Self::empty(bits, Revision(0), RegionNumber(1))),
+            _ => Err(BadWidth { bits }),
+        }
+    }
+
+    pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
+        let (regions, by_name, by_prefix) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { bits, revision, next_number, regions, by_name, by_prefix }
+    }
+
+    /// The width n of the identifiers.
+    pub const fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    /// The revision.
+    pub const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The number that the next new region gets.
+    pub const fn next_number(&self) -> RegionNumber {
+        self.next_number
+    }
+
+    /// How many regions there are.
+    pub fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Whether there are no regions.
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
+    /// The region with this number.
+    pub fn get(&self, number: RegionNumber) -> Option<&Region> {
+        self.regions.get(&number)
+    }
+
+    /// The region with this name.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-region`.
+    pub fn named(&self, name: &str) -> Result<&Region, Refusal> {
+        let found = self.by_name.get(name).and_then(|number| self.regions.get(number));
+        found.ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
+    }
+
+    /// All regions in the order of their prefixes, outer before inner.
+    pub fn iter(&self) -> impl Iterator<Item = &Region> {
+        self.by_prefix.values().filter_map(|number| self.regions.get(number))
+    }
+
+    /// The regions after `prefix`, in the same order.
+    pub fn iter_after(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
+        use core::ops::Bound::{Excluded, Unbounded};
+        self.by_prefix.range((Excluded(prefix), Unbounded)).filter_map(|(_, number)| self.regions.get(number))
+    }
+
+    /// The region around a region.
+    pub fn parent(&self, region: &Region) -> Option<&Region> {
+        region.parent.and_then(|parent| self.get(parent))
+    }
+
+    /// The subregions of a region, in the order of their prefixes.
+    pub fn children(&self, region: &Region) -> impl Iterator<Item = &Region> {
+        let number = region.number;
+        self.within(region.prefix).filter(move |inner| inner.parent == Some(number))
+    }
+
+    /// The regions whose prefix begins with `prefix`, in the order of their prefixes.
+    pub(crate) fn within(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
+        let from = self.by_prefix.range(prefix..);
+        from.take_while(move |(inner, _)| inner.starts_with(prefix)).filter_map(|(_, number)| self.regions.get(number))
+    }
+
+    /// The last region that begins at or before `prefix`.
+    pub(crate) fn at_or_before(&self, prefix: Prefix) -> Option<&Region> {
+        let (_, number) = self.by_prefix.range(..=prefix).next_back()?;
+        self.get(*number)
+    }
+
+    /// Applies a plan that was made on this revision of the table.
+    ///
+    /// # Errors
+    ///
+    /// `stale-revision` if the table has moved on since; nothing has changed then.
+    pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        if plan.base != self.revision {
+            return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision });
+        }
+        for change in &plan.changes {
+            self.remove(change.after.number);
+        }
+        for change in &plan.changes {
+            self.insert(change.after.clone());
+        }
+        self.revision = plan.revision;
+        Ok(())
+    }
+
+    /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays.
+    pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
+        if let Some(region) = self.regions.get_mut(&number) {
+            region.issued = issued;
+        }
+    }
+
+    /// Issues the next `count` suffixes of the named region, and returns the first.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-region`, `closed`, `capacity-exhausted`.
+    pub fn issue(&mut self, name: &str, count: u128) -> Result<u128, Refusal> {
+        let region = self.open(name)?;
+        let issued = region.issued.checked_add(count).filter(|issued| *issued <= region.capacity());
+        match (issued, region.issued.get()) {
+            (Some(issued), Some(first)) => {
+                self.set_issued(region.number, issued);
+                Ok(first)
+            }
+            _ => Err(Refusal::CapacityExhausted {
+                region: name.into(),
+                capacity: region.capacity(),
+                issued: region.issued,
+                expandable_bits: region.expandable_bits(),
+            }),
+        }
+    }
+
+    /// Takes note that a suffix of the named region is in use: it and all below it count as issued.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-region`, `closed`, `suffix-range`.
+    pub fn note(&mut self, name: &str, suffix: u128) -> Result<Count, Refusal> {
+        let region = self.open(name)?;
+        if !region.capacity().includes(suffix) {
+            return Err(Refusal::SuffixValue { suffix, bits: region.suffix });
+        }
+        let issued = region.issued.max(Count::through(suffix));
+        self.set_issued(region.number, issued);
+        Ok(issued)
+    }
+
+    /// The identifier of a suffix of the named region: `prefix | zeros | suffix`.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-region`, `closed`, `suffix-range`.
+    pub fn compose(&self, name: &str, suffix: u128) -> Result<u128, Refusal> {
+        let region = self.open(name)?;
+        match region.capacity().includes(suffix) {
+            true => Ok(region.prefix.base(self.bits) | suffix),
+            false => Err(Refusal::SuffixValue { suffix, bits: region.suffix }),
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<&Region, Refusal> {
+        let region = self.named(name)?;
+        match region.kind {
+            Kind::Open | Kind::Partial => Ok(region),
+            Kind::Closed => Err(Refusal::Closed { region: name.into() }),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, region: Region) {
+        self.next_number = self.next_number.max(RegionNumber(region.number.0.saturating_add(1)));
+        self.by_name.insert(region.name.clone(), region.number);
+        self.by_prefix.insert(region.prefix, region.number);
+        self.regions.insert(region.number, region);
+    }
+
+    fn remove(&mut self, number: RegionNumber) {
+        if let Some(region) = self.regions.remove(&number) {
+            self.by_name.remove(&region.name);
+            self.by_prefix.remove(&region.prefix);
+        }
+    }
+}
