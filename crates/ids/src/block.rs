@@ -1,7 +1,9 @@
-//! Blocks: a lease of a thousand or a billion identifiers in a hundred octets.
+//! Blocks: a run of positions of one source, given to exactly one client, in about a hundred bytes.
 //!
-//! Whoever has a block can walk it: position to identifier is a pure function, so both sides of the wire give the same
-//! identifiers (but for random tails, which each draws itself; the rest of the identifier is unique without them).
+//! Whoever has a block can [`walk`](Block::walk) it, identifier after identifier, or [pack](Block::pack_into) it into bytes;
+//! both go through one function, so that they cannot differ but in their random tails. Blocks whose runs do not overlap
+//! hold no identifier in common, whatever tails are drawn. The identifiers of a block ascend (xids from millisecond to
+//! millisecond).
 
 use alloc::vec::Vec;
 
@@ -9,109 +11,150 @@ use rand_core::Rng;
 use thiserror::Error;
 
 use crate::{
-    format::Format,
+    formats::{Format, Scratch},
     id::Id,
     line::Position,
-    parts::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch},
+    slot::Slot,
+    source::{RegionConstants, SlotConstants},
     time::UnixNanos,
 };
 
-/// A run of positions of one source, given to exactly one client.
+/// How many identifiers are made at once: enough to spread the cost of a dynamic call and of asking for randomness, few
+/// enough that a walk stays small (1 KiB).
+const LOT: usize = 64;
+
+/// A run of positions of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    kind: Kind,
+    source: BlockSource,
     first: Position,
     count: u64,
 }
 
+/// Whose positions a block holds, and the constants that make them identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum BlockSource {
+    /// A format's, granted through a slot.
     Slot(Format, SlotConstants),
+    /// A region's suffixes.
     Region(RegionConstants),
 }
 
-/// What the identifiers of a slot have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotConstants {
-    /// The slot.
-    pub slot: Slot,
-    /// The fencing token.
-    pub epoch: SlotEpoch,
-    /// The node field, for v6.
-    pub node: Node,
-    /// The clock sequence, for v6.
-    pub clock_seq: ClockSeq,
-    /// The key of the permutation, for xid.
-    pub key: ClusterKey,
+/// Which of two blocks of the same subject is the newer: refuse one whose token is lower than one already seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fencing {
+    /// Whose token it is.
+    pub subject: FencingSubject,
+    /// The slot's epoch, or the table's revision.
+    pub token: u64,
 }
 
-/// What the identifiers of a region have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionConstants {
-    /// The prefix followed by zeros, `bits` wide.
-    pub base: u128,
-    /// The width of the space's identifiers, 1 to 128.
-    pub bits: u8,
-    /// The width of the suffix.
-    pub suffix_bits: u8,
-    /// The region's stable number.
-    pub number: u64,
-    /// The revision of the table: the fencing token.
-    pub revision: u64,
+/// Whose fencing tokens can be compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FencingSubject {
+    /// A slot.
+    Slot(Slot),
+    /// The region with this number in its space, which a block does not name.
+    Region(u64),
 }
 
-/// A block that cannot be.
+impl FencingSubject {
+    /// The slot's or the region's number.
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Slot(slot) => slot.get() as u64,
+            Self::Region(number) => number,
+        }
+    }
+}
+
+/// Why a run of positions is no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlockError {
-    /// A block has at least one identifier.
-    #[error("a block has at least one identifier")]
+    /// It has no position.
+    #[error("a block holds at least one position")]
     Empty,
-    /// The run leaves the line of its format, or the suffix of its region.
-    #[error("positions {first} and {count} more leave the source's range")]
-    OutsideSource {
+    /// It reaches beyond the format's line.
+    #[error("{count} positions from {first} on reach beyond the line of {format}, which ends at {}", format.line().end())]
+    BeyondLine {
+        /// The format.
+        format: Format,
         /// The first position.
         first: Position,
         /// How many.
         count: u64,
     },
-    /// The widths of a region do not fit together.
-    #[error("a base or suffix does not fit identifiers of {bits} bits")]
-    BadRegion {
-        /// The width of the identifiers.
+    /// It reaches beyond the region's suffixes.
+    #[error("{count} positions from {first} on reach beyond the {suffix_bits} bits of the region's suffix")]
+    BeyondSuffix {
+        /// The first position.
+        first: Position,
+        /// How many.
+        count: u64,
+        /// The width of the suffix.
+        suffix_bits: u8,
+    },
+    /// The space's width is not 1 to 128, or the suffix is wider than the space.
+    #[error("an identifier has 1 to 128 bits, and a suffix no more than that: not {bits} and {suffix_bits}")]
+    BadWidth {
+        /// The width of the space.
         bits: u8,
+        /// The width of the suffix.
+        suffix_bits: u8,
+    },
+    /// The base does not fit the space, or has bits where the suffix goes.
+    #[error("the base {base:#x} must be below 2^{bits} and end in {suffix_bits} zero bits")]
+    BadBase {
+        /// The base.
+        base: u128,
+        /// The width of the space.
+        bits: u8,
+        /// The width of the suffix.
+        suffix_bits: u8,
     },
 }
 
 impl Block {
-    /// A block of a time-based format.
+    /// The `count` positions of `format` from `first` on, as granted through a slot.
     ///
     /// # Errors
     ///
-    /// [`BlockError`] if it is empty or leaves the format's line.
+    /// [`BlockError::Empty`] or [`BlockError::BeyondLine`].
     pub fn slot(format: Format, constants: SlotConstants, first: Position, count: u64) -> Result<Self, BlockError> {
-        Self::checked(Kind::Slot(format, constants), first, count, format.line().end().get() - 1)
+        let last = last_of(first, count)?;
+        match last {
+            Some(last) if last < format.line().end() => {
+                Ok(Self { source: BlockSource::Slot(format, constants), first, count })
+            }
+            _ => Err(BlockError::BeyondLine { format, first, count }),
+        }
     }
 
-    /// A block of a region's suffixes.
+    /// The `count` suffixes of a region from `first` on.
     ///
     /// # Errors
     ///
-    /// [`BlockError`] if it is empty, leaves the suffix, or the widths do not fit together.
+    /// [`BlockError::Empty`], [`BlockError::BadWidth`], [`BlockError::BadBase`] or [`BlockError::BeyondSuffix`].
     pub fn region(constants: RegionConstants, first: Position, count: u64) -> Result<Self, BlockError> {
         let RegionConstants { base, bits, suffix_bits, .. } = constants;
-        let last = mask(suffix_bits);
-        if !(1..=128).contains(&bits) || suffix_bits > bits || base & !mask(bits) != 0 || base & last != 0 {
-            return Err(BlockError::BadRegion { bits });
+        let last = last_of(first, count)?;
+        if !(1..=128).contains(&bits) || suffix_bits > bits {
+            return Err(BlockError::BadWidth { bits, suffix_bits });
         }
-        Self::checked(Kind::Region(constants), first, count, last)
+        if base > max_of(bits) || base & max_of(suffix_bits) != 0 {
+            return Err(BlockError::BadBase { base, bits, suffix_bits });
+        }
+        match last {
+            Some(last) if last.get() <= max_of(suffix_bits) => {
+                Ok(Self { source: BlockSource::Region(constants), first, count })
+            }
+            _ => Err(BlockError::BeyondSuffix { first, count, suffix_bits }),
+        }
     }
 
-    fn checked(kind: Kind, first: Position, count: u64, last: u128) -> Result<Self, BlockError> {
-        let more = count.checked_sub(1).ok_or(BlockError::Empty)?;
-        match first.checked_add(more.into()) {
-            Some(end) if end.get() <= last => Ok(Self { kind, first, count }),
-            _ => Err(BlockError::OutsideSource { first, count }),
-        }
+    /// Whose positions these are, with their constants.
+    pub const fn source(&self) -> &BlockSource {
+        &self.source
     }
 
     /// The first position.
@@ -119,143 +162,174 @@ impl Block {
         self.first
     }
 
-    /// How many positions.
+    /// The last position.
+    pub const fn last(&self) -> Position {
+        self.first.saturating_add(self.count as u128 - 1) // OK because a block has a position, and its last one fits
+    }
+
+    /// How many positions: at least 1.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The format, if it is a time-based one.
-    pub const fn format(&self) -> Option<Format> {
-        match self.kind {
-            Kind::Slot(format, _) => Some(format),
-            Kind::Region(_) => None,
-        }
-    }
-
-    /// The slot's constants, if the format is time-based.
-    pub const fn slot_constants(&self) -> Option<&SlotConstants> {
-        match &self.kind {
-            Kind::Slot(_, constants) => Some(constants),
-            Kind::Region(_) => None,
-        }
-    }
-
-    /// The region's constants, if it is a region's block.
-    pub const fn region_constants(&self) -> Option<&RegionConstants> {
-        match &self.kind {
-            Kind::Slot(..) => None,
-            Kind::Region(constants) => Some(constants),
-        }
-    }
-
-    /// The time of the first identifier, if the format is time-based.
-    pub fn instant(&self) -> Option<UnixNanos> {
-        self.format().map(|format| format.line().instant(self.first))
-    }
-
-    /// Octets of one identifier when packed.
+    /// How many octets each identifier takes when packed.
     pub fn width_bytes(&self) -> usize {
-        match &self.kind {
-            Kind::Slot(format, _) => format.width_bytes(),
-            Kind::Region(constants) => usize::from(constants.bits).div_ceil(8),
+        match &self.source {
+            BlockSource::Slot(format, _) => format.width_bytes(),
+            BlockSource::Region(constants) => usize::from(constants.bits.div_ceil(8)),
         }
     }
 
-    /// Cuts the block after its first `count` identifiers; either part is `None` if it would be empty.
-    pub fn split_at(self, count: u64) -> (Option<Self>, Option<Self>) {
-        let count = count.min(self.count);
-        // OK because a position inside the block was checked when it was made.
-        let middle = Position::new(self.first.get() + u128::from(count));
-        let part = |first, count| (count > 0).then(|| Self { kind: self.kind.clone(), first, count });
-        (part(self.first, count), part(middle, self.count - count))
+    /// The block's fencing token, and whose it is.
+    pub const fn fencing(&self) -> Fencing {
+        match &self.source {
+            BlockSource::Slot(_, constants) => {
+                Fencing { subject: FencingSubject::Slot(constants.slot), token: constants.epoch.get() }
+            }
+            BlockSource::Region(constants) => {
+                Fencing { subject: FencingSubject::Region(constants.number), token: constants.revision }
+            }
+        }
     }
 
-    /// The identifiers, in order. Random tails come from `rng`, which should be a CSPRNG.
+    /// The instant at which the first position's tick begins, or `None` for a region, which holds no time.
+    pub fn instant(&self) -> Option<UnixNanos> {
+        match &self.source {
+            BlockSource::Slot(format, _) => Some(format.line().instant(self.first)),
+            BlockSource::Region(_) => None,
+        }
+    }
+
+    /// Cuts the block in two, the first part having `count` positions; `None` if either would have none.
+    pub fn split_at(&self, count: u64) -> Option<(Self, Self)> {
+        if count == 0 || count >= self.count {
+            return None;
+        }
+        let front = Self { count, ..self.clone() };
+        let first = self.first.saturating_add(count.into()); // OK because the block goes on beyond it
+        Some((front, Self { source: self.source.clone(), first, count: self.count - count }))
+    }
+
+    /// Takes at most `count` positions (at least one) off the front; the rest is `None` if they are all there are.
+    pub fn take_front(self, count: u64) -> (Self, Option<Self>) {
+        match self.split_at(count.max(1)) {
+            Some((front, rest)) => (front, Some(rest)),
+            None => (self, None),
+        }
+    }
+
+    /// The block's identifiers in the order of their positions, with random tails drawn from `rng`.
     pub fn walk<R: Rng>(&self, rng: R) -> Walk<R> {
-        Walk { block: self.clone(), rng, buffer: [0; BULK], at: 0, filled: 0 }
+        Walk { maker: Maker::new(self), rng, values: [0; LOT], next: 0, made: 0 }
     }
 
-    /// Appends the identifiers as big-endian octets, [`width_bytes`](Self::width_bytes) each.
-    pub fn pack_into<R: Rng>(&self, rng: R, out: &mut Vec<u8>) {
+    /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) octets, most significant first.
+    pub fn pack_into<R: Rng>(&self, mut rng: R, out: &mut Vec<u8>) {
         let width = self.width_bytes();
-        out.reserve(width.saturating_mul(usize::try_from(self.count).unwrap_or(0)));
-        let mut walk = self.walk(rng);
-        while walk.refill() {
-            for value in &walk.buffer[..walk.filled] {
-                out.extend_from_slice(&value.to_be_bytes()[16 - width..]);
-            }
-            walk.at = walk.filled;
-        }
-    }
-
-    fn id(&self, value: u128) -> Id {
-        match &self.kind {
-            Kind::Slot(format, _) => format.mint().id(value),
-            Kind::Region(constants) => Id::Number { value, bits: constants.bits },
-        }
-    }
-
-    /// Writes the values of the first identifiers and takes them off the block.
-    fn fill<R: Rng>(&mut self, rng: &mut R, values: &mut [u128]) {
-        match &self.kind {
-            Kind::Slot(format, constants) => {
-                let mut random = [0u64; BULK];
-                let tails = if format.mint().has_tail() { values.len() } else { 0 };
-                draw(rng, &mut random[..tails]);
-                format.mint().fill(constants, self.first, &random[..tails], values);
-            }
-            Kind::Region(constants) => {
-                for (value, suffix) in values.iter_mut().zip(self.first.get()..) {
-                    *value = constants.base | suffix;
+        let total = usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(width);
+        out.reserve(total);
+        let (mut maker, mut values) = (Maker::new(self), [0; LOT]);
+        loop {
+            let made = maker.make(&mut rng, &mut values);
+            match (width, &values[..made]) {
+                (_, []) => return,
+                (16, values) => values.iter().for_each(|value| out.extend_from_slice(&value.to_be_bytes())),
+                // OK because an identifier of 8 octets is below 2^64.
+                (8, values) => values.iter().for_each(|value| out.extend_from_slice(&(*value as u64).to_be_bytes())),
+                (_, values) => {
+                    values.iter().for_each(|value| out.extend_from_slice(&value.to_be_bytes()[16 - width..]))
                 }
             }
         }
-        // OK because no more values are asked for than the block has.
-        self.count -= values.len() as u64;
-        self.first = Position::new(self.first.get().saturating_add(values.len() as u128));
     }
 }
 
-/// How many identifiers are made at once: enough to pay for one call through the format's table, and 2 KiB of memory.
-const BULK: usize = 64;
-
-const fn mask(bits: u8) -> u128 {
-    if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
+/// The last of `count` positions, if 128 bits can number it.
+fn last_of(first: Position, count: u64) -> Result<Option<Position>, BlockError> {
+    let more = count.checked_sub(1).ok_or(BlockError::Empty)?;
+    Ok(first.checked_add(more.into()))
 }
 
-/// Draws random words in one go.
-fn draw<R: Rng>(rng: &mut R, words: &mut [u64]) {
-    let mut octets = [0u8; BULK * 8];
-    let octets = &mut octets[..words.len() * 8];
+/// The largest number of `bits` bits, at most 128.
+const fn max_of(bits: u8) -> u128 {
+    match bits {
+        0 => 0,
+        _ => u128::MAX >> (128 - bits),
+    }
+}
+
+/// Makes a block's values lot by lot: what walking and packing share.
+#[derive(Clone, Debug)]
+struct Maker {
+    source: BlockSource,
+    next: Position,
+    left: u64,
+    scratch: Scratch,
+}
+
+impl Maker {
+    fn new(block: &Block) -> Self {
+        Self { source: block.source.clone(), next: block.first, left: block.count, scratch: Scratch::default() }
+    }
+
+    /// Makes the next values, and says how many; none at the end.
+    fn make(&mut self, rng: &mut impl Rng, values: &mut [u128; LOT]) -> usize {
+        let made = usize::try_from(self.left).unwrap_or(LOT).min(LOT);
+        let values = &mut values[..made];
+        match &self.source {
+            BlockSource::Slot(format, constants) => {
+                draw_tails(rng, format.tail_bits(), values);
+                format.fill(constants, self.next, &mut self.scratch, values);
+            }
+            BlockSource::Region(constants) => {
+                let first = constants.base | self.next.get(); // OK because the base is zero where the suffix goes
+                for (value, offset) in values.iter_mut().zip(0..) {
+                    *value = first + offset;
+                }
+            }
+        }
+        self.left -= made as u64;
+        self.next = self.next.saturating_add(made as u128);
+        made
+    }
+}
+
+/// Draws a number of `bits` bits (at most 64) for each value, in one request for randomness.
+fn draw_tails(rng: &mut impl Rng, bits: u32, values: &mut [u128]) {
+    if bits == 0 {
+        return;
+    }
+    let mut octets = [0; LOT * 8];
+    let octets = &mut octets[..values.len() * 8]; // OK because there are at most LOT values
     rng.fill_bytes(octets);
-    for (word, chunk) in words.iter_mut().zip(octets.chunks_exact(8)) {
-        *word = chunk.try_into().map_or(0, u64::from_le_bytes); // OK because every chunk has 8 octets
+    let (words, _) = octets.as_chunks::<8>();
+    for (value, word) in values.iter_mut().zip(words) {
+        *value = u128::from(u64::from_le_bytes(*word) >> (u64::BITS - bits));
     }
 }
 
-/// The identifiers of a block, in order. It allocates nothing.
+/// The identifiers of a block, in the order of their positions: see [`Block::walk`].
 #[derive(Clone, Debug)]
 pub struct Walk<R> {
-    /// What has not been made yet.
-    block: Block,
+    maker: Maker,
     rng: R,
-    buffer: [u128; BULK],
-    at: usize,
-    filled: usize,
+    /// What is made beforehand, of which `next..made` is still to come.
+    values: [u128; LOT],
+    next: usize,
+    made: usize,
 }
 
-impl<R: Rng> Walk<R> {
-    /// Makes the next identifiers; false at the end.
-    fn refill(&mut self) -> bool {
-        let count = usize::try_from(self.block.count).unwrap_or(BULK).min(BULK);
-        self.block.fill(&mut self.rng, &mut self.buffer[..count]);
-        (self.at, self.filled) = (0, count);
-        count > 0
+impl<R> Walk<R> {
+    /// How many identifiers are still to come.
+    pub const fn left(&self) -> u64 {
+        self.maker.left + (self.made - self.next) as u64
     }
 
-    /// How many identifiers are left.
-    pub const fn left(&self) -> u64 {
-        self.block.count + (self.filled - self.at) as u64 // OK because the buffer holds 64 at most
+    fn id(&self, value: u128) -> Id {
+        match &self.maker.source {
+            BlockSource::Slot(format, _) => format.id(value),
+            BlockSource::Region(constants) => Id::Number { value, bits: constants.bits },
+        }
     }
 }
 
@@ -264,12 +338,13 @@ impl<R: Rng> Iterator for Walk<R> {
 
     #[inline]
     fn next(&mut self) -> Option<Id> {
-        if self.at == self.filled && !self.refill() {
-            return None;
+        if self.next == self.made {
+            self.made = self.maker.make(&mut self.rng, &mut self.values);
+            self.next = 0;
         }
-        let value = self.buffer[self.at];
-        self.at += 1;
-        Some(self.block.id(value))
+        let value = *self.values[..self.made].get(self.next)?;
+        self.next += 1;
+        Some(self.id(value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -277,3 +352,8 @@ impl<R: Rng> Iterator for Walk<R> {
         (left.unwrap_or(usize::MAX), left.ok())
     }
 }
+
+/// On a machine of 64 bits, where every count fits `usize`.
+impl<R: Rng> ExactSizeIterator for Walk<R> {}
+
+impl<R: Rng> core::iter::FusedIterator for Walk<R> {}

@@ -1,44 +1,51 @@
-//! Why a text or a value is no identifier of a format: a code for programs, and words for people.
+//! Why a codec refused: one vocabulary of codes, a place in the text, and a sentence a person can act on.
 
+use alloc::borrow::Cow;
 use core::fmt;
 
-/// What went wrong. The names are the wire's: see [`as_str`](Self::as_str).
+/// The error names of the line protocol, as other programs see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorCode {
-    /// `range`: a value outside its field.
-    Range,
-    /// `bad-format`: no such format.
-    BadFormat,
-    /// `bad-profile`: no such uid11 profile.
-    BadProfile,
-    /// `bad-length`: too short or too long.
-    BadLength,
-    /// `bad-hyphen`: a hyphen is missing.
-    BadHyphen,
-    /// `bad-hex`: not a hexadecimal digit.
-    BadHex,
-    /// `wrong-variant`: not a UUID of the DCE variant.
-    WrongVariant,
-    /// `wrong-version`: another version than was asked for.
-    WrongVersion,
-    /// `bad-symbol`: not a symbol of the alphabet.
-    BadSymbol,
-    /// `overflow`: more than the identifier can hold.
-    Overflow,
-    /// `prefix-out-of-range`: no identifier has the prefix.
-    PrefixOutOfRange,
-    /// `bad-input`: the question does not make sense.
-    BadInput,
-    /// `bad-verb`: no such question.
-    BadVerb,
-    /// `bad-json`: not a JSON object.
+    /// The line is not a JSON object.
     BadJson,
+    /// There is no such verb.
+    BadVerb,
+    /// An input is missing or of the wrong type.
+    BadInput,
+    /// A number does not fit its field.
+    Range,
+    /// There is no such format, or it cannot be used here.
+    BadFormat,
+    /// There is no such uid11 profile.
+    BadProfile,
+    /// The text has the wrong length.
+    BadLength,
+    /// A hyphen of a UUID is missing or in the wrong place.
+    BadHyphen,
+    /// A symbol is not a hexadecimal digit.
+    BadHex,
+    /// The UUID is not of the variant of RFC 9562.
+    WrongVariant,
+    /// The UUID is of another version than the one asked for.
+    WrongVersion,
+    /// A symbol is not of the alphabet.
+    BadSymbol,
+    /// The text stands for a value beyond the format's largest.
+    Overflow,
+    /// No identifier has this prefix.
+    PrefixOutOfRange,
+    /// The text has no known shape.
+    Unrecognised,
 }
 
 impl ErrorCode {
-    /// The code as programs know it.
+    /// The code's name in the line protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::BadJson => "bad-json",
+            Self::BadVerb => "bad-verb",
+            Self::BadInput => "bad-input",
             Self::Range => "range",
             Self::BadFormat => "bad-format",
             Self::BadProfile => "bad-profile",
@@ -50,50 +57,103 @@ impl ErrorCode {
             Self::BadSymbol => "bad-symbol",
             Self::Overflow => "overflow",
             Self::PrefixOutOfRange => "prefix-out-of-range",
-            Self::BadInput => "bad-input",
-            Self::BadVerb => "bad-verb",
-            Self::BadJson => "bad-json",
+            Self::Unrecognised => "unrecognised",
         }
     }
 }
 
-/// A refusal to encode or decode. Nothing was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refusal of a codec. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodecError {
     code: ErrorCode,
     at: Option<usize>,
-    message: &'static str,
+    message: Cow<'static, str>,
 }
 
 impl CodecError {
-    /// An error without a position.
-    pub const fn new(code: ErrorCode, message: &'static str) -> Self {
-        Self { code, at: None, message }
+    /// A refusal with this code; the message says what is wrong and what would be right.
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, at: None, message: message.into() }
     }
 
-    /// An error at an octet of the input, counted from 0.
-    pub const fn at(code: ErrorCode, at: usize, message: &'static str) -> Self {
-        Self { code, at: Some(at), message }
+    /// The same refusal, of the octet at this offset of the text (the first is 0).
+    #[must_use]
+    pub const fn at(mut self, offset: usize) -> Self {
+        self.at = Some(offset);
+        self
     }
 
-    /// The code.
+    /// The error name.
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// At which octet of the input, counted from 0.
+    /// The offset of the octet at fault (the first is 0), where there is one.
     pub const fn position(&self) -> Option<usize> {
         self.at
+    }
+
+    /// What is wrong, without the position.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The same refusal with the offset counted from `octets` earlier.
+    pub(crate) fn shifted(mut self, octets: usize) -> Self {
+        self.at = self.at.map(|at| at + octets);
+        self
     }
 }
 
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.at {
-            Some(at) => write!(f, "{} (at octet {at})", self.message),
-            None => f.write_str(self.message),
-        }
+        f.write_str(&self.message)?;
+        self.at.map_or(Ok(()), |at| write!(f, " (at offset {at})"))
     }
 }
 
 impl core::error::Error for CodecError {}
+
+/// A number does not fit its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is {value}, but must be from 0 to {max}")]
+pub struct OutOfRange {
+    /// Which number.
+    pub what: &'static str,
+    /// What it is.
+    pub value: u128,
+    /// The largest that fits.
+    pub max: u128,
+}
+
+impl OutOfRange {
+    /// Refuses a `value` wider than `bits` (at most 127).
+    pub(crate) const fn check(what: &'static str, value: u128, bits: u32) -> Result<(), Self> {
+        let max = (1 << bits) - 1;
+        if value > max { Err(Self { what, value, max }) } else { Ok(()) }
+    }
+}
+
+impl From<OutOfRange> for CodecError {
+    fn from(error: OutOfRange) -> Self {
+        Self::new(ErrorCode::Range, alloc::format!("{error}"))
+    }
+}
+
+/// One octet of a text, as a message shows it.
+pub(crate) struct Octet(pub(crate) u8);
+
+impl fmt::Display for Octet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b' '..=b'~' => write!(f, "'{}'", char::from(self.0)),
+            octet => write!(f, "octet 0x{octet:02x}"),
+        }
+    }
+}

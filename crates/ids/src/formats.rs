@@ -1,5 +1,336 @@
-//! One file a format.
+//! The registry of formats, and what a format is.
+//!
+//! A format is one file below this one and one line in [`REGISTRY`]. [`Layout`] says how its identifiers are read and made
+//! from fields; a format that can be allocated is also a [`Mint`], which turns positions into identifiers in bulk.
 
-pub(crate) mod uuidv6;
-pub(crate) mod uuidv7;
-pub(crate) mod xid;
+mod gregorian;
+mod uuidv1;
+mod uuidv6;
+mod uuidv7;
+mod xid;
+
+use alloc::{format, vec::Vec};
+use core::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
+
+use uuid::Uuid;
+
+pub use self::{gregorian::Gregorian, uuidv7::UuidV7, xid::Xid};
+use crate::{
+    error::{CodecError, ErrorCode},
+    field::{BitRange, Field, Inputs},
+    id::Id,
+    line::{Line, Position},
+    permute::NarrowPermutation,
+    source::SlotConstants,
+};
+
+/// Every format, in the order in which they are listed to people.
+static REGISTRY: &[&dyn Layout] =
+    &[&uuidv1::UuidV1Format, &uuidv6::UuidV6Format, &uuidv7::UuidV7Format, &xid::XidFormat];
+
+/// Which identifiers a format belongs to, and how it is named among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// A UUID.
+    Uuid {
+        /// The version in its bits.
+        version: u8,
+        /// Whether a UUID of this version is read as this format unless another is named. The bits do not tell formats
+        /// apart that share a version.
+        default: bool,
+    },
+    /// A uid11.
+    Uid11 {
+        /// The name of the profile, which the text does not tell.
+        profile: &'static str,
+    },
+}
+
+/// How the identifiers of one format are read and made from fields.
+pub(crate) trait Layout: Send + Sync {
+    /// The format's name.
+    fn token(&self) -> &'static str;
+
+    /// Which identifiers it belongs to.
+    fn family(&self) -> Family;
+
+    /// Which bits are what, most significant first, without gaps.
+    fn bits(&self) -> &'static [BitRange];
+
+    /// What the identifier holds. `options` says what the bits do not, for formats that need it.
+    ///
+    /// Refuses a UUID of another variant or version.
+    fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError>;
+
+    /// The identifier with these fields.
+    fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError>;
+
+    /// The format as one that can be allocated.
+    fn mint(&self) -> Option<&'static dyn Mint> {
+        None
+    }
+}
+
+/// How positions become identifiers of one format.
+pub(crate) trait Mint: Layout {
+    /// The positions.
+    fn line(&self) -> &'static Line;
+
+    /// What the formats have in common that draw from one sequence of positions.
+    fn sequence_key(&self) -> &'static str {
+        self.token()
+    }
+
+    /// How many bits of each identifier are random: at most 64.
+    fn tail_bits(&self) -> u32;
+
+    /// Whether the identifiers depend on the cluster's key.
+    fn uses_key(&self) -> bool {
+        false
+    }
+
+    /// Turns a run of positions, all of the line, into identifiers: on entry `values[i]` is the random tail of position
+    /// `first + i`, on return it is the identifier.
+    fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
+}
+
+/// What a format keeps between the lots of one walk. It is a cache: a new one in its place changes no identifier.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch {
+    permutation: Option<(u64, NarrowPermutation)>,
+}
+
+impl Scratch {
+    /// The permutation of `param`, made by `make` unless it is the one that was used last. A walk has one key and one label.
+    fn permutation(&mut self, param: u64, make: impl FnOnce() -> NarrowPermutation) -> NarrowPermutation {
+        match self.permutation {
+            Some((known, permutation)) if known == param => permutation,
+            _ => self.permutation.insert((param, make())).1,
+        }
+    }
+}
+
+/// A format, for reading identifiers and making them from fields.
+#[derive(Clone, Copy)]
+pub struct Codec(&'static dyn Layout);
+
+impl Codec {
+    /// Every format.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        REGISTRY.iter().map(|layout| Self(*layout))
+    }
+
+    /// The format with this name, or `None`.
+    pub fn by_token(token: &str) -> Option<Self> {
+        Self::all().find(|codec| codec.token() == token)
+    }
+
+    /// The format that UUIDs of this version are read as unless another is named, or `None` if none is known.
+    pub fn by_version(version: u8) -> Option<Self> {
+        Self::all().find(|codec| codec.family() == Family::Uuid { version, default: true })
+    }
+
+    /// The profile of uid11 with this name, or `None`.
+    pub fn by_profile(name: &str) -> Option<Self> {
+        Self::all().find(|codec| matches!(codec.family(), Family::Uid11 { profile } if profile == name))
+    }
+
+    /// The format's name.
+    pub fn token(&self) -> &'static str {
+        self.0.token()
+    }
+
+    /// Which identifiers it belongs to.
+    pub fn family(&self) -> Family {
+        self.0.family()
+    }
+
+    /// Which bits are what, most significant first, without gaps; bit 0 is the most significant of the identifier.
+    pub fn bits(&self) -> &'static [BitRange] {
+        self.0.bits()
+    }
+
+    /// What the identifier with this value holds. `options` says what the bits do not, for formats that need it.
+    ///
+    /// # Errors
+    ///
+    /// `wrong-variant`, then `wrong-version`, if a UUID is not of this format; those of the options.
+    pub fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+        self.0.read(value, options)
+    }
+
+    /// The identifier with these fields.
+    ///
+    /// # Errors
+    ///
+    /// Those of the inputs: `bad-input` for a missing one, `range` for one that does not fit its field.
+    pub fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+        self.0.make(inputs)
+    }
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Codec({})", self.token())
+    }
+}
+
+/// A format that can be allocated: a line of positions, each of which stands for one identifier.
+#[derive(Clone, Copy)]
+pub struct Format(&'static dyn Mint);
+
+impl Format {
+    /// Every format that can be allocated.
+    pub fn all() -> impl Iterator<Item = Self> {
+        REGISTRY.iter().filter_map(|layout| layout.mint()).map(Self)
+    }
+
+    /// The format with this name, or `None`.
+    pub fn by_token(token: &str) -> Option<Self> {
+        Self::all().find(|format| format.token() == token)
+    }
+
+    /// The format's name: its token in requests, metrics and logs.
+    pub fn token(&self) -> &'static str {
+        self.0.token()
+    }
+
+    /// The format's positions.
+    pub fn line(&self) -> &'static Line {
+        self.0.line()
+    }
+
+    /// Formats with the same key draw from one sequence of positions, so that converting between them never makes two
+    /// identifiers meet. The key is the token, except for the faces of one source.
+    pub fn sequence_key(&self) -> &'static str {
+        self.0.sequence_key()
+    }
+
+    /// How many octets an identifier takes.
+    pub fn width_bytes(&self) -> usize {
+        match self.0.family() {
+            Family::Uuid { .. } => 16,
+            Family::Uid11 { .. } => 8,
+        }
+    }
+
+    /// How many bits of each identifier are random: 0 to 64.
+    pub fn tail_bits(&self) -> u32 {
+        self.0.tail_bits()
+    }
+
+    /// Whether whoever expands a block needs the cluster's key.
+    pub fn uses_key(&self) -> bool {
+        self.0.uses_key()
+    }
+
+    /// The identifier of one position, with this random tail.
+    ///
+    /// # Errors
+    ///
+    /// `range` for a position beyond the line, or a tail wider than [`tail_bits`](Self::tail_bits).
+    pub fn encode(&self, constants: &SlotConstants, position: Position, tail: u64) -> Result<Id, CodecError> {
+        if position >= self.line().end() {
+            let message =
+                format!("position {position} is beyond the line of {self}, which ends at {}", self.line().end());
+            return Err(CodecError::new(ErrorCode::Range, message));
+        }
+        let tail_bits = self.tail_bits();
+        if tail.checked_shr(tail_bits).unwrap_or(0) != 0 {
+            let message = format!("the tail is {tail}, but has {tail_bits} bits in {self}");
+            return Err(CodecError::new(ErrorCode::Range, message));
+        }
+        let mut values = [u128::from(tail)];
+        self.0.fill(constants, position, &mut Scratch::default(), &mut values);
+        Ok(self.id(values[0]))
+    }
+
+    /// The identifier with this value.
+    pub(crate) fn id(&self, value: u128) -> Id {
+        match self.0.family() {
+            Family::Uuid { .. } => Id::Uuid(Uuid::from_u128(value)),
+            Family::Uid11 { .. } => Id::Uid11(value as u64), // OK because every uid11 layout has 64 bits
+        }
+    }
+
+    /// See [`Mint::fill`].
+    pub(crate) fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]) {
+        self.0.fill(constants, first, scratch, values);
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.token() == other.token()
+    }
+}
+
+impl Eq for Format {}
+
+impl Hash for Format {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.token().hash(state);
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.token())
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Format({self})")
+    }
+}
+
+impl FromStr for Format {
+    type Err = CodecError;
+
+    /// The format with this name, or `bad-format`.
+    fn from_str(token: &str) -> Result<Self, CodecError> {
+        Self::by_token(token).ok_or_else(|| {
+            let known: Vec<_> = Self::all().map(|format| format.token()).collect();
+            let message = format!("no format {token:?} can be allocated: there are {}", known.join(", "));
+            CodecError::new(ErrorCode::BadFormat, message)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_every_layout_accounts_for_every_bit_once() {
+        for codec in Codec::all() {
+            let width = match codec.family() {
+                Family::Uuid { .. } => 128,
+                Family::Uid11 { .. } => 64,
+            };
+            let end = codec.bits().iter().fold(0, |next, range| {
+                assert_eq!(range.first, next, "{codec:?}: {}", range.label);
+                range.last + 1
+            });
+            assert_eq!(end, width, "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn ok_tokens_are_unique_and_found() {
+        for codec in Codec::all() {
+            assert_eq!(Codec::all().filter(|other| other.token() == codec.token()).count(), 1);
+            assert_eq!(Codec::by_token(codec.token()).map(|found| found.family()), Some(codec.family()));
+        }
+        for format in Format::all() {
+            assert_eq!(Format::by_token(format.token()), Some(format));
+            assert!(format.tail_bits() <= 64);
+        }
+        assert_eq!(Format::by_token("uuidv4"), None);
+    }
+}

@@ -1,46 +1,94 @@
-//! One identifier of any format.
+//! One identifier, whatever its format: a value of a fixed width with one canonical text.
 
 use core::fmt;
 
 use uuid::Uuid;
 
-use crate::uid11::Uid11;
+use crate::uid11;
 
-/// One identifier, with as much of its format as its width and text need.
-///
-/// `Display` gives the canonical text.
+/// One identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Id {
-    /// 128 bits, printed as 8-4-4-4-12 hexadecimal digits.
+    /// A UUID (RFC 9562): 128 bits, written as 8-4-4-4-12 lower-case hexadecimal digits.
     Uuid(Uuid),
-    /// 64 bits, printed as 11 symbols of Base58.
-    Uid11(Uid11),
-    /// An identifier of an n-bit space, printed in decimal.
+    /// A uid11: 64 bits, written as 11 symbols of base 58 whose order is that of the values.
+    Uid11(u64),
+    /// An identifier of an n-bit space, written as a decimal number.
     Number {
-        /// The identifier.
+        /// The value, below 2^bits.
         value: u128,
-        /// The width n, 1 to 128.
+        /// The width n of the space's identifiers: 1 to 128.
         bits: u8,
     },
 }
 
 impl Id {
-    /// The identifier as an unsigned integer.
-    pub const fn to_u128(self) -> u128 {
+    /// The value as a number: the big-endian reading of the octets.
+    pub const fn to_u128(&self) -> u128 {
         match self {
             Self::Uuid(uuid) => uuid.as_u128(),
-            Self::Uid11(id) => id.get() as u128,
-            Self::Number { value, .. } => value,
+            Self::Uid11(value) => *value as u128,
+            Self::Number { value, .. } => *value,
         }
+    }
+
+    /// How many octets the identifier takes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
+    pub const fn width_bytes(&self) -> usize {
+        match self {
+            Self::Uuid(_) => 16,
+            Self::Uid11(_) => 8,
+            Self::Number { bits, .. } => bits.div_ceil(8) as usize,
+        }
+    }
+
+    /// Writes the value into `out`, most significant octet first.
+    ///
+    /// # Panics
+    ///
+    /// If `out` is not exactly [`width_bytes`](Self::width_bytes) long.
+    pub fn write_be(&self, out: &mut [u8]) {
+        let octets = self.to_u128().to_be_bytes();
+        out.copy_from_slice(&octets[octets.len() - self.width_bytes()..]);
     }
 }
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Uuid(uuid) => uuid.fmt(f),
-            Self::Uid11(id) => id.fmt(f),
+            Self::Uuid(uuid) => uuid.hyphenated().fmt(f),
+            Self::Uid11(value) => uid11::encode(*value).fmt(f),
             Self::Number { value, .. } => value.fmt(f),
         }
+    }
+}
+
+impl From<Uuid> for Id {
+    fn from(uuid: Uuid) -> Self {
+        Self::Uuid(uuid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::ToString, vec};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(id: Id, text: &str, octets: &[u8]) {
+        assert_eq!(id.to_string(), text);
+        let mut out = vec![0xaa; id.width_bytes()];
+        id.write_be(&mut out);
+        assert_eq!(out, octets);
+    }
+
+    #[test]
+    fn ok_text_and_octets() {
+        let uuid = Uuid::from_u128(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
+        check(Id::Uuid(uuid), "00112233-4455-6677-8899-aabbccddeeff", uuid.as_bytes());
+        check(Id::Uid11(1 << 63), "NQm6nKp8qFD", &[0x80, 0, 0, 0, 0, 0, 0, 0]);
+        check(Id::Number { value: 0x1ff, bits: 9 }, "511", &[1, 0xff]);
+        check(Id::Number { value: 0, bits: 1 }, "0", &[0]);
+        check(Id::Number { value: u128::MAX, bits: 128 }, "340282366920938463463374607431768211455", &[0xff; 16]);
     }
 }

@@ -2,29 +2,42 @@
 //!
 //! This crate is pure: it reads no clock, draws no randomness, does no I/O and knows no async. Time and random bits
 //! come in as arguments, so that every function here can be tested, replayed and checked exhaustively.
+//!
+//! | to | use |
+//! |---|---|
+//! | name what identifiers are asked from | [`Source`], [`Format`] |
+//! | turn an instant into a position | [`Format::line`], [`Line`] |
+//! | turn a run of positions into identifiers | [`Block`] |
+//! | read an identifier's fields, or make one from fields | [`Codec`]; typed: [`Gregorian`], [`UuidV7`], [`Xid`] |
+//! | read and write text | [`dce`] for UUIDs, [`uid11`] |
+//! | permute | [`Permutation`], [`permute()`], [`scramble`] |
 #![no_std]
 
 extern crate alloc;
 
 mod block;
+mod civil;
+pub mod dce;
 mod error;
-mod format;
+mod field;
 mod formats;
 mod id;
 mod line;
-mod parts;
 mod permute;
+mod slot;
 mod source;
 mod time;
-mod uid11;
+pub mod uid11;
 
-pub use block::{Block, BlockError, RegionConstants, SlotConstants, Walk};
-pub use error::{CodecError, ErrorCode};
-pub use format::Format;
+pub use uuid::Uuid;
+
+pub use block::{Block, BlockError, BlockSource, Fencing, FencingSubject, Walk};
+pub use error::{CodecError, ErrorCode, OutOfRange};
+pub use field::{BitRange, Field, FieldValue, Inputs, NoInputs};
+pub use formats::{Codec, Family, Format, Gregorian, UuidV7, Xid};
 pub use id::Id;
 pub use line::{Line, Position};
-pub use parts::{ClockSeq, ClusterKey, Node, OutOfRange, Slot, SlotEpoch};
-pub use permute::Permutation;
-pub use source::{DEFAULT_SPACE, Source, SourceError};
+pub use permute::{MAX_BITS, Permutation, permute, scramble, unpermute, unscramble};
+pub use slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
+pub use source::{MAX_NAME_LEN, NameFault, RegionConstants, SlotConstants, Source, SourceError, check_name};
 pub use time::{UnixNanos, UnixSeconds};
-pub use uid11::Uid11;

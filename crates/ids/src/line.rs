@@ -33,6 +33,11 @@ impl Position {
         }
     }
 
+    /// The position `count` further on, or the last one that 128 bits can number.
+    pub(crate) const fn saturating_add(self, count: u128) -> Self {
+        Self(self.0.saturating_add(count))
+    }
+
     /// How many positions lie from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> u128 {
         self.0.saturating_sub(earlier.0)

@@ -1,73 +1,209 @@
-//! The keyed permutation: a bijection of 0..2^m that looks random to a casual eye.
+//! The keyed permutation: a bijection of the m-bit numbers onto themselves, for every m from 0 to 128.
 //!
-//! An allocator that drew random tails would collide; one that counts, and sends the count through a bijection, cannot. It
-//! hides order and volume; it is no cipher.
-
-use core::hash::Hasher;
+//! An allocator that drew random tails would collide; it counts instead, and sends the count through this. It hides order
+//! and volume from a casual eye. It is no cipher, and identifiers are not secrets.
 
 use siphasher::sip::SipHasher24;
 
-use crate::parts::ClusterKey;
+use crate::slot::ClusterKey;
 
-/// A bijection of `0..2^bits` onto itself, made from a key, a label and a parameter. Making one costs eight SipHashes, using
-/// it three multiplications.
-#[derive(Clone, Copy, Debug)]
+/// How many SipHashes key a permutation.
+const HASHES: u64 = 8;
+/// The widest permutation.
+pub const MAX_BITS: u32 = u128::BITS;
+
+/// The permutation of one key, label, parameter and width. Making one costs eight SipHashes, using it three products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permutation {
+    /// First a mask to add, then three odd factors.
+    constants: [u128; 4],
     bits: u32,
-    mask: u128,
-    xor: u128,
-    factors: [u128; 3],
 }
 
 impl Permutation {
-    /// The permutation of `bits`-bit numbers, 0 to 128 (more counts as 128), for this key, label and parameter.
+    /// The permutation of the numbers below `2^bits`; `bits` above 128 counts as 128.
     pub fn new(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32) -> Self {
-        let bits = bits.min(128);
-        let mask = if bits == 128 { u128::MAX } else { (1 << bits) - 1 };
-        let words: [u64; 8] = core::array::from_fn(|round| hash(key, label, param, round as u64));
-        let constant = |j: usize| (u128::from(words[2 * j]) | u128::from(words[2 * j + 1]) << 64) & mask;
-        Self { bits, mask, xor: constant(0), factors: [constant(1) | 1, constant(2) | 1, constant(3) | 1] }
+        let bits = bits.min(MAX_BITS);
+        let hasher = SipHasher24::new_with_key(key.octets());
+        let mut message = [0; 24];
+        message[..8].copy_from_slice(label);
+        message[8..16].copy_from_slice(&param.to_le_bytes());
+        let mut hash = |round: u64| {
+            message[16..].copy_from_slice(&round.to_le_bytes());
+            u128::from(hasher.hash(&message))
+        };
+        let mut constants = [0; 4];
+        for (constant, round) in constants.iter_mut().zip((0..HASHES).step_by(2)) {
+            *constant = (hash(round) | hash(round + 1) << 64) & mask(bits);
+        }
+        constants[1..].iter_mut().for_each(|factor| *factor |= 1);
+        Self { constants, bits }
     }
 
-    /// Where `index` goes. Bits above the width are ignored.
+    /// The image of `index`, of which only the low `bits` count.
     pub fn apply(&self, index: u128) -> u128 {
-        let mut x = (index & self.mask) ^ self.xor;
-        for factor in self.factors {
-            x = x.wrapping_mul(factor) & self.mask;
-            x ^= self.fold(x);
-        }
-        x
+        let [added, factors @ ..] = &self.constants;
+        factors.iter().fold((index ^ added) & mask(self.bits), |x, factor| self.fold(x.wrapping_mul(*factor)))
     }
 
-    /// What goes to `value`. Bits above the width are ignored.
+    /// The index whose image is `value`, of which only the low `bits` count.
     pub fn invert(&self, value: u128) -> u128 {
-        let mut x = value & self.mask;
-        for factor in self.factors.into_iter().rev() {
-            x ^= self.fold(x);
-            x = x.wrapping_mul(inverse(factor)) & self.mask;
-        }
-        x ^ self.xor
+        let [added, factors @ ..] = &self.constants;
+        let unmixed = factors.iter().rev().fold(value & mask(self.bits), |x, factor| {
+            // OK because twice the shift is at least the width: the step is its own inverse.
+            self.fold(x).wrapping_mul(inverse(*factor)) & mask(self.bits)
+        });
+        (unmixed ^ added) & mask(self.bits)
     }
 
-    /// The upper half moved to the lower: xoring it in is its own inverse, since twice the shift is at least the width.
+    /// The same permutation in 64-bit arithmetic, for widths up to 64: several times faster.
+    pub(crate) fn narrow(&self) -> NarrowPermutation {
+        debug_assert!(self.bits <= u64::BITS, "the permutation does not fit 64 bits");
+        let mask = mask(self.bits) as u64; // OK because the width is at most 64
+        NarrowPermutation { constants: self.constants.map(|constant| constant as u64), mask, shift: self.shift() }
+    }
+
+    /// Cuts a product to the width, and adds its upper half to the lower.
     fn fold(&self, x: u128) -> u128 {
-        x.checked_shr(self.bits.div_ceil(2)).unwrap_or(0)
+        let x = x & mask(self.bits);
+        x ^ x >> self.shift()
+    }
+
+    const fn shift(&self) -> u32 {
+        self.bits.div_ceil(2)
     }
 }
 
-fn hash(key: &ClusterKey, label: &[u8; 8], param: u64, round: u64) -> u64 {
-    let mut hasher = SipHasher24::new_with_key(key.octets());
-    hasher.write(label);
-    hasher.write(&param.to_le_bytes());
-    hasher.write(&round.to_le_bytes());
-    hasher.finish()
+/// A [`Permutation`] of at most 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NarrowPermutation {
+    constants: [u64; 4],
+    mask: u64,
+    shift: u32,
 }
 
-/// The inverse of an odd number modulo 2^128, by Newton's iteration: each step doubles the number of right bits, from 3.
-fn inverse(odd: u128) -> u128 {
-    let mut x = odd;
-    for _ in 0..6 {
-        x = x.wrapping_mul(2u128.wrapping_sub(odd.wrapping_mul(x)));
+impl NarrowPermutation {
+    /// The image of `index`, of which only the low bits count.
+    #[inline]
+    pub(crate) fn apply(&self, index: u64) -> u64 {
+        let [added, factors @ ..] = &self.constants;
+        factors.iter().fold((index ^ added) & self.mask, |x, factor| {
+            let x = x.wrapping_mul(*factor) & self.mask;
+            x ^ x >> self.shift
+        })
     }
-    x
+}
+
+/// The image of `index` under the permutation of this key, label, parameter and width: see [`Permutation`].
+pub fn permute(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32, index: u128) -> u128 {
+    Permutation::new(key, label, param, bits).apply(index)
+}
+
+/// The index whose image is `value`: see [`Permutation`].
+pub fn unpermute(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32, value: u128) -> u128 {
+    Permutation::new(key, label, param, bits).invert(value)
+}
+
+const OCTAVES: &[u8; 8] = b"octaves1";
+
+/// The suffix of a counter in a region of scrambled order: each octave `2^m` to `2^(m+1) - 1` is permuted in itself, so that
+/// the first `2^s` counters fill exactly the suffixes below `2^s`, for every s.
+pub fn scramble(key: &ClusterKey, counter: u128) -> u128 {
+    in_octave(counter, |bits, index| permute(key, OCTAVES, u64::from(bits), bits, index))
+}
+
+/// The counter of a suffix: the inverse of [`scramble`].
+pub fn unscramble(key: &ClusterKey, suffix: u128) -> u128 {
+    in_octave(suffix, |bits, value| unpermute(key, OCTAVES, u64::from(bits), bits, value))
+}
+
+fn in_octave(number: u128, permute: impl FnOnce(u32, u128) -> u128) -> u128 {
+    match number.checked_ilog2() {
+        None => 0,
+        Some(octave) => 1 << octave | permute(octave, number ^ 1 << octave),
+    }
+}
+
+const fn mask(bits: u32) -> u128 {
+    match bits {
+        0 => 0,
+        _ => u128::MAX >> (MAX_BITS - bits),
+    }
+}
+
+/// The number whose product with `odd` is 1 modulo 2^128.
+const fn inverse(odd: u128) -> u128 {
+    // OK because an odd number is its own inverse modulo 8, and each step of Newton's doubles the bits that are right:
+    // 3, 6, 12, 24, 48, 96, 192.
+    let mut inverse = odd;
+    let mut step = 0;
+    while step < 6 {
+        inverse = inverse.wrapping_mul(2u128.wrapping_sub(odd.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEY: ClusterKey = ClusterKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+
+    #[test]
+    fn ok_siphash_is_siphash_2_4() {
+        let message: Vec<u8> = (0..15).collect();
+        assert_eq!(SipHasher24::new_with_key(KEY.octets()).hash(&message), 0xa129_ca61_49be_45e5);
+    }
+
+    #[test]
+    fn ok_small_widths_are_bijections() {
+        for bits in 0..=14 {
+            let permutation = Permutation::new(&KEY, b"octaves1", 3, bits);
+            let mut seen = vec![false; 1 << bits];
+            for index in 0..1 << bits {
+                let value = permutation.apply(index);
+                assert_eq!(permutation.invert(value), index, "{bits} bits");
+                let seen = &mut seen[usize::try_from(value).expect("small")];
+                assert!(!*seen, "{value} comes twice in {bits} bits");
+                *seen = true;
+            }
+        }
+    }
+
+    #[test]
+    fn ok_the_first_counters_fill_the_lowest_suffixes() {
+        for bits in 0..=12 {
+            let mut suffixes: Vec<u128> = (0..1 << bits).map(|counter| scramble(&KEY, counter)).collect();
+            suffixes.sort_unstable();
+            assert!(suffixes.into_iter().eq(0..1 << bits), "{bits} bits");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ok_invert_undoes_apply(key: [u8; 16], label: [u8; 8], param: u64, bits in 0..=MAX_BITS, number: u128) {
+            let permutation = Permutation::new(&ClusterKey::new(key), &label, param, bits);
+            let index = number & mask(bits);
+            let value = permutation.apply(index);
+            prop_assert!(value <= mask(bits));
+            prop_assert_eq!(permutation.invert(value), index);
+            prop_assert_eq!(permutation.apply(permutation.invert(index)), index);
+            if bits <= u64::BITS {
+                prop_assert_eq!(u128::from(permutation.narrow().apply(index as u64)), value);
+            }
+        }
+
+        #[test]
+        fn ok_unscramble_undoes_scramble(key: [u8; 16], number: u128, shift in 0..128u32) {
+            let (key, counter) = (ClusterKey::new(key), number >> shift);
+            let suffix = scramble(&key, counter);
+            prop_assert_eq!(suffix.checked_ilog2(), counter.checked_ilog2());
+            prop_assert_eq!(unscramble(&key, suffix), counter);
+        }
+    }
 }

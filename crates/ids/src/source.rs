@@ -1,4 +1,4 @@
-//! Sources: what identifiers are asked from, by the name that people and programs use.
+//! What identifiers are asked from, and the constants that its blocks share.
 
 use alloc::{
     borrow::ToOwned,
@@ -9,83 +9,208 @@ use core::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::format::Format;
+use crate::{
+    formats::Format,
+    slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch},
+};
 
-/// A format, or a region of a space.
+/// The constants of every block of one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotConstants {
+    /// The slot's number.
+    pub slot: Slot,
+    /// How often the slot has changed hands: the fencing token.
+    pub epoch: SlotEpoch,
+    /// The node field of UUID versions 1 and 6.
+    pub node: Node,
+    /// The clock sequence of UUID versions 1 and 6.
+    pub clock_seq: ClockSeq,
+    /// The key of the permutations, for formats that use it.
+    pub key: ClusterKey,
+}
+
+/// The constants of a block of a region's suffixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionConstants {
+    /// The prefix followed by zeros, as a number of `bits` bits: identifier = base + suffix.
+    pub base: u128,
+    /// The width n of the space's identifiers: 1 to 128.
+    pub bits: u8,
+    /// The width s of the suffix: 0 to `bits`.
+    pub suffix_bits: u8,
+    /// The region's stable number in its space.
+    pub number: u64,
+    /// The revision of the table under which the block was granted: the fencing token.
+    pub revision: u64,
+}
+
+/// The space of a region that names none.
+const DEFAULT_SPACE: &str = "default";
+const REGION_SCHEME: &str = "region:";
+
+/// What identifiers are asked from: a format, or a region of a space's prefix table.
 ///
-/// As text: the format's token (`uuidv7`), or `region:NAME` for the space `default`, or `region:NAME@SPACE`.
+/// Written as the format's token, or as `region:NAME` or `region:NAME@SPACE`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A format that can be minted.
+    /// A format whose identifiers hold the time.
     Format(Format),
-    /// A region's suffixes.
+    /// A region.
     Region {
         /// The region's name.
         name: String,
-        /// The space's name.
+        /// The name of its space.
         space: String,
     },
 }
 
-/// The space of a region that names none.
-pub const DEFAULT_SPACE: &str = "default";
-
-/// A text that names no source.
+/// A text names no source.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SourceError {
-    /// Neither a format nor a region.
-    #[error("{token:?} is no source; sources are {} and region:NAME[@SPACE]", tokens())]
+    /// No format has this token.
+    #[error("there is no source {token:?}: say {}, region:NAME or region:NAME@SPACE", known_tokens())]
     Unknown {
-        /// What was given.
+        /// The text.
         token: String,
     },
-    /// The name of a region or space is none.
-    #[error("the {what} {name:?} is no name: a name is 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or digit")]
+    /// The name of the region or the space breaks the rules.
+    #[error("{what} {name:?}: {fault}")]
     BadName {
-        /// "region" or "space".
+        /// `region` or `space`.
         what: &'static str,
-        /// What was given.
+        /// The name.
         name: String,
+        /// What is wrong with it.
+        fault: NameFault,
     },
+}
+
+/// What is wrong with the name of a region or a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NameFault {
+    /// There is none.
+    #[error("a name has at least one symbol")]
+    Empty,
+    /// It is too long.
+    #[error("a name has at most {MAX_NAME_LEN} symbols, but this one has {len}")]
+    TooLong {
+        /// How many octets it has.
+        len: usize,
+    },
+    /// It begins with a symbol that may only follow.
+    #[error("a name begins with one of a-z A-Z 0-9")]
+    BadStart,
+    /// It holds a symbol that no name may hold.
+    #[error("{symbol:?} is not one of a-z A-Z 0-9 - _ .")]
+    BadSymbol {
+        /// The first such symbol.
+        symbol: char,
+    },
+}
+
+/// The longest name of a region or a space, in symbols.
+pub const MAX_NAME_LEN: usize = 63;
+
+/// Checks the name of a region or a space: 1 to 63 of `a-z A-Z 0-9 - _ .`, the first being a letter or a digit.
+///
+/// # Errors
+///
+/// The first fault, in the order of [`NameFault`].
+pub fn check_name(name: &str) -> Result<(), NameFault> {
+    let first = name.chars().next().ok_or(NameFault::Empty)?;
+    if name.len() > MAX_NAME_LEN {
+        return Err(NameFault::TooLong { len: name.len() });
+    }
+    if matches!(first, '-' | '_' | '.') {
+        return Err(NameFault::BadStart);
+    }
+    let allowed = |symbol: &char| symbol.is_ascii_alphanumeric() || matches!(symbol, '-' | '_' | '.');
+    name.chars().find(|symbol| !allowed(symbol)).map_or(Ok(()), |symbol| Err(NameFault::BadSymbol { symbol }))
 }
 
 impl FromStr for Source {
     type Err = SourceError;
 
-    fn from_str(token: &str) -> Result<Self, SourceError> {
-        if let Some(format) = Format::by_token(token) {
-            return Ok(Self::Format(format));
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        match text.strip_prefix(REGION_SCHEME) {
+            Some(region) => parse_region(region),
+            None => match Format::by_token(text) {
+                Some(format) => Ok(Self::Format(format)),
+                None => Err(SourceError::Unknown { token: text.to_owned() }),
+            },
         }
-        let Some(region) = token.strip_prefix("region:") else {
-            return Err(SourceError::Unknown { token: token.chars().take(SHOWN_MAX).collect() });
-        };
-        let (name, space) = region.split_once('@').unwrap_or((region, DEFAULT_SPACE));
-        Ok(Self::Region { name: check_name("region", name)?, space: check_name("space", space)? })
     }
+}
+
+fn parse_region(text: &str) -> Result<Source, SourceError> {
+    let (name, space) = text.split_once('@').unwrap_or((text, DEFAULT_SPACE));
+    for (what, name) in [("region", name), ("space", space)] {
+        check_name(name).map_err(|fault| SourceError::BadName { what, name: name.to_owned(), fault })?;
+    }
+    Ok(Source::Region { name: name.to_owned(), space: space.to_owned() })
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Format(format) => f.write_str(format.token()),
-            Self::Region { name, space } if space == DEFAULT_SPACE => write!(f, "region:{name}"),
-            Self::Region { name, space } => write!(f, "region:{name}@{space}"),
+            Self::Format(format) => format.fmt(f),
+            Self::Region { name, space } if space == DEFAULT_SPACE => write!(f, "{REGION_SCHEME}{name}"),
+            Self::Region { name, space } => write!(f, "{REGION_SCHEME}{name}@{space}"),
         }
     }
 }
 
-/// How much of a wrong name an error repeats, in characters.
-const SHOWN_MAX: usize = 64;
-
-fn check_name(what: &'static str, name: &str) -> Result<String, SourceError> {
-    let mut octets = name.bytes();
-    let starts = octets.next().is_some_and(|first| first.is_ascii_alphanumeric());
-    if starts && name.len() <= 63 && octets.all(|octet| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet)) {
-        return Ok(name.to_owned());
+impl From<Format> for Source {
+    fn from(format: Format) -> Self {
+        Self::Format(format)
     }
-    Err(SourceError::BadName { what, name: name.chars().take(SHOWN_MAX).collect() })
 }
 
-fn tokens() -> String {
+fn known_tokens() -> String {
     Format::all().map(|format| format.token().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, printed: &str) {
+        let source: Source = text.parse().expect("a source");
+        assert_eq!(source.to_string(), printed);
+        assert_eq!(printed.parse(), Ok(source));
+    }
+
+    #[track_caller]
+    fn check_err(text: &str, message: &str) {
+        assert_eq!(text.parse::<Source>().expect_err("no source").to_string(), message);
+    }
+
+    #[test]
+    fn ok_sources_round_trip() {
+        for format in Format::all() {
+            check(format.token(), format.token());
+        }
+        check("region:orders", "region:orders");
+        check("region:orders@default", "region:orders");
+        check("region:0.a-B_c@Shop.1", "region:0.a-B_c@Shop.1");
+        check(&"region:x@".replace('x', &"n".repeat(63)).replace('@', ""), &["region:", &"n".repeat(63)].concat());
+    }
+
+    #[test]
+    fn err_says_what_is_wrong() {
+        let known = "say uuidv6, uuidv7, xid, region:NAME or region:NAME@SPACE";
+        check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
+        check_err("", &["there is no source \"\": ", known].concat());
+        check_err("Region:a", &["there is no source \"Region:a\": ", known].concat());
+        check_err("region:", "region \"\": a name has at least one symbol");
+        check_err("region:a@", "space \"\": a name has at least one symbol");
+        check_err("region:-a", "region \"-a\": a name begins with one of a-z A-Z 0-9");
+        check_err("region:a b", "region \"a b\": ' ' is not one of a-z A-Z 0-9 - _ .");
+        check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");
+        check_err("region:é", "region \"é\": 'é' is not one of a-z A-Z 0-9 - _ .");
+        let long = "n".repeat(64);
+        let message = ["region \"", &long, "\": a name has at most 63 symbols, but this one has 64"].concat();
+        check_err(&["region:", &long].concat(), &message);
+    }
 }

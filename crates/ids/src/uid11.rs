@@ -1,82 +1,227 @@
-//! uid11 1.0: 64-bit identifiers as 11 symbols of Base58, most significant digit first.
+//! The text of uid11 1.0: a 64-bit value as 11 symbols of base 58, in an order that is the order of the values.
 //!
-//! The alphabet is in ASCII order and texts have one length, so texts sort octet by octet as their values do.
+//! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11 symbols,
+//! so that comparing octets compares values. 58^11 is about 1.35 * 2^64: some texts of 11 symbols carry no value, and are
+//! refused rather than wrapped. Nothing is trimmed or folded.
 
+use alloc::format;
 use core::{fmt, str};
 
-use crate::error::{CodecError, ErrorCode};
+use crate::error::{CodecError, ErrorCode, Octet};
 
-/// A 64-bit identifier whose text is 11 symbols of Base58.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid11(u64);
-
-const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+/// The 58 digits, in ASCII order.
+const ALPHABET: &[u8; BASE as usize] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const BASE: u64 = 58;
-/// Symbols of a text.
-const LEN: usize = 11;
-/// What a symbol that is not in the alphabet maps to.
-const NONE: u8 = 0xff;
+/// How many symbols a text has: the fewest that hold 64 bits.
+pub const SYMBOLS: usize = 11;
 
-/// The digit of each octet.
+/// What a symbol that is no digit has in [`DIGITS`].
+const NO_DIGIT: u8 = u8::MAX;
+/// The digit that each octet stands for.
 const DIGITS: [u8; 256] = {
-    let mut digits = [NONE; 256];
+    let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;
     while digit < ALPHABET.len() {
-        digits[ALPHABET[digit] as usize] = digit as u8;
+        digits[ALPHABET[digit] as usize] = digit as u8; // OK because there are 58 digits
         digit += 1;
     }
     digits
 };
 
-impl Uid11 {
-    /// The identifier with this value.
-    pub const fn new(value: u64) -> Self {
-        Self(value)
-    }
+/// The text of a value: 11 symbols, without allocation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid11Text([u8; SYMBOLS]);
 
-    /// The value.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
-    /// The 11 symbols, as ASCII.
-    pub fn text(self) -> [u8; LEN] {
-        let mut text = [ALPHABET[0]; LEN];
-        let mut rest = self.0;
-        for symbol in text.iter_mut().rev() {
-            *symbol = ALPHABET[(rest % BASE) as usize]; // OK because the remainder is below 58
-            rest /= BASE;
-        }
-        text
-    }
-
-    /// Reads exactly 11 symbols.
-    ///
-    /// # Errors
-    ///
-    /// `bad-length`, then `bad-symbol`, then `overflow` (the text stands for 2^64 or more).
-    pub fn parse(text: &[u8]) -> Result<Self, CodecError> {
-        if text.len() != LEN {
-            return Err(CodecError::new(ErrorCode::BadLength, "a uid11 has 11 symbols"));
-        }
-        let mut value = 0u128;
-        for (at, symbol) in text.iter().enumerate() {
-            let digit = DIGITS[usize::from(*symbol)];
-            if digit == NONE {
-                return Err(CodecError::at(ErrorCode::BadSymbol, at, "not in the Base58 alphabet (no 0, I, O or l)"));
-            }
-            value = value * u128::from(BASE) + u128::from(digit);
-        }
-        u64::try_from(value)
-            .map(Self)
-            .map_err(|_| CodecError::new(ErrorCode::Overflow, "the text stands for more than 2^64 - 1"))
+impl Uid11Text {
+    /// The 11 symbols.
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default() // OK because the alphabet is ASCII
     }
 }
 
-impl fmt::Display for Uid11 {
+impl fmt::Display for Uid11Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.text();
-        // OK because the alphabet is ASCII.
-        f.pad(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Uid11Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// The text of a value.
+pub fn encode(value: u64) -> Uid11Text {
+    let mut symbols = [ALPHABET[0]; SYMBOLS];
+    let mut rest = value;
+    for symbol in symbols.iter_mut().rev() {
+        *symbol = ALPHABET[(rest % BASE) as usize]; // OK because the remainder is below 58
+        rest /= BASE;
+    }
+    Uid11Text(symbols)
+}
+
+/// The value of a text.
+///
+/// # Errors
+///
+/// In this order: `bad-length` unless there are 11 octets, `bad-symbol` for one that is not of the alphabet, `overflow`
+/// for a text beyond `jpXCZedGfVQ`, which stands for 2^64 - 1.
+pub fn decode(text: impl AsRef<[u8]>) -> Result<u64, CodecError> {
+    let text = text.as_ref();
+    if text.len() != SYMBOLS {
+        return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} octets", text.len())));
+    }
+    u64::try_from(value_of(text)?).map_err(|_| {
+        let last = encode(u64::MAX);
+        CodecError::new(ErrorCode::Overflow, format!("the text is beyond {last}, the largest that stands for 64 bits"))
+    })
+}
+
+/// The values whose texts begin with a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixRange {
+    /// The smallest value.
+    pub lo: u64,
+    /// The largest value.
+    pub hi: u64,
+    /// Whether `hi` is 2^64 - 1 because the texts go on beyond the values.
+    pub clamped: bool,
+}
+
+/// The values whose texts begin with `prefix`: exactly those from `lo` to `hi`.
+///
+/// # Errors
+///
+/// In this order: `bad-length` unless there are 1 to 11 octets, `bad-symbol`, `prefix-out-of-range` if no value's text
+/// begins so.
+pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError> {
+    let prefix = prefix.as_ref();
+    if !(1..=SYMBOLS).contains(&prefix.len()) {
+        return Err(bad_length(format!(
+            "a prefix has 1 to {SYMBOLS} symbols, but this one has {} octets",
+            prefix.len()
+        )));
+    }
+    // OK because there are at most 11 symbols, and 58^11 is below 2^65: no number here comes near 2^128.
+    let size = u128::from(BASE).pow((SYMBOLS - prefix.len()) as u32);
+    let first = value_of(prefix)? * size;
+    let lo = u64::try_from(first).map_err(|_| {
+        let last = encode(u64::MAX);
+        CodecError::new(ErrorCode::PrefixOutOfRange, format!("no text begins so: {last} is the largest"))
+    })?;
+    let hi = u64::try_from(first + size - 1);
+    Ok(PrefixRange { lo, hi: hi.unwrap_or(u64::MAX), clamped: hi.is_err() })
+}
+
+/// The number that at most 11 symbols spell: below 58^11, which is below 2^65.
+fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
+    let mut value = 0;
+    for (offset, symbol) in symbols.iter().enumerate() {
+        let digit = DIGITS[usize::from(*symbol)];
+        if digit == NO_DIGIT {
+            let message = format!("{} is not in the base 58 alphabet (no 0, I, O or l)", Octet(*symbol));
+            return Err(CodecError::new(ErrorCode::BadSymbol, message).at(offset));
+        }
+        value = value * u128::from(BASE) + u128::from(digit);
+    }
+    Ok(value)
+}
+
+fn bad_length(message: alloc::string::String) -> CodecError {
+    CodecError::new(ErrorCode::BadLength, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, value: u64) {
+        assert_eq!(encode(value).as_str(), text);
+        assert_eq!(decode(text), Ok(value));
+    }
+
+    #[track_caller]
+    fn check_err(text: impl AsRef<[u8]>, code: ErrorCode, message: &str) {
+        let error = decode(text).expect_err("no value");
+        assert_eq!((error.code(), error.to_string().as_str()), (code, message));
+    }
+
+    #[test]
+    fn ok_values_and_their_texts() {
+        check("11111111111", 0);
+        check("11111111112", 1);
+        check("1111111111z", 57);
+        check("11111111121", 58);
+        check("1111111NVpb", 0x0040_0000);
+        check("113q8KFkAEs", 0x0001_4997_0000_0000);
+        check("NQm6nKp8qFD", 1 << 63);
+        check("jpXCZedGfVQ", u64::MAX);
+    }
+
+    #[test]
+    fn err_texts_without_a_value() {
+        check_err("", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 0 octets");
+        check_err("1111111111é", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 12 octets");
+        let alphabet = "is not in the base 58 alphabet (no 0, I, O or l)";
+        check_err("O1111111110", ErrorCode::BadSymbol, &format!("'O' {alphabet} (at offset 0)"));
+        check_err("1111111111\n", ErrorCode::BadSymbol, &format!("octet 0x0a {alphabet} (at offset 10)"));
+        check_err([0xff; 11], ErrorCode::BadSymbol, &format!("octet 0xff {alphabet} (at offset 0)"));
+        let overflow = "the text is beyond jpXCZedGfVQ, the largest that stands for 64 bits";
+        check_err("jpXCZedGfVR", ErrorCode::Overflow, overflow);
+        check_err("zzzzzzzzzzz", ErrorCode::Overflow, overflow);
+    }
+
+    #[test]
+    fn ok_one_symbol_prefixes_partition_the_values() {
+        let mut next = 0;
+        for (digit, symbol) in ALPHABET.iter().enumerate() {
+            match prefix_range([*symbol]) {
+                Ok(range) => {
+                    assert_eq!(u128::from(range.lo), next);
+                    assert_eq!(range.clamped, *symbol == b'j');
+                    next = u128::from(range.hi) + 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.code(), ErrorCode::PrefixOutOfRange);
+                    assert!(digit >= 43, "k to z are beyond the values");
+                }
+            }
+        }
+        assert_eq!(next, 1 << 64);
+    }
+
+    proptest! {
+        #[test]
+        fn ok_decode_inverts_encode(value: u64) {
+            prop_assert_eq!(decode(encode(value).as_str()), Ok(value));
+        }
+
+        #[test]
+        fn ok_texts_are_ordered_as_values(a: u64, b: u64) {
+            prop_assert_eq!(encode(a).cmp(&encode(b)), a.cmp(&b));
+            prop_assert_eq!(encode(a).as_str().cmp(encode(b).as_str()), a.cmp(&b));
+        }
+
+        #[test]
+        fn ok_a_prefix_holds_exactly_its_texts(value: u64, other: u64, symbols in 1..=SYMBOLS) {
+            let text = encode(value);
+            let range = prefix_range(&text.as_str()[..symbols]).expect("a value has this prefix");
+            prop_assert!((range.lo..=range.hi).contains(&value));
+            let shares = encode(other).as_str()[..symbols] == text.as_str()[..symbols];
+            prop_assert_eq!((range.lo..=range.hi).contains(&other), shares);
+        }
+
+        #[test]
+        fn ok_no_input_panics(text: alloc::vec::Vec<u8>) {
+            let _ = decode(&text);
+            let _ = prefix_range(&text);
+        }
     }
 }

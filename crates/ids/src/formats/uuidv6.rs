@@ -1,63 +1,83 @@
-//! UUIDv6 (RFC 9562 section 5.6): 60 bits of Gregorian ticks, most significant first, then clock sequence and node.
+//! `uuidv6`: ticks with the high bits first, clock sequence, node (RFC 9562, section 5.6).
 //!
-//! | bits | 0-47 | 48-51 | 52-63 | 64-65 | 66-79 | 80-127 |
-//! |---|---|---|---|---|---|---|
-//! | field | ticks 59..12 | 0110 | ticks 11..0 | 10 | clock_seq | node |
-//!
-//! Every position is a tick of its own.
+//! Allocated, each tick of 100 ns is one position. The node is the slot's, and tells slots apart; the clock sequence is the
+//! slot's, and stays put until the slot changes hands. Nothing is random.
+
+use alloc::vec::Vec;
 
 use uuid::Uuid;
 
+use super::{
+    Family, Gregorian, Layout, Mint, Scratch,
+    gregorian::{LINE, SEQUENCE_KEY, high_of_v6, low_half},
+};
 use crate::{
-    block::SlotConstants,
-    format::Mint,
+    dce,
+    error::CodecError,
+    field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    parts::{ClockSeq, Node},
-    time::UnixNanos,
+    source::SlotConstants,
 };
 
-/// The format `uuidv6`.
-pub(crate) struct UuidV6;
+pub(crate) struct UuidV6Format;
 
-/// 100 ns ticks since 1582-10-15T00:00:00Z, leap seconds not counted, 60 bits of them.
-pub(crate) static GREGORIAN: Line = Line::new(100, UnixNanos::new(-12_219_292_800_000_000_000), 60, 0);
+static BITS: [BitRange; 7] = [
+    BitRange::new(0, 31, "time_high"),
+    BitRange::new(32, 47, "time_mid"),
+    BitRange::new(48, 51, "version"),
+    BitRange::new(52, 63, "time_low"),
+    BitRange::new(64, 65, "variant"),
+    BitRange::new(66, 79, "clock_seq"),
+    BitRange::new(80, 127, "node"),
+];
 
-/// Composes a v6 UUID from 60 bits of ticks.
-pub(crate) const fn compose(ticks: u128, clock_seq: ClockSeq, node: Node) -> u128 {
-    let high = (ticks >> 12) << 80;
-    let low = (ticks & 0xfff) << 64;
-    high | 0x6 << 76 | low | 0b10 << 62 | (clock_seq.get() as u128) << 48 | node.get() as u128
-}
-
-impl Mint for UuidV6 {
+impl Layout for UuidV6Format {
     fn token(&self) -> &'static str {
         "uuidv6"
     }
 
-    fn sequence_key(&self) -> &'static str {
-        "gregorian"
+    fn family(&self) -> Family {
+        Family::Uuid { version: 6, default: true }
     }
 
+    fn bits(&self) -> &'static [BitRange] {
+        &BITS
+    }
+
+    fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+        let uuid = Uuid::from_u128(value);
+        dce::expect_version(uuid, &[6])?;
+        Gregorian::from_uuid(uuid).map(|it| it.fields())
+    }
+
+    fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+        Gregorian::from_inputs(inputs).map(|it| Id::Uuid(it.to_v6()))
+    }
+
+    fn mint(&self) -> Option<&'static dyn Mint> {
+        Some(&Self)
+    }
+}
+
+impl Mint for UuidV6Format {
     fn line(&self) -> &'static Line {
-        &GREGORIAN
+        &LINE
     }
 
-    fn width_bytes(&self) -> usize {
-        16
+    fn sequence_key(&self) -> &'static str {
+        SEQUENCE_KEY
     }
 
-    fn id(&self, value: u128) -> Id {
-        Id::Uuid(Uuid::from_u128(value))
+    fn tail_bits(&self) -> u32 {
+        0
     }
 
-    fn has_tail(&self) -> bool {
-        false
-    }
-
-    fn fill(&self, constants: &SlotConstants, first: Position, _: &[u64], values: &mut [u128]) {
-        for (value, ticks) in values.iter_mut().zip(first.get()..) {
-            *value = compose(ticks, constants.clock_seq, constants.node);
+    fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
+        let low = u128::from(low_half(constants.clock_seq, constants.node));
+        let first = first.get() as u64; // OK because the line has 60 bits
+        for (ticks, value) in (first..).zip(values) {
+            *value = u128::from(high_of_v6(ticks)) << 64 | low;
         }
     }
 }

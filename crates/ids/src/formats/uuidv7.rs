@@ -1,65 +1,198 @@
-//! UUIDv7 (RFC 9562 section 5.7), with a counter in `rand_a` and the top of `rand_b` (section 6.2, method 1).
+//! `uuidv7`: milliseconds since 1970 and 74 free bits (RFC 9562, section 5.7).
 //!
-//! | bits | 0-47 | 48-51 | 52-63 | 64-65 | 66-75 | 76-81 | 82-127 |
-//! |---|---|---|---|---|---|---|---|
-//! | field | unix_ms | 0111 | counter 21..10 | 10 | counter 9..0 | slot | random |
+//! Allocated, the free bits are a counter of 22 bits (method 1 of RFC 9562, section 6.2: in rand_a and the top of rand_b), the
+//! slot, and a random tail of 46 bits. A counter that is used up runs on into the next millisecond.
+
+use alloc::vec::Vec;
 
 use uuid::Uuid;
 
+use super::{Family, Layout, Mint, Scratch};
 use crate::{
-    block::SlotConstants,
-    format::Mint,
+    dce,
+    error::{CodecError, OutOfRange},
+    field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
+    slot::Slot,
+    source::SlotConstants,
     time::UnixNanos,
 };
 
-/// The format `uuidv7`.
-pub(crate) struct UuidV7;
+const TIME_BITS: u32 = 48;
+const RAND_A_BITS: u32 = 12;
+const RAND_B_BITS: u32 = 62;
+const _: () = assert!(TIME_BITS + 4 + RAND_A_BITS + 2 + RAND_B_BITS == 128, "the fields fill the UUID");
 
-static MILLIS: Line = Line::new(1_000_000, UnixNanos::new(0), 48, 22);
+const COUNTER_BITS: u32 = 22;
+/// How many bits of the counter stand in rand_b.
+const COUNTER_LOW_BITS: u32 = COUNTER_BITS - RAND_A_BITS;
+const TAIL_BITS: u32 = RAND_B_BITS - COUNTER_LOW_BITS - Slot::BITS;
 
-/// Bits of the random tail.
-const TAIL_BITS: u32 = 46;
+const VERSION: u64 = 7 << RAND_A_BITS;
+const VARIANT: u64 = 0b10 << RAND_B_BITS;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// How many digits of the second a millisecond is.
+const TIME_DIGITS: u32 = 3;
 
-/// Composes a v7 UUID from a position, a slot's number and a tail.
-pub(crate) const fn compose(position: u128, slot: u8, tail: u64) -> u128 {
-    let (millis, counter) = (position >> 22, position & 0x3f_ffff);
-    let tail = tail as u128 & ((1 << TAIL_BITS) - 1);
-    millis << 80
-        | 0x7 << 76
-        | (counter >> 10) << 64
-        | 0b10 << 62
-        | (counter & 0x3ff) << 52
-        | (slot as u128) << TAIL_BITS
-        | tail
+static LINE: Line = Line::new(NANOS_PER_MILLI, UnixNanos::new(0), TIME_BITS, COUNTER_BITS);
+
+static BITS: [BitRange; 5] = [
+    BitRange::new(0, 47, "unix_ms"),
+    BitRange::new(48, 51, "version"),
+    BitRange::new(52, 63, "rand_a"),
+    BitRange::new(64, 65, "variant"),
+    BitRange::new(66, 127, "rand_b"),
+];
+
+/// The fields of a UUID of version 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UuidV7 {
+    unix_ms: u64,
+    rand_a: u16,
+    rand_b: u64,
 }
 
-impl Mint for UuidV7 {
+impl UuidV7 {
+    /// The fields with these values: 48, 12 and 62 bits; `unix_ms` counts milliseconds since 1970-01-01T00:00:00Z.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] for the first that is wider.
+    pub fn new(unix_ms: u64, rand_a: u16, rand_b: u64) -> Result<Self, OutOfRange> {
+        OutOfRange::check("unix_ms", unix_ms.into(), TIME_BITS)?;
+        OutOfRange::check("rand_a", rand_a.into(), RAND_A_BITS)?;
+        OutOfRange::check("rand_b", rand_b.into(), RAND_B_BITS)?;
+        Ok(Self { unix_ms, rand_a, rand_b })
+    }
+
+    /// The fields of a UUID of version 7.
+    ///
+    /// # Errors
+    ///
+    /// `wrong-variant`, then `wrong-version`.
+    pub fn from_uuid(uuid: Uuid) -> Result<Self, CodecError> {
+        dce::expect_version(uuid, &[7])?;
+        let (high, low) = uuid.as_u64_pair();
+        let rand_a = (high & ((1 << RAND_A_BITS) - 1)) as u16; // OK because 12 bits are left
+        Ok(Self { unix_ms: high >> 16, rand_a, rand_b: low & ((1 << RAND_B_BITS) - 1) })
+    }
+
+    /// The UUID with these fields.
+    pub const fn to_uuid(&self) -> Uuid {
+        Uuid::from_u64_pair(self.unix_ms << 16 | VERSION | self.rand_a as u64, VARIANT | self.rand_b)
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z, below 2^48.
+    pub const fn unix_ms(&self) -> u64 {
+        self.unix_ms
+    }
+
+    /// The 12 free bits after the version.
+    pub const fn rand_a(&self) -> u16 {
+        self.rand_a
+    }
+
+    /// The 62 free bits after the variant.
+    pub const fn rand_b(&self) -> u64 {
+        self.rand_b
+    }
+
+    /// The instant at which the millisecond begins.
+    pub fn instant(&self) -> UnixNanos {
+        UnixNanos::new(i128::from(self.unix_ms) * i128::from(NANOS_PER_MILLI))
+    }
+}
+
+pub(crate) struct UuidV7Format;
+
+impl Layout for UuidV7Format {
     fn token(&self) -> &'static str {
         "uuidv7"
     }
 
+    fn family(&self) -> Family {
+        Family::Uuid { version: 7, default: true }
+    }
+
+    fn bits(&self) -> &'static [BitRange] {
+        &BITS
+    }
+
+    fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+        let fields = UuidV7::from_uuid(Uuid::from_u128(value))?;
+        Ok(Vec::from([
+            Field::time(fields.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+            Field::large("unix_ms", fields.unix_ms, "milliseconds since 1970-01-01T00:00:00Z"),
+            Field::small("rand_a", fields.rand_a, "12 free bits; in Kent's, the upper bits of a counter"),
+            Field::large(
+                "rand_b",
+                fields.rand_b,
+                "62 free bits; in Kent's, 10 of a counter, 6 of a slot, 46 random ones",
+            ),
+        ]))
+    }
+
+    fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+        let unix_ms = inputs.uint("unix_ms", TIME_BITS)?;
+        let rand_a = inputs.uint("rand_a", RAND_A_BITS)? as u16; // OK because it has 12 bits
+        let rand_b = inputs.uint("rand_b", RAND_B_BITS)?;
+        Ok(Id::Uuid(UuidV7::new(unix_ms, rand_a, rand_b)?.to_uuid()))
+    }
+
+    fn mint(&self) -> Option<&'static dyn Mint> {
+        Some(&Self)
+    }
+}
+
+impl Mint for UuidV7Format {
     fn line(&self) -> &'static Line {
-        &MILLIS
+        &LINE
     }
 
-    fn width_bytes(&self) -> usize {
-        16
+    fn tail_bits(&self) -> u32 {
+        TAIL_BITS
     }
 
-    fn id(&self, value: u128) -> Id {
-        Id::Uuid(Uuid::from_u128(value))
+    fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
+        let slot = u64::from(constants.slot.get()) << TAIL_BITS;
+        for (position, value) in (first.get()..).zip(values) {
+            let tail = *value as u64; // OK because a tail has 46 bits
+            let unix_ms = (position >> COUNTER_BITS) as u64; // OK because the line's ticks have 48 bits
+            let counter = position as u64 & ((1 << COUNTER_BITS) - 1); // OK because the mask keeps 22 bits
+            let counter_low = counter & ((1 << COUNTER_LOW_BITS) - 1);
+            let high = unix_ms << 16 | VERSION | counter >> COUNTER_LOW_BITS;
+            let low = VARIANT | counter_low << (Slot::BITS + TAIL_BITS) | slot | tail;
+            *value = u128::from(high) << 64 | u128::from(low);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn err_fields_beyond_their_width() {
+        assert!(UuidV7::new((1 << 48) - 1, (1 << 12) - 1, (1 << 62) - 1).is_ok());
+        assert!(UuidV7::new(1 << 48, 0, 0).is_err());
+        assert!(UuidV7::new(0, 1 << 12, 0).is_err());
+        assert!(UuidV7::new(0, 0, 1 << 62).is_err());
     }
 
-    fn has_tail(&self) -> bool {
-        true
-    }
+    proptest! {
+        #[test]
+        fn ok_fields_survive(unix_ms in 0..1u64 << 48, rand_a in 0..1u16 << 12, rand_b in 0..1u64 << 62) {
+            let fields = UuidV7::new(unix_ms, rand_a, rand_b).expect("the widths fit");
+            prop_assert_eq!(UuidV7::from_uuid(fields.to_uuid()), Ok(fields));
+        }
 
-    fn fill(&self, constants: &SlotConstants, first: Position, random: &[u64], values: &mut [u128]) {
-        let slot = constants.slot.get();
-        for ((value, position), tail) in values.iter_mut().zip(first.get()..).zip(random) {
-            *value = compose(position, slot, *tail);
+        #[test]
+        fn ok_any_uuid_of_version_7_survives(value: u128) {
+            let uuid = Uuid::from_u128(value & !(0xf << 76) & !(0b11 << 62) | 7 << 76 | 0b10 << 62);
+            prop_assert_eq!(UuidV7::from_uuid(uuid).expect("version 7").to_uuid(), uuid);
         }
     }
 }

@@ -1,63 +1,177 @@
-//! xid (a profile of uid11 1.0): 42 bits of milliseconds since 2011-11-11T11:11:11.111Z, then 22 bits that look random.
+//! `xid`: milliseconds since 2011-11-11T11:11:11.111Z and 22 bits that look random (uid11 1.0).
 //!
-//! The tail is the slot and a 16-bit counter, sent through a permutation that changes every millisecond: inside one
-//! millisecond slots are disjoint and counters distinct, so no two identifiers are the same.
+//! Drawing the 22 bits would make collisions likely (11 % at 1000 identifiers in one millisecond). Allocated, they are the keyed
+//! permutation of slot and counter, another one for each millisecond: no two are equal, and none tells how many there are.
 
+use alloc::vec::Vec;
+
+use super::{Family, Layout, Mint, Scratch};
 use crate::{
-    block::SlotConstants,
-    format::Mint,
+    error::{CodecError, OutOfRange},
+    field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    parts::ClusterKey,
     permute::Permutation,
+    slot::{ClusterKey, Slot},
+    source::SlotConstants,
     time::UnixNanos,
-    uid11::Uid11,
 };
 
-/// The format `xid`.
-pub(crate) struct Xid;
+const TIME_BITS: u32 = 42;
+const RAND_BITS: u32 = 22;
+const _: () = assert!(TIME_BITS + RAND_BITS == u64::BITS, "the fields fill the uid11");
+const COUNTER_BITS: u32 = RAND_BITS - Slot::BITS;
 
-/// Milliseconds from 1970 to the xid origin.
-pub(crate) const ORIGIN_MS: i128 = 1_321_009_871_111;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// 2011-11-11T11:11:11.111Z, the origin of the scale.
+const ORIGIN_UNIX_MS: u64 = 1_321_009_871_111;
+const ORIGIN: UnixNanos = UnixNanos::new(ORIGIN_UNIX_MS as i128 * NANOS_PER_MILLI as i128);
+/// How many digits of the second a millisecond is.
+const TIME_DIGITS: u32 = 3;
 
-static MILLIS: Line = Line::new(1_000_000, UnixNanos::new(ORIGIN_MS * 1_000_000), 42, 16);
+static LINE: Line = Line::new(NANOS_PER_MILLI, ORIGIN, TIME_BITS, COUNTER_BITS);
 
-/// The permutation of the tails of one millisecond.
-pub(crate) fn permutation(key: &ClusterKey, delta_ms: u64) -> Permutation {
-    Permutation::new(key, b"xidperm1", delta_ms, 22)
+static BITS: [BitRange; 2] = [BitRange::new(0, 41, "ts"), BitRange::new(42, 63, "rand")];
+
+/// The fields of an xid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Xid {
+    value: u64,
 }
 
-impl Mint for Xid {
+impl Xid {
+    /// The xid with these fields: 42 and 22 bits; `ts` counts milliseconds since 2011-11-11T11:11:11.111Z.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] for the first that is wider.
+    pub fn new(ts: u64, rand: u32) -> Result<Self, OutOfRange> {
+        OutOfRange::check("ts", ts.into(), TIME_BITS)?;
+        OutOfRange::check("rand", rand.into(), RAND_BITS)?;
+        Ok(Self { value: ts << RAND_BITS | u64::from(rand) })
+    }
+
+    /// The xid with this value: every value is one.
+    pub const fn from_value(value: u64) -> Self {
+        Self { value }
+    }
+
+    /// The value, whose order is that of the times.
+    pub const fn value(self) -> u64 {
+        self.value
+    }
+
+    /// Milliseconds since 2011-11-11T11:11:11.111Z, below 2^42.
+    pub const fn ts(self) -> u64 {
+        self.value >> RAND_BITS
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub const fn unix_ms(self) -> u64 {
+        ORIGIN_UNIX_MS + self.ts()
+    }
+
+    /// The 22 bits that tell the xids of one millisecond apart.
+    pub const fn rand(self) -> u32 {
+        (self.value & ((1 << RAND_BITS) - 1)) as u32 // OK because 22 bits are left
+    }
+
+    /// The instant at which the millisecond begins.
+    pub fn instant(self) -> UnixNanos {
+        UnixNanos::new(i128::from(self.unix_ms()) * i128::from(NANOS_PER_MILLI))
+    }
+
+    /// The permutation of the 22 bits in the millisecond `ts`: it takes `slot * 2^16 + counter`.
+    pub fn tails(key: &ClusterKey, ts: u64) -> Permutation {
+        Permutation::new(key, b"xidperm1", ts, RAND_BITS)
+    }
+}
+
+pub(crate) struct XidFormat;
+
+impl Layout for XidFormat {
     fn token(&self) -> &'static str {
         "xid"
     }
 
+    fn family(&self) -> Family {
+        Family::Uid11 { profile: "xid" }
+    }
+
+    fn bits(&self) -> &'static [BitRange] {
+        &BITS
+    }
+
+    fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+        let xid = Xid::from_value(value as u64); // OK because a uid11 has 64 bits
+        Ok(Vec::from([
+            Field::time(xid.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+            Field::large("ts", xid.ts(), "milliseconds since 2011-11-11T11:11:11.111Z"),
+            Field::large("unix_ms", xid.unix_ms(), "milliseconds since 1970-01-01T00:00:00Z"),
+            Field::small("rand", xid.rand(), "22 bits that look random; in Kent's, a permutation of slot and counter"),
+        ]))
+    }
+
+    fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+        let ts = inputs.uint("ts", TIME_BITS)?;
+        let rand = inputs.uint("rand", RAND_BITS)? as u32; // OK because it has 22 bits
+        Ok(Id::Uid11(Xid::new(ts, rand)?.value()))
+    }
+
+    fn mint(&self) -> Option<&'static dyn Mint> {
+        Some(&Self)
+    }
+}
+
+impl Mint for XidFormat {
     fn line(&self) -> &'static Line {
-        &MILLIS
+        &LINE
     }
 
-    fn width_bytes(&self) -> usize {
-        8
+    fn tail_bits(&self) -> u32 {
+        0
     }
 
-    fn id(&self, value: u128) -> Id {
-        Id::Uid11(Uid11::new(value as u64)) // OK because an xid has 64 bits
+    fn uses_key(&self) -> bool {
+        true
     }
 
-    fn has_tail(&self) -> bool {
-        false
-    }
-
-    fn fill(&self, constants: &SlotConstants, first: Position, _: &[u64], values: &mut [u128]) {
-        let mut tick = first.get() >> 16;
-        let mut tails = permutation(&constants.key, tick as u64); // OK because a tick has 42 bits
-        let slot = u128::from(constants.slot.get()) << 16;
-        for (value, position) in values.iter_mut().zip(first.get()..) {
-            if position >> 16 != tick {
-                tick = position >> 16;
-                tails = permutation(&constants.key, tick as u64);
+    fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]) {
+        let slot = u64::from(constants.slot.get()) << COUNTER_BITS;
+        let mut position = first.get() as u64; // OK because the line has 58 bits
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (ts, counter) = (position >> COUNTER_BITS, position & ((1 << COUNTER_BITS) - 1));
+            let left_in_tick = (1 << COUNTER_BITS) - counter as usize; // OK because a counter has 16 bits
+            let (run, later) = rest.split_at_mut(left_in_tick.min(rest.len()));
+            let tails = scratch.permutation(ts, || Xid::tails(&constants.key, ts).narrow());
+            for (index, value) in (slot | counter..).zip(&mut *run) {
+                *value = u128::from(ts << RAND_BITS | tails.apply(index));
             }
-            *value = tick << 22 | tails.apply(slot | position & 0xffff);
+            position += run.len() as u64;
+            rest = later;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn err_fields_beyond_their_width() {
+        assert!(Xid::new((1 << 42) - 1, (1 << 22) - 1).is_ok());
+        assert!(Xid::new(1 << 42, 0).is_err());
+        assert!(Xid::new(0, 1 << 22).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn ok_fields_survive(value: u64) {
+            let xid = Xid::from_value(value);
+            prop_assert_eq!(Xid::new(xid.ts(), xid.rand()), Ok(xid));
         }
     }
 }

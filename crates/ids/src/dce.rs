@@ -1,0 +1,284 @@
+//! What all UUIDs share, whatever their version: text, variant, version, special values and the GUID order of octets
+//! (DCE 1.1; RFC 9562, sections 4 and 5).
+//!
+//! The order of UUIDs is the `Ord` of [`Uuid`]: unsigned, octet by octet, most significant first, which is the order of
+//! DCE 1.1's fields and of the lower-case texts.
+
+use alloc::format;
+
+use uuid::Uuid;
+
+use crate::error::{CodecError, ErrorCode, Octet};
+
+/// Which family of layouts a UUID belongs to, by its bits 64 to 66.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// `0xx`: the Network Computing System, before DCE. The nil UUID has these bits.
+    Ncs,
+    /// `10x`: DCE 1.1 and RFC 9562. Only here does the version mean anything.
+    Dce,
+    /// `110`: early Microsoft GUIDs.
+    Microsoft,
+    /// `111`: reserved. The max UUID has these bits.
+    Reserved,
+}
+
+impl Variant {
+    /// The variant's name in the line protocol.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ncs => "ncs",
+            Self::Dce => "dce",
+            Self::Microsoft => "microsoft",
+            Self::Reserved => "reserved",
+        }
+    }
+}
+
+/// The two UUIDs that stand for no identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Special {
+    /// All bits zero.
+    Nil,
+    /// All bits one (RFC 9562, section 5.10).
+    Max,
+}
+
+impl Special {
+    /// The value's name in the line protocol.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nil => "nil",
+            Self::Max => "max",
+        }
+    }
+}
+
+/// The variant of a UUID.
+pub const fn variant(uuid: Uuid) -> Variant {
+    match uuid.as_bytes()[8] >> 5 {
+        0b000..=0b011 => Variant::Ncs,
+        0b100..=0b101 => Variant::Dce,
+        0b110 => Variant::Microsoft,
+        _ => Variant::Reserved,
+    }
+}
+
+/// The version of a UUID (0 to 15), or `None` where its bits have no such meaning: outside the DCE variant.
+pub const fn version(uuid: Uuid) -> Option<u8> {
+    match variant(uuid) {
+        Variant::Dce => Some(uuid.as_bytes()[6] >> 4),
+        Variant::Ncs | Variant::Microsoft | Variant::Reserved => None,
+    }
+}
+
+/// Whether the UUID is one of the two that stand for no identifier.
+pub const fn special(uuid: Uuid) -> Option<Special> {
+    match uuid.as_u128() {
+        0 => Some(Special::Nil),
+        u128::MAX => Some(Special::Max),
+        _ => None,
+    }
+}
+
+/// Refuses a UUID that is not of one of these versions.
+///
+/// # Errors
+///
+/// `wrong-variant` first, then `wrong-version`.
+pub(crate) fn expect_version(uuid: Uuid, versions: &[u8]) -> Result<u8, CodecError> {
+    let Some(version) = version(uuid) else {
+        let message = format!("{uuid} is of the {} variant: only the dce variant has versions", variant(uuid).as_str());
+        return Err(CodecError::new(ErrorCode::WrongVariant, message));
+    };
+    match versions.contains(&version) {
+        true => Ok(version),
+        false => Err(wrong_version(uuid, version, versions)),
+    }
+}
+
+fn wrong_version(uuid: Uuid, version: u8, versions: &[u8]) -> CodecError {
+    let message = match versions {
+        [wanted] => format!("{uuid} is of version {version}, not {wanted}"),
+        _ => format!("{uuid} is of version {version}, not one of {versions:?}"),
+    };
+    CodecError::new(ErrorCode::WrongVersion, message)
+}
+
+/// How many octets the canonical text has: 32 digits and 4 hyphens.
+const TEXT_LEN: usize = 36;
+const BARE_LEN: usize = 32;
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
+/// Reads the canonical text: 8-4-4-4-12 hexadecimal digits of either case, and nothing else.
+///
+/// # Errors
+///
+/// In this order: `bad-length` unless there are 36 octets, `bad-hyphen`, `bad-hex`.
+pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
+    let text = text.as_ref();
+    if text.len() != TEXT_LEN {
+        let message = format!("a UUID has {TEXT_LEN} symbols, but this text has {} octets", text.len());
+        return Err(CodecError::new(ErrorCode::BadLength, message));
+    }
+    if let Some(offset) = HYPHENS.into_iter().find(|offset| text[*offset] != b'-') {
+        let message = format!("{} stands where a hyphen belongs", Octet(text[offset]));
+        return Err(CodecError::new(ErrorCode::BadHyphen, message).at(offset));
+    }
+    let digits = text.iter().enumerate().filter(|(offset, _)| !HYPHENS.contains(offset));
+    read_hex(digits.map(|(offset, digit)| (offset, *digit))).map(Uuid::from_u128)
+}
+
+/// Reads what [`parse`] reads, and also 32 bare digits; either of them after `urn:uuid:` or in a pair of braces.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
+    let text = text.as_ref();
+    let (offset, inner) = strip(text);
+    let parsed = match inner.len() {
+        BARE_LEN => read_hex(inner.iter().copied().enumerate()).map(Uuid::from_u128),
+        _ => parse(inner),
+    };
+    parsed.map_err(|error| error.shifted(offset))
+}
+
+/// Removes a urn's head or a pair of braces; also says how many octets went at the front.
+fn strip(text: &[u8]) -> (usize, &[u8]) {
+    const URN: &[u8] = b"urn:uuid:";
+    match text {
+        [b'{', inner @ .., b'}'] => (1, inner),
+        _ if text.len() >= URN.len() && text[..URN.len()].eq_ignore_ascii_case(URN) => (URN.len(), &text[URN.len()..]),
+        _ => (0, text),
+    }
+}
+
+/// The number that at most 32 hexadecimal digits spell, each with its offset.
+fn read_hex(digits: impl Iterator<Item = (usize, u8)>) -> Result<u128, CodecError> {
+    let mut value = 0;
+    for (offset, octet) in digits {
+        let Some(digit) = char::from(octet).to_digit(16) else {
+            let message = format!("{} is not a hexadecimal digit", Octet(octet));
+            return Err(CodecError::new(ErrorCode::BadHex, message).at(offset));
+        };
+        value = value << 4 | u128::from(digit);
+    }
+    Ok(value)
+}
+
+/// The number that exactly `2 * octets` hexadecimal digits of either case spell; at most 16 octets.
+///
+/// # Errors
+///
+/// In this order: `bad-length`, `bad-hex`.
+pub fn parse_hex(text: impl AsRef<[u8]>, octets: usize) -> Result<u128, CodecError> {
+    let text = text.as_ref();
+    let octets = octets.min(16);
+    if text.len() != 2 * octets {
+        let message = format!("{} hexadecimal digits are needed, but this text has {} octets", 2 * octets, text.len());
+        return Err(CodecError::new(ErrorCode::BadLength, message));
+    }
+    read_hex(text.iter().copied().enumerate())
+}
+
+/// The octets in GUID order: octets 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
+///
+/// Nothing in the octets tells which order they are in: this is a conversion that a caller asks for, never a guess.
+pub const fn to_guid(uuid: Uuid) -> [u8; 16] {
+    uuid.to_bytes_le()
+}
+
+/// The UUID whose octets in GUID order are these.
+pub const fn from_guid(octets: [u8; 16]) -> Uuid {
+    Uuid::from_bytes_le(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::{String, ToString};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "2fac1234-31f8-11b4-a222-08002b34c003";
+
+    #[track_caller]
+    fn check(text: &str) {
+        assert_eq!(parse_lenient(text).map(|uuid| uuid.to_string()), Ok(TEXT.to_string()));
+    }
+
+    #[track_caller]
+    fn check_err(text: &str, code: ErrorCode, at: Option<usize>) {
+        let error = parse_lenient(text).expect_err("no UUID");
+        assert_eq!((error.code(), error.position()), (code, at), "{error}");
+    }
+
+    #[test]
+    fn ok_lenient_spellings() {
+        check(TEXT);
+        check("2FAC1234-31F8-11B4-A222-08002B34C003");
+        check("urn:uuid:2fac1234-31f8-11b4-a222-08002b34c003");
+        check("URN:UUID:2fac123431f811b4a22208002b34c003");
+        check("{2fac1234-31f8-11b4-a222-08002b34c003}");
+        check("{2fac123431f811b4a22208002b34c003}");
+        check("2fac123431f811b4a22208002b34c003");
+    }
+
+    #[test]
+    fn err_the_first_fault_in_order_is_named() {
+        check_err("", ErrorCode::BadLength, None);
+        check_err("{urn:uuid:2fac1234-31f8-11b4-a222-08002b34c003}", ErrorCode::BadLength, None);
+        check_err("{{2fac1234-31f8-11b4-a222-08002b34c003}}", ErrorCode::BadLength, None);
+        check_err(" 2fac1234-31f8-11b4-a222-08002b34c003", ErrorCode::BadLength, None);
+        check_err("2fac1234-31f8-11b4-a2220-8002b34c00g", ErrorCode::BadHyphen, Some(23));
+        check_err("{2fac1234-31f8-11b4-a222-08002b34c00g}", ErrorCode::BadHex, Some(36));
+        check_err("2fac123431f811b4a22208002b34c0-3", ErrorCode::BadHex, Some(30));
+    }
+
+    #[test]
+    fn ok_variant_and_version_by_bits() {
+        for (octet, expected) in [
+            (0x00, Variant::Ncs),
+            (0x7f, Variant::Ncs),
+            (0x80, Variant::Dce),
+            (0xbf, Variant::Dce),
+            (0xc0, Variant::Microsoft),
+            (0xdf, Variant::Microsoft),
+            (0xe0, Variant::Reserved),
+            (0xff, Variant::Reserved),
+        ] {
+            let uuid = Uuid::from_u128(0x4 << 76 | octet << 56);
+            assert_eq!(variant(uuid), expected, "{octet:02x}");
+            assert_eq!(version(uuid), (expected == Variant::Dce).then_some(4));
+        }
+        assert_eq!(special(Uuid::nil()), Some(Special::Nil));
+        assert_eq!(special(Uuid::max()), Some(Special::Max));
+    }
+
+    proptest! {
+        #[test]
+        fn ok_parsing_inverts_printing(value: u128, upper: bool) {
+            let uuid = Uuid::from_u128(value);
+            let text = uuid.to_string();
+            let text = if upper { text.to_uppercase() } else { text };
+            prop_assert_eq!(parse(&text), Ok(uuid));
+            prop_assert_eq!(parse_lenient(uuid.simple().to_string()), Ok(uuid));
+            prop_assert_eq!(from_guid(to_guid(uuid)), uuid);
+        }
+
+        #[test]
+        fn ok_the_order_of_texts_is_the_order_of_values(a: u128, b: u128) {
+            let (a, b) = (Uuid::from_u128(a), Uuid::from_u128(b));
+            prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
+        }
+
+        #[test]
+        fn ok_no_input_panics(octets: alloc::vec::Vec<u8>, text: String, near in "[{u]?[0-9a-f-]{30,38}[}g]?") {
+            for text in [&octets[..], text.as_bytes(), near.as_bytes()] {
+                let _ = (parse(text), parse_lenient(text), parse_hex(text, 6));
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The fields that UUID versions 1 and 6 share: ticks of 100 ns since 1582, a clock sequence and a node (DCE 1.1;
+//! RFC 9562, sections 5.1 and 5.6).
+//!
+//! The versions differ only in the order of the time's bits, so that converting between them keeps every field. Version 1
+//! puts the low bits first and does not sort by time; version 6 puts the high bits first and does.
+
+use alloc::{string::ToString, vec::Vec};
+
+use uuid::Uuid;
+
+use crate::{
+    dce,
+    error::{CodecError, OutOfRange},
+    field::{Field, Inputs},
+    line::{Line, Position},
+    slot::{ClockSeq, Node},
+    time::UnixNanos,
+};
+
+/// How many bits count ticks: to the year 5236.
+const TICK_BITS: u32 = 60;
+const TICK_NANOS: u64 = 100;
+/// Ticks from 1582-10-15T00:00:00Z, the origin of the scale, to 1970-01-01T00:00:00Z.
+const UNIX_ORIGIN_TICKS: i128 = 0x01b2_1dd2_1381_4000;
+const ORIGIN: UnixNanos = UnixNanos::new(-UNIX_ORIGIN_TICKS * TICK_NANOS as i128);
+/// How many digits of the second a tick is.
+const TIME_DIGITS: u32 = 7;
+
+/// One position for each tick.
+pub(crate) static LINE: Line = Line::new(TICK_NANOS, ORIGIN, TICK_BITS, 0);
+/// Versions 1 and 6 are two faces of one source.
+pub(crate) const SEQUENCE_KEY: &str = "gregorian";
+
+const VARIANT: u64 = 0b10 << 62;
+
+/// The fields of a UUID of version 1 or 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gregorian {
+    ticks: u64,
+    clock_seq: ClockSeq,
+    node: Node,
+}
+
+impl Gregorian {
+    /// The fields with these values; `ticks` counts 100 ns since 1582-10-15T00:00:00Z, leap seconds not counted.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] for ticks above 60 bits.
+    pub const fn new(ticks: u64, clock_seq: ClockSeq, node: Node) -> Result<Self, OutOfRange> {
+        match OutOfRange::check("ticks", ticks as u128, TICK_BITS) {
+            Ok(()) => Ok(Self { ticks, clock_seq, node }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The fields of a UUID of version 1 or 6.
+    ///
+    /// # Errors
+    ///
+    /// `wrong-variant`, then `wrong-version`.
+    pub fn from_uuid(uuid: Uuid) -> Result<Self, CodecError> {
+        let version = dce::expect_version(uuid, &[1, 6])?;
+        let (high, low) = uuid.as_u64_pair();
+        let ticks = if version == 1 { ticks_of_v1(high) } else { ticks_of_v6(high) };
+        let clock_seq = ClockSeq::from_random(low >> Node::BITS);
+        Ok(Self { ticks, clock_seq, node: Node::truncate(low) })
+    }
+
+    /// The UUID of version 1 with these fields.
+    pub const fn to_v1(&self) -> Uuid {
+        Uuid::from_u64_pair(high_of_v1(self.ticks), low_half(self.clock_seq, self.node))
+    }
+
+    /// The UUID of version 6 with these fields.
+    pub const fn to_v6(&self) -> Uuid {
+        Uuid::from_u64_pair(high_of_v6(self.ticks), low_half(self.clock_seq, self.node))
+    }
+
+    /// Ticks of 100 ns since 1582-10-15T00:00:00Z, below 2^60.
+    pub const fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// The clock sequence.
+    pub const fn clock_seq(&self) -> ClockSeq {
+        self.clock_seq
+    }
+
+    /// The node field.
+    pub const fn node(&self) -> Node {
+        self.node
+    }
+
+    /// The instant at which the tick begins.
+    pub fn instant(&self) -> UnixNanos {
+        LINE.instant(Position::new(u128::from(self.ticks)))
+    }
+
+    /// The fields that `inputs` name.
+    pub(crate) fn from_inputs(inputs: &dyn Inputs) -> Result<Self, CodecError> {
+        let ticks = inputs.uint("ticks", TICK_BITS)?;
+        let clock_seq = ClockSeq::from_random(inputs.uint("clock_seq", ClockSeq::BITS)?);
+        let node = Node::new(inputs.hex("node", 6)?)?;
+        Ok(Self::new(ticks, clock_seq, node)?)
+    }
+
+    /// The fields by name.
+    pub(crate) fn fields(&self) -> Vec<Field> {
+        Vec::from([
+            Field::time(self.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+            Field::large("ticks", self.ticks, "100 ns since 1582-10-15T00:00:00Z"),
+            Field::large("unix_100ns", i128::from(self.ticks) - UNIX_ORIGIN_TICKS, "100 ns since 1970-01-01T00:00:00Z"),
+            Field::small("clock_seq", self.clock_seq.get(), "moves when the clock went back or state was lost"),
+            Field::text("node", self.node.to_string(), "who made it"),
+            Field::flag("multicast", self.node.is_multicast(), "the node is not a network card's address"),
+            Field::flag("local", self.node.is_local(), "the node has the bit of locally administered addresses"),
+        ])
+    }
+}
+
+/// Bits 64 to 127: the variant, the clock sequence and the node.
+pub(crate) const fn low_half(clock_seq: ClockSeq, node: Node) -> u64 {
+    VARIANT | (clock_seq.get() as u64) << Node::BITS | node.get()
+}
+
+const fn high_of_v1(ticks: u64) -> u64 {
+    let (time_low, time_mid, time_hi) = (ticks & 0xffff_ffff, ticks >> 32 & 0xffff, ticks >> 48);
+    time_low << 32 | time_mid << 16 | 1 << 12 | time_hi
+}
+
+const fn ticks_of_v1(high: u64) -> u64 {
+    (high & 0xfff) << 48 | (high >> 16 & 0xffff) << 32 | high >> 32
+}
+
+/// Bits 0 to 63 of version 6.
+pub(crate) const fn high_of_v6(ticks: u64) -> u64 {
+    ticks >> 12 << 16 | 6 << 12 | ticks & 0xfff
+}
+
+const fn ticks_of_v6(high: u64) -> u64 {
+    high >> 16 << 12 | high & 0xfff
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ErrorCode;
+
+    #[test]
+    fn err_another_variant_comes_before_another_version() {
+        for (value, code) in [
+            (0x4 << 76 | 0b10 << 62, ErrorCode::WrongVersion),
+            (0x4 << 76 | 0b11 << 62, ErrorCode::WrongVariant),
+            (0x1 << 76, ErrorCode::WrongVariant),
+        ] {
+            let error = Gregorian::from_uuid(Uuid::from_u128(value)).expect_err("another layout");
+            assert_eq!(error.code(), code, "{error}");
+        }
+    }
+
+    #[test]
+    fn err_ticks_beyond_60_bits() {
+        let (clock_seq, node) = (ClockSeq::from_random(0), Node::truncate(0));
+        assert!(Gregorian::new((1 << 60) - 1, clock_seq, node).is_ok());
+        assert!(Gregorian::new(1 << 60, clock_seq, node).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn ok_both_versions_keep_every_field(ticks in 0..1u64 << 60, clock_seq: u64, node: u64) {
+            let (clock_seq, node) = (ClockSeq::from_random(clock_seq), Node::truncate(node));
+            let fields = Gregorian::new(ticks, clock_seq, node).expect("60 bits");
+            for (uuid, version) in [(fields.to_v1(), 1), (fields.to_v6(), 6)] {
+                prop_assert_eq!(dce::version(uuid), Some(version));
+                prop_assert_eq!(Gregorian::from_uuid(uuid), Ok(fields));
+            }
+        }
+
+        #[test]
+        fn ok_version_6_sorts_by_time(a in 0..1u64 << 60, b in 0..1u64 << 60) {
+            let uuid = |ticks| Gregorian::new(ticks, ClockSeq::from_random(0), Node::truncate(0)).map(|it| it.to_v6());
+            prop_assert_eq!(uuid(a).expect("60 bits").cmp(&uuid(b).expect("60 bits")), a.cmp(&b));
+        }
+
+        #[test]
+        fn ok_any_uuid_of_these_versions_survives(value: u128, version in prop::sample::select(&[1u128, 6][..])) {
+            let uuid = Uuid::from_u128(value & !(0xf << 76) & !(0b11 << 62) | version << 76 | 0b10 << 62);
+            let fields = Gregorian::from_uuid(uuid).expect("version 1 or 6");
+            prop_assert_eq!(if version == 1 { fields.to_v1() } else { fields.to_v6() }, uuid);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The constants of a slot: its number, epoch, node field and clock sequence, and the cluster's key.
+//!
+//! Each is a number of a fixed width behind a checked constructor, so that no width can be exceeded silently further in.
+
+use core::fmt;
+
+use crate::error::OutOfRange;
+
+/// The number of a slot: 0 to 63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(u8);
+
+impl Slot {
+    /// How many slots there are.
+    pub const COUNT: u8 = 1 << Self::BITS;
+    /// How many bits an identifier spends on the slot.
+    pub(crate) const BITS: u32 = 6;
+
+    /// The slot with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] above 63.
+    pub const fn new(number: u8) -> Result<Self, OutOfRange> {
+        match OutOfRange::check("the slot", number as u128, Self::BITS) {
+            Ok(()) => Ok(Self(number)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All slots, in order.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> + DoubleEndedIterator {
+        (0..Self::COUNT).map(Self)
+    }
+
+    /// The slot's number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How often a slot has changed hands: the fencing token in its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotEpoch(u64);
+
+impl SlotEpoch {
+    /// The epoch with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The epoch's number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The epoch of the next holder.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        // OK because 2^64 changes of a slot's holder do not happen; if they did, staying put refuses blocks, and wrapping
+        // would admit old ones.
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for SlotEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The 48-bit node field of UUID versions 1, 2 and 6; written as 12 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node(u64);
+
+impl Node {
+    pub(crate) const BITS: u32 = 48;
+    /// The least significant bit of the first octet (RFC 9562, section 6.10): no IEEE address of a network card has it set.
+    const MULTICAST: u64 = 0x01 << 40;
+    /// The second least significant bit of the first octet: a locally administered address.
+    const LOCAL: u64 = 0x02 << 40;
+
+    /// The node field with this value.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] above 48 bits.
+    pub const fn new(value: u64) -> Result<Self, OutOfRange> {
+        match OutOfRange::check("the node", value as u128, Self::BITS) {
+            Ok(()) => Ok(Self(value)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The node field of a fresh slot, from the low 48 of these random bits: the last six are the slot's number, so that no
+    /// two slots of a cluster share a node, and the multicast bit is set, so that none collides with a network card's.
+    pub const fn for_slot(random: u64, slot: Slot) -> Self {
+        let slot_mask = (1 << Slot::BITS) - 1;
+        Self(random & ((1 << Self::BITS) - 1) & !slot_mask | slot.0 as u64 | Self::MULTICAST)
+    }
+
+    /// The low 48 bits of a value of which no more belong to the node.
+    pub(crate) const fn truncate(value: u64) -> Self {
+        Self(value & ((1 << Self::BITS) - 1))
+    }
+
+    /// The value, below 2^48.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether the multicast bit is set, as in every node that is not a network card's address.
+    pub const fn is_multicast(self) -> bool {
+        self.0 & Self::MULTICAST != 0
+    }
+
+    /// Whether the bit of locally administered addresses is set.
+    pub const fn is_local(self) -> bool {
+        self.0 & Self::LOCAL != 0
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({self})")
+    }
+}
+
+/// The 14-bit clock sequence of UUID versions 1 and 6: it moves when a clock went back or state was lost (DCE 1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClockSeq(u16);
+
+impl ClockSeq {
+    pub(crate) const BITS: u32 = 14;
+
+    /// The clock sequence with this value.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] above 14 bits.
+    pub const fn new(value: u16) -> Result<Self, OutOfRange> {
+        match OutOfRange::check("the clock sequence", value as u128, Self::BITS) {
+            Ok(()) => Ok(Self(value)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A clock sequence from the low 14 of these random bits.
+    pub const fn from_random(random: u64) -> Self {
+        Self((random & ((1 << Self::BITS) - 1)) as u16) // OK because 14 bits are left
+    }
+
+    /// The value, below 2^14.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The clock sequence after this one; 0 after 16383.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self::from_random(self.0 as u64 + 1)
+    }
+}
+
+impl fmt::Display for ClockSeq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The 16 octets that key a cluster's permutations. They hide order and volume; they are not printed by `Debug`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClusterKey([u8; 16]);
+
+impl ClusterKey {
+    /// The key made of these octets.
+    pub const fn new(octets: [u8; 16]) -> Self {
+        Self(octets)
+    }
+
+    /// The octets, for storing them and for sending them to those who expand blocks.
+    pub const fn octets(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    #[test]
+    fn ok_numbers_fit_their_width() {
+        assert_eq!(Slot::new(63).map(Slot::get), Ok(63));
+        assert_eq!(Node::new((1 << 48) - 1).map(Node::get), Ok((1 << 48) - 1));
+        assert_eq!(ClockSeq::new(16383).map(|seq| seq.next().get()), Ok(0));
+        assert_eq!(Slot::all().count(), 64);
+    }
+
+    #[test]
+    fn err_numbers_beyond_their_width() {
+        let error = Slot::new(64).expect_err("too large");
+        assert_eq!(format!("{error}"), "the slot is 64, but must be from 0 to 63");
+        assert!(Node::new(1 << 48).is_err());
+        assert!(ClockSeq::new(1 << 14).is_err());
+    }
+
+    #[test]
+    fn ok_the_node_of_a_slot_tells_the_slot_and_is_no_network_cards() {
+        for slot in Slot::all() {
+            for random in [0, u64::MAX, 0x1234_5678_9abc_def0] {
+                let node = Node::for_slot(random, slot);
+                assert_eq!(node.get() & 63, u64::from(slot.get()));
+                assert!(node.is_multicast() && node.get() < 1 << 48);
+            }
+        }
+    }
+
+    #[test]
+    fn ok_a_key_is_not_printed() {
+        assert_eq!(format!("{:?}", ClusterKey::new([7; 16])), "ClusterKey(..)");
+    }
+}
