@@ -1,2 +1,112 @@
-//! To be written in this session.
-fn main() {}
+//! `kent`, the command line of the Kent ID-allocation service.
+//!
+//! Arguments come in through `args`, one module carries out each family of commands, `output` and `table` write what people
+//! and programs read, and `failure` turns what went wrong into words and an exit code.
+
+mod alloc;
+mod args;
+mod bits;
+mod classify;
+mod codec;
+mod connect;
+mod edit;
+mod failure;
+mod inspect;
+mod names;
+mod number;
+mod output;
+mod region;
+mod space;
+mod status;
+mod table;
+mod tree;
+
+use std::env;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::args::{Cli, Command, Question};
+use crate::connect::Endpoints;
+use crate::failure::Failure;
+use crate::output::Out;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse_arguments(&error),
+    };
+    let json = cli.global.json;
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure, json),
+    }
+}
+
+/// Help and versions go to standard output; bad usage to standard error, as JSON if that was asked for.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    let json = env::args_os().any(|argument| argument == "--json");
+    if error.use_stderr() && json {
+        let text = error.render().to_string();
+        return report(&Failure::Usage(text.trim_start_matches("error: ").trim_end().to_owned()), true);
+    }
+    // Whoever closed the stream does not want to read it.
+    let _ = error.print();
+    // OK because clap's codes are 0 and 2.
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn report(failure: &Failure, json: bool) -> ExitCode {
+    if let Some(text) = failure.render(json) {
+        // Where standard error is closed, the exit code still tells.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+    failure.exit_code()
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let (json, endpoints) = (cli.global.json, cli.global.endpoint);
+    match cli.command {
+        Command::Codec => codec::run(),
+        Command::Completions { shell } => complete(shell),
+        Command::Inspect(args) => with_output(json, |out| inspect::run(&args, out)),
+        Command::Alloc(args) => alloc::run(&args, endpoints, &runtime()?, json),
+        Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &endpoints, out))),
+    }
+}
+
+async fn ask(question: Question, endpoints: &Endpoints, out: &mut Out) -> Result<(), Failure> {
+    match question {
+        Question::Classify(args) => {
+            // What is no identifier is refused before a daemon is looked for.
+            let operands = classify::parse(&args)?;
+            classify::run(&operands, &args.space.space, &endpoints.connect().await?, out).await
+        }
+        Question::Space(command) => space::run(&command, &endpoints.connect().await?, out).await,
+        Question::Region(command) => region::run(&command, &endpoints.connect().await?, out).await,
+        Question::Status => status::run(&endpoints.connect().await?, out).await,
+    }
+}
+
+/// Runs a command and writes out what it left in the buffer, also if it failed half-way.
+fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut out = Out::new(json);
+    let result = command(&mut out);
+    let flushed = out.flush();
+    result.and(flushed)
+}
+
+/// One worker: the connection's work goes on while the main thread prints.
+fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Start)
+}
+
+fn complete(shell: Shell) -> Result<(), Failure> {
+    // clap_complete panics if it cannot write; a vector takes everything.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "kent", &mut script);
+    io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::Output)
+}

@@ -1,0 +1,437 @@
+//! `kent alloc`: identifiers on standard output at pipe speed.
+//!
+//! One task fetches blocks; the main thread walks and prints them. A short queue lies between, so that the next block is
+//! on its way while this one is printed.
+
+use std::io::{self, IsTerminal, Write};
+use std::process;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kent_ids::{Block, Id};
+use kent_proto::v1::{AllocateRequest, Encoding, GetStatusRequest, allocate_response::Identifiers};
+use rand::rngs::ThreadRng;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tonic::Code;
+
+use crate::args::AllocArgs;
+use crate::connect::{Daemon, Endpoints, request};
+use crate::failure::{Failure, Refusal};
+
+/// The first block is small, so that the first identifier comes at once.
+const BATCH_FIRST: u64 = 10_000;
+
+/// Large enough that a round trip costs nothing beside the printing, small enough that little is lost on Ctrl-C.
+const BATCH_MAX: u64 = 1_000_000;
+
+/// Where the clock refuses a block, smaller ones are asked for, down to this.
+const BATCH_MIN: u64 = 1_000;
+
+/// Blocks in the queue besides the one that is being printed.
+const AHEAD_BLOCKS: usize = 1;
+
+/// How much is written at once: whole lines, so that an interrupted run ends with a whole line.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How long to put up with a source that grants nothing, in time spent waiting.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// From this many identifiers on a progress bar is worth its place.
+const PROGRESS_MIN: u64 = 100_000;
+
+/// How long standard output may take for what was being written when Ctrl-C came.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(args: &AllocArgs, endpoints: Endpoints, runtime: &Runtime, json: bool) -> Result<(), Failure> {
+    let wanted = args.count.get();
+    let (stop, stopped) = watch::channel(false);
+    runtime.spawn(stop_on_ctrl_c(stop));
+    let (queue, blocks) = mpsc::channel(AHEAD_BLOCKS);
+    let fetcher = Fetcher::new(args.source.to_string(), wanted, endpoints);
+    let fetching = runtime.spawn(fetcher.run(queue, stopped.clone()));
+    let mut printer = Printer::new(json, wanted, stopped);
+    printer.print_all(blocks)?;
+    let fetched = runtime.block_on(fetching).map_err(|died| Failure::Start(io::Error::other(died)))?;
+    fetched.map_err(|failure| printer.tell_how_far(failure))
+}
+
+/// Says stop at the first Ctrl-C. At the second, or if standard output is stuck, the program ends there and then.
+async fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        stop.send_replace(true);
+        // Whether the second Ctrl-C or the end of the grace period comes first makes no difference.
+        let _ = timeout(GRACE, tokio::signal::ctrl_c()).await;
+        process::exit(130);
+    }
+}
+
+/// Asks for blocks until all identifiers are there, and never for more than are missing.
+struct Fetcher {
+    source: String,
+    missing: u64,
+    batch: Batch,
+    endpoints: Endpoints,
+    daemon: Option<Daemon>,
+    patience: Patience,
+}
+
+impl Fetcher {
+    fn new(source: String, wanted: u64, endpoints: Endpoints) -> Self {
+        Self { source, missing: wanted, batch: Batch::new(), endpoints, daemon: None, patience: Patience::None }
+    }
+
+    async fn run(self, queue: mpsc::Sender<Block>, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+        tokio::select! {
+            result = self.fetch_all(queue) => result,
+            _ = stopped.wait_for(|&stopped| stopped) => Err(Failure::Interrupted),
+        }
+    }
+
+    async fn fetch_all(mut self, queue: mpsc::Sender<Block>) -> Result<(), Failure> {
+        while self.missing > 0 {
+            match self.fetch().await {
+                Ok(block) => {
+                    self.missing = self.missing.saturating_sub(block.count());
+                    self.batch.grow();
+                    self.patience = Patience::fresh();
+                    if queue.send(block).await.is_err() {
+                        return Ok(()); // The printer has failed, and tells why.
+                    }
+                }
+                Err(failure) => self.wait_after(failure).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn fetch(&mut self) -> Result<Block, Failure> {
+        let daemon = self.daemon().await?;
+        let count = self.missing.min(self.batch.size);
+        let message = AllocateRequest { source: self.source.clone(), count, encoding: Encoding::Lease.into() };
+        let reply = daemon.allocator().allocate(request(message)).await?.into_inner();
+        let Some(Identifiers::Lease(lease)) = reply.identifiers else {
+            return Err(Failure::Answer("asked for a lease, got none".to_owned()));
+        };
+        let block = Block::try_from(lease).map_err(|error| Failure::Answer(error.to_string()))?;
+        if block.count() > count {
+            return Err(Failure::Answer(format!("asked for {count} identifiers, got {}", block.count())));
+        }
+        Ok(block)
+    }
+
+    /// The daemon that answered last, or else the first one that answers now.
+    async fn daemon(&mut self) -> Result<Daemon, Failure> {
+        if let Some(daemon) = &self.daemon {
+            return Ok(daemon.clone());
+        }
+        let daemon = self.endpoints.connect().await?;
+        if self.missing > BATCH_MIN {
+            self.batch.limit(lease_count_max(&daemon).await);
+        }
+        // From now on a daemon that goes away is expected back.
+        self.patience.begin();
+        Ok(self.daemon.insert(daemon).clone())
+    }
+
+    /// Waits as long as it makes sense after a failure; where it makes none, the failure is final.
+    async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        match cure(&failure) {
+            Cure::Clock(delay) => {
+                self.batch.shrink();
+                sleep(self.patience.spend(Some(delay)).ok_or(failure)?).await;
+            }
+            Cure::OtherDaemon(delay) => {
+                let delay = self.patience.spend(delay).ok_or(failure)?;
+                self.daemon = None;
+                self.endpoints.rotate();
+                sleep(delay).await;
+            }
+            Cure::None => return Err(failure),
+        }
+        Ok(())
+    }
+}
+
+/// How many identifiers the daemon gives in one lease; if it does not tell, we shall see.
+async fn lease_count_max(daemon: &Daemon) -> Option<u64> {
+    let status = daemon.admin().get_status(request(GetStatusRequest {})).await.ok()?.into_inner();
+    status.limits.map(|limits| limits.lease_count)
+}
+
+/// How many identifiers to ask for at once.
+#[derive(Debug)]
+struct Batch {
+    size: u64,
+    max: u64,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self { size: BATCH_FIRST, max: BATCH_MAX }
+    }
+
+    fn limit(&mut self, most: Option<u64>) {
+        self.max = most.unwrap_or(BATCH_MAX).clamp(1, BATCH_MAX);
+        self.size = self.size.min(self.max);
+    }
+
+    fn grow(&mut self) {
+        self.size = (self.size * 4).min(self.max); // OK because both are at most BATCH_MAX
+    }
+
+    fn shrink(&mut self) {
+        self.size = (self.size / 2).max(BATCH_MIN.min(self.max));
+    }
+}
+
+/// How much more waiting there may be before something is granted.
+#[derive(Debug)]
+enum Patience {
+    /// No daemon has answered yet: say so at once.
+    None,
+    Some {
+        left: Duration,
+        backoff: Duration,
+    },
+}
+
+impl Patience {
+    const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+    const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+    fn fresh() -> Self {
+        Self::Some { left: PATIENCE, backoff: Self::BACKOFF_FIRST }
+    }
+
+    fn begin(&mut self) {
+        if matches!(self, Self::None) {
+            *self = Self::fresh();
+        }
+    }
+
+    /// How long to wait: as long as was said, or a little longer each time; `None` when patience has run out.
+    fn spend(&mut self, said: Option<Duration>) -> Option<Duration> {
+        let Self::Some { left, backoff } = self else { return None };
+        let delay = said.unwrap_or(*backoff).max(Duration::from_millis(1));
+        *left = left.checked_sub(delay)?;
+        *backoff = (*backoff * 2).min(Self::BACKOFF_MAX);
+        Some(delay)
+    }
+}
+
+/// What may help after a failure.
+#[derive(Debug, PartialEq, Eq)]
+enum Cure {
+    /// The clock must move on: wait this long.
+    Clock(Duration),
+    /// Another daemon, or the same one after a while.
+    OtherDaemon(Option<Duration>),
+    None,
+}
+
+fn cure(failure: &Failure) -> Cure {
+    match failure {
+        Failure::NoDaemon { .. } => Cure::OtherDaemon(None),
+        Failure::Refused(refusal) => match (refusal.code, refusal.retry_after) {
+            (Code::Unavailable, delay) => Cure::OtherDaemon(delay),
+            // Without a delay it is a full region: waiting does not help.
+            (Code::ResourceExhausted, Some(delay)) => Cure::Clock(delay),
+            _ => Cure::None,
+        },
+        _ => Cure::None,
+    }
+}
+
+/// Writes identifiers, one a line.
+struct Printer {
+    before: &'static [u8],
+    after: &'static [u8],
+    buffer: Vec<u8>,
+    rng: ThreadRng,
+    progress: Progress,
+    wanted: u64,
+    written: u64,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Printer {
+    fn new(json: bool, wanted: u64, stopped: watch::Receiver<bool>) -> Self {
+        let (before, after): (&[u8], &[u8]) = if json { (b"{\"id\":\"", b"\"}\n") } else { (b"", b"\n") };
+        let buffer = Vec::with_capacity(BUFFER_BYTES + 128); // one line more than is written at once
+        Self { before, after, buffer, rng: rand::rng(), progress: Progress::new(wanted), wanted, written: 0, stopped }
+    }
+
+    fn print_all(&mut self, mut blocks: mpsc::Receiver<Block>) -> Result<(), Failure> {
+        while let Some(block) = blocks.blocking_recv() {
+            self.print(&block)?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, block: &Block) -> Result<(), Failure> {
+        let mut pending = 0;
+        for id in block.walk(self.rng.clone()) {
+            self.buffer.extend_from_slice(self.before);
+            append_text(&mut self.buffer, id);
+            self.buffer.extend_from_slice(self.after);
+            pending += 1;
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.write(std::mem::take(&mut pending))?;
+            }
+        }
+        self.write(pending)
+    }
+
+    /// Writes the buffer, which holds this many whole lines.
+    fn write(&mut self, lines: u64) -> Result<(), Failure> {
+        if *self.stopped.borrow() {
+            return Err(Failure::Interrupted);
+        }
+        let buffer = &self.buffer;
+        self.progress.beside(|| {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(buffer).and_then(|()| stdout.flush()).map_err(Failure::Output)
+        })?;
+        self.buffer.clear();
+        self.written += lines;
+        self.progress.advance(lines);
+        Ok(())
+    }
+
+    /// Adds to a refusal how many identifiers were printed before it came.
+    fn tell_how_far(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Refused(refusal) if self.written > 0 => {
+                let mut facts = refusal.facts;
+                facts.push(("printed".to_owned(), format!("{} of {}", self.written, self.wanted)));
+                Failure::Refused(Box::new(Refusal { facts, ..*refusal }))
+            }
+            other => other,
+        }
+    }
+}
+
+/// Appends the canonical text, as `Display` gives it, without the detour through the formatting machinery.
+fn append_text(buffer: &mut Vec<u8>, id: Id) {
+    match id {
+        Id::Uuid(uuid) => {
+            let mut text = [0; 36];
+            uuid.hyphenated().encode_lower(&mut text);
+            buffer.extend_from_slice(&text);
+        }
+        Id::Uid11(uid11) => buffer.extend_from_slice(&uid11.text()),
+        Id::Number { value, .. } => buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
+    }
+}
+
+/// A progress bar on standard error, if a person watches and there is much to do.
+struct Progress {
+    bar: ProgressBar,
+    /// The identifiers scroll over the same terminal.
+    shares_terminal: bool,
+}
+
+impl Progress {
+    fn new(wanted: u64) -> Self {
+        // The draw target is hidden by indicatif itself if standard error is no terminal.
+        let target = if wanted < PROGRESS_MIN { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(wanted), target);
+        let template = "{bar:40} {human_pos} of {human_len}, {per_sec}, {eta} to go";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, shares_terminal: io::stdout().is_terminal() }
+    }
+
+    /// Runs something that writes to standard output, with the bar out of its way.
+    fn beside<T>(&self, write: impl FnOnce() -> T) -> T {
+        if self.shares_terminal { self.bar.suspend(write) } else { write() }
+    }
+
+    fn advance(&self, lines: u64) {
+        self.bar.inc(lines);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: Code, retry_after: Option<Duration>) -> Failure {
+        Failure::Refused(Box::new(Refusal {
+            code,
+            reason: None,
+            message: String::new(),
+            facts: Vec::new(),
+            violations: Vec::new(),
+            retry_after,
+        }))
+    }
+
+    #[test]
+    fn ok_only_clocks_and_absences_are_waited_for() {
+        let second = Duration::from_secs(1);
+        for (failure, expected) in [
+            (refused(Code::ResourceExhausted, Some(second)), Cure::Clock(second)),
+            (refused(Code::ResourceExhausted, None), Cure::None),
+            (refused(Code::Unavailable, Some(second)), Cure::OtherDaemon(Some(second))),
+            (refused(Code::Unavailable, None), Cure::OtherDaemon(None)),
+            (refused(Code::NotFound, Some(second)), Cure::None),
+            (refused(Code::DeadlineExceeded, None), Cure::None),
+            (Failure::NoDaemon { tried: Vec::new() }, Cure::OtherDaemon(None)),
+            (Failure::Answer(String::new()), Cure::None),
+        ] {
+            assert_eq!(cure(&failure), expected, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn ok_patience_begins_with_the_first_answer_and_ends() {
+        let mut patience = Patience::None;
+        assert_eq!(patience.spend(None), None);
+        patience.begin();
+        let waits: Vec<_> = std::iter::from_fn(|| patience.spend(None)).collect();
+        assert_eq!(waits[..3], [50, 100, 200].map(Duration::from_millis));
+        assert!(waits.iter().sum::<Duration>() <= PATIENCE);
+        assert!(waits.len() < 30, "{waits:?}");
+        assert_eq!(Patience::fresh().spend(Some(PATIENCE * 2)), None);
+    }
+
+    #[test]
+    fn ok_batches_stay_within_their_bounds() {
+        let mut batch = Batch::new();
+        for _ in 0..20 {
+            batch.grow();
+        }
+        assert_eq!(batch.size, BATCH_MAX);
+        batch.limit(Some(70_000));
+        assert_eq!(batch.size, 70_000);
+        for _ in 0..20 {
+            batch.shrink();
+        }
+        assert_eq!(batch.size, BATCH_MIN);
+        batch.limit(Some(0));
+        batch.shrink();
+        assert_eq!(batch.size, 1);
+    }
+
+    #[test]
+    fn ok_the_fast_text_is_the_canonical_text() {
+        let uuid = "019aa2be-bb3b-7000-8050-c00000000009".parse().map(Id::Uuid).expect("a UUID");
+        let uid11 = kent_ids::Uid11::parse(b"5Jxqwr73FDS").map(Id::Uid11).expect("a uid11");
+        let numbers = [0, 7, u128::from(u64::MAX) + 1, u128::MAX].map(|value| Id::Number { value, bits: 128 });
+        for id in [uuid, uid11].into_iter().chain(numbers) {
+            let mut buffer = Vec::new();
+            append_text(&mut buffer, id);
+            assert_eq!(String::from_utf8(buffer).as_deref(), Ok(id.to_string().as_str()));
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! What may be written on the command line, and what each part of it means: the contract, as clap reads it.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use kent_ids::Source;
+
+use crate::connect::Endpoints;
+use crate::number;
+
+/// Identifiers that are unique for ever, and the regions that they come from.
+///
+/// `kent alloc` asks a running kentd for identifiers; `kent space`, `kent region` and `kent classify` keep its prefix
+/// tables; `kent inspect` and `kent codec` need no daemon.
+#[derive(Debug, Parser)]
+#[command(name = "kent", version, max_term_width = 110, after_help = GENERAL_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const GENERAL_HELP: &str = "\
+Examples:
+  kent alloc uuidv7 -n 3                       three UUIDs of version 7
+  kent inspect 019aa2be-bb3b-7000-8050-c00000000009
+  kent region create orders --suffix 40        a region of 2^40 identifiers
+  kent alloc region:orders
+  kent classify 1099511627777                  whose identifier is this?
+
+Exit codes: 0 done; 1 the service refused, or does not answer; 2 bad usage.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Write one JSON object a line, errors (on standard error) included.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// The daemon: [http://]HOST:PORT; several, separated by commas, are tried in turn.
+    #[arg(
+        long,
+        global = true,
+        env = "KENT_ENDPOINT",
+        default_value = "http://127.0.0.1:7600",
+        value_name = "URL[,URL...]"
+    )]
+    pub(crate) endpoint: Endpoints,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Alloc(AllocArgs),
+    #[command(flatten)]
+    Ask(Question),
+    Inspect(InspectArgs),
+    /// Encode and decode for other programs: JSON lines in, JSON lines out, in order, without a daemon.
+    #[command(after_help = CODEC_HELP)]
+    Codec,
+    /// Print a script that teaches the shell to complete kent's arguments.
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+}
+
+/// What a daemon is asked, to print its answer.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Question {
+    Classify(ClassifyArgs),
+    #[command(subcommand, after_help = SPACE_HELP)]
+    Space(SpaceCommand),
+    #[command(subcommand, after_help = REGION_HELP)]
+    Region(RegionCommand),
+    /// Show how the daemon fares: readiness, store, clock, slot, chunks, limits.
+    #[command(after_help = STATUS_HELP)]
+    Status,
+}
+
+const STATUS_HELP: &str = "\
+Examples:
+  kent status
+  kent status --json
+  kent status --endpoint 10.0.0.7:7600,10.0.0.8:7600";
+
+const CODEC_HELP: &str = r#"Each line {"verb": V, "in": {...}} is answered with {"ok": true, "out": {...}} or with
+{"ok": false, "error": CODE, "message": TEXT}. A bad line is answered, too; it does not end the run.
+
+Examples:
+  echo '{"verb":"uuid.inspect","in":{"uuid":"017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}}' | kent codec
+  kent codec < questions.jsonl > answers.jsonl"#;
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  source <(kent completions bash)
+  kent completions zsh > ~/.zfunc/_kent
+  kent completions fish > ~/.config/fish/completions/kent.fish";
+
+/// Print new identifiers, one a line.
+///
+/// SOURCE is a format (uuidv6, uuidv7, xid) or a region (region:NAME, or region:NAME@SPACE). UUIDs are printed as such,
+/// xids as 11 symbols, the identifiers of regions in decimal. When more is asked for than the clock allows at once, kent
+/// waits. What was fetched and not printed, because kent was interrupted, is lost: a gap, never a duplicate.
+#[derive(Debug, Args)]
+#[command(after_help = ALLOC_HELP)]
+pub(crate) struct AllocArgs {
+    /// uuidv6, uuidv7, xid, or region:NAME[@SPACE].
+    pub(crate) source: Source,
+    /// How many; 1_000_000 is understood.
+    #[arg(short = 'n', long, default_value = "1", value_name = "N", value_parser = parse_count)]
+    pub(crate) count: NonZeroU64,
+}
+
+const ALLOC_HELP: &str = "\
+Examples:
+  kent alloc uuidv7
+  kent alloc xid -n 1_000_000 > ids.txt
+  kent alloc region:orders@default -n 5 --json";
+
+/// Say what identifiers are: format, time, fields, and which bits are what. Needs no daemon.
+#[derive(Debug, Args)]
+#[command(after_help = INSPECT_HELP)]
+pub(crate) struct InspectArgs {
+    /// UUIDs, xids and other identifiers, as text.
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+}
+
+const INSPECT_HELP: &str = "\
+Examples:
+  kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  kent inspect 5Jxqwr73FDS --json
+  kent alloc uuidv7 -n 2 | xargs kent inspect";
+
+/// Say to which regions identifiers belong, outermost first.
+///
+/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), or the 11 symbols of a uid11 if at least one of them is no
+/// digit: 11 digits are read as a decimal number. `-` reads IDs from standard input, one a line.
+#[derive(Debug, Args)]
+#[command(after_help = CLASSIFY_HELP)]
+pub(crate) struct ClassifyArgs {
+    /// Decimal, 0x and hexadecimal, 11 symbols of uid11, or - for standard input.
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+const CLASSIFY_HELP: &str = "\
+Statuses:
+  member       it is one of the region's identifiers; issued says whether it was handed out
+  reserved     a bit of the region's expansion zone is set
+  unassigned   under an extension of a closed region that no subregion has
+  free         in no region
+
+Examples:
+  kent classify 1099511627777 0x8f
+  kent alloc region:orders -n 5 | kent classify - --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct InSpace {
+    /// The space whose table is meant.
+    #[arg(long, default_value = "default", value_name = "SPACE")]
+    pub(crate) space: String,
+}
+
+/// List spaces, or make one: a table of regions over n-bit identifiers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SpaceCommand {
+    /// List all spaces.
+    #[command(after_help = "Example:\n  kent space ls")]
+    Ls,
+    /// Make a space.
+    #[command(after_help = "Example:\n  kent space create parts --bits 32")]
+    Create(SpaceCreateArgs),
+}
+
+const SPACE_HELP: &str = "\
+Examples:
+  kent space ls
+  kent space create parts --bits 32";
+
+#[derive(Debug, Args)]
+pub(crate) struct SpaceCreateArgs {
+    /// 1 to 63 of a-z A-Z 0-9 - _ . and beginning with a letter or digit.
+    pub(crate) name: String,
+    /// The width n of the space's identifiers.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) bits: u32,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Show and edit the regions of a space.
+///
+/// An n-bit identifier of a region is its prefix (p bits), an expansion zone of z zeros, and a suffix of s bits that
+/// counts: p + z + s = n. Every edit keeps every identifier that was ever issued.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RegionCommand {
+    /// List all regions, in the order of their prefixes.
+    #[command(after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json")]
+    Ls(InSpace),
+    /// Draw the regions as a tree.
+    #[command(after_help = "Example:\n  kent region tree --space parts")]
+    Tree(InSpace),
+    /// Show everything about one region.
+    #[command(after_help = "Example:\n  kent region show orders")]
+    Show(ShowArgs),
+    Create(CreateArgs),
+    Expand(ExpandArgs),
+    Split(SplitArgs),
+    Subdivide(SubdivideArgs),
+}
+
+const REGION_HELP: &str = "\
+Examples:
+  kent region create orders --suffix 40
+  kent region tree
+  kent region expand orders --by 2 --dry-run
+  kent region split orders --by 1 --new returns:38
+  kent region subdivide orders --by 1 --new eu::0 --new us:38:1";
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The region.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+/// What every edit of a table takes.
+#[derive(Debug, Args)]
+pub(crate) struct EditArgs {
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Refuse if the table is not at this revision any more.
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) expect_revision: Option<u64>,
+}
+
+/// Make a top-level region.
+///
+/// Without --prefix the table chooses the free prefix that wastes least, and leaves an expansion zone of Z bits (8, or
+/// what there is).
+#[derive(Debug, Args)]
+#[command(after_help = CREATE_HELP)]
+pub(crate) struct CreateArgs {
+    /// 1 to 63 of a-z A-Z 0-9 - _ . and beginning with a letter or digit.
+    pub(crate) name: String,
+    /// Bits that count: the region can issue 2^S identifiers.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(0..=128))]
+    pub(crate) suffix: u32,
+    /// Bits kept for growth.
+    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = clap::value_parser!(u32).range(0..=128))]
+    pub(crate) zone: Option<u32>,
+    /// The prefix as zeros and ones; the expansion zone is what remains.
+    #[arg(long, value_name = "BITS")]
+    pub(crate) prefix: Option<Bits>,
+    /// The first suffix to issue: all below count as issued, by whatever system numbered before.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128)]
+    pub(crate) next: u128,
+    /// Where no prefix is free, split the region that loses least.
+    #[arg(long)]
+    pub(crate) auto_split: bool,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+const CREATE_HELP: &str = "\
+Examples:
+  kent region create orders --suffix 40
+  kent region create invoices --suffix 32 --zone 16 --dry-run
+  kent region create legacy --suffix 32 --prefix 0000 --next 4_500_000";
+
+/// Move bits from a region's expansion zone to its suffix: twice as many identifiers for each bit.
+///
+/// The prefix and every identifier stay as they are.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kent region expand orders --by 2")]
+pub(crate) struct ExpandArgs {
+    /// The region.
+    pub(crate) name: String,
+    /// How many bits the suffix gains.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) by: u32,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// Lengthen a region's prefix by zeros, and give the freed prefixes to new, independent regions.
+///
+/// The region keeps its suffix and its identifiers; its expansion zone becomes shorter by K bits. Freed prefixes that no
+/// newcomer takes are free for `kent region create`.
+#[derive(Debug, Args)]
+#[command(after_help = SPLIT_HELP)]
+pub(crate) struct SplitArgs {
+    /// The region; at the top level, without subregions.
+    pub(crate) name: String,
+    /// By how many zeros the prefix grows.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) by: u32,
+    /// A region to make: its suffix bits, and the K bits after the old prefix (otherwise the lowest free ones).
+    #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]")]
+    pub(crate) newcomers: Vec<Newcomer>,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+const SPLIT_HELP: &str = "\
+Examples:
+  kent region split orders --by 1
+  kent region split orders --by 2 --new returns:38 --new refunds:36:11";
+
+/// Give a region subregions, K bits below it.
+///
+/// The region stays usable as long as no subregion has the all-zero bits. With all 2^K subregions the region is closed:
+/// the all-zero one takes over its identifiers. Its SUFFIX may be left empty, `NAME::000`: then it inherits the region's.
+#[derive(Debug, Args)]
+#[command(after_help = SUBDIVIDE_HELP)]
+pub(crate) struct SubdivideArgs {
+    /// The region that gets subregions.
+    pub(crate) name: String,
+    /// By how many bits their prefixes are longer.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) by: u32,
+    /// A subregion to make: its suffix bits, and the K bits after the prefix (otherwise the lowest free ones).
+    #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
+    pub(crate) newcomers: Vec<Newcomer>,
+    /// Take the all-zero bits although other subregions are still missing; what is missing stays reserved.
+    #[arg(long = "abstract")]
+    pub(crate) is_abstract: bool,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+const SUBDIVIDE_HELP: &str = "\
+Examples:
+  kent region subdivide orders --by 2 --new eu:36:01 --new us:36:10
+  kent region subdivide orders --by 1 --new old::0 --new new:38:1
+  kent region subdivide parts --by 3 --new mechanical:20:000 --abstract";
+
+fn parse_count(text: &str) -> Result<NonZeroU64, String> {
+    let count = u64::try_from(number::parse(text)?).map_err(|_| format!("N is at most {}", u64::MAX))?;
+    NonZeroU64::new(count).ok_or_else(|| "N is at least 1".to_owned())
+}
+
+fn parse_u128(text: &str) -> Result<u128, String> {
+    number::parse(text)
+}
+
+/// Up to 128 zeros and ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bits(String);
+
+impl FromStr for Bits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(stranger) = text.chars().find(|symbol| !matches!(symbol, '0' | '1')) {
+            return Err(format!("bits are zeros and ones; {stranger:?} is neither"));
+        }
+        if text.len() > 128 {
+            return Err(format!("there are at most 128 bits, not {}", text.len()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A region that a split or a subdivision makes: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the subregion that inherits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Newcomer {
+    pub(crate) name: String,
+    pub(crate) suffix_bits: Option<u32>,
+    pub(crate) extension: Option<Bits>,
+}
+
+impl FromStr for Newcomer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (name, suffix, bits) = match parts[..] {
+            [name, suffix] => (name, suffix, None),
+            [name, suffix, bits] => (name, suffix, Some(bits)),
+            _ => return Err("a newcomer is written NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned()),
+        };
+        if name.is_empty() {
+            return Err("the newcomer has no NAME; it is written NAME:SUFFIX[:BITS]".to_owned());
+        }
+        let extension = bits.map(parse_extension).transpose()?;
+        let suffix_bits = parse_suffix(suffix, extension.as_ref())?;
+        Ok(Self { name: name.to_owned(), suffix_bits, extension })
+    }
+}
+
+fn parse_extension(bits: &str) -> Result<Bits, String> {
+    if bits.is_empty() {
+        return Err("BITS is empty; leave out the colon before it to take the lowest free ones".to_owned());
+    }
+    bits.parse()
+}
+
+fn parse_suffix(suffix: &str, extension: Option<&Bits>) -> Result<Option<u32>, String> {
+    if suffix.is_empty() {
+        return match extension {
+            Some(bits) if bits.0.bytes().all(|bit| bit == b'0') => Ok(None),
+            _ => {
+                Err("SUFFIX may be left empty only for the all-zero subregion, NAME::00...0, which inherits".to_owned())
+            }
+        };
+    }
+    match suffix.parse::<u32>() {
+        Ok(bits) if bits <= 128 => Ok(Some(bits)),
+        _ => Err(format!("SUFFIX is a number of bits from 0 to 128, not {suffix:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn newcomer(name: &str, suffix_bits: Option<u32>, extension: Option<&str>) -> Newcomer {
+        Newcomer { name: name.to_owned(), suffix_bits, extension: extension.map(|bits| Bits(bits.to_owned())) }
+    }
+
+    #[test]
+    fn ok_the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ok_newcomers() {
+        for (text, expected) in [
+            ("returns:38", newcomer("returns", Some(38), None)),
+            ("returns:38:01", newcomer("returns", Some(38), Some("01"))),
+            ("old::000", newcomer("old", None, Some("000"))),
+            ("r.1-a_B:0:1", newcomer("r.1-a_B", Some(0), Some("1"))),
+        ] {
+            assert_eq!(text.parse::<Newcomer>(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_newcomers() {
+        for (text, hint) in [
+            ("", "NAME:SUFFIX"),
+            ("returns", "NAME:SUFFIX"),
+            (":38", "no NAME"),
+            ("returns:", "all-zero"),
+            ("returns::01", "all-zero"),
+            ("returns:38:", "BITS is empty"),
+            ("returns:38:012", "'2'"),
+            ("returns:129", "from 0 to 128"),
+            ("returns:-1", "from 0 to 128"),
+            ("returns:38:0:1", "NAME:SUFFIX"),
+        ] {
+            let error = text.parse::<Newcomer>().expect_err(text);
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ok_counts() {
+        for (text, expected) in [("1", 1), ("1_000_000", 1_000_000), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(parse_count(text).map(NonZeroU64::get), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_counts() {
+        for text in ["0", "", "-1", "1e6", "18446744073709551616", "_"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+
+    /// Command lines that must be understood, or refused.
+    #[test]
+    fn ok_and_err_command_lines() {
+        for (line, understood) in [
+            ("alloc uuidv7", true),
+            ("alloc uuidv7 -n 1_000_000 --json", true),
+            ("--json alloc region:orders@default", true),
+            ("alloc uuidv7 -n 0", false),
+            ("alloc", false),
+            ("alloc uuidv9", false),
+            ("region create a --suffix 4 --next 340282366920938463463374607431768211455", true),
+            ("region create a --suffix 4 --next 340282366920938463463374607431768211456", false),
+            ("region create a --suffix 4 --zone 3", true),
+            ("region create a --suffix 4 --zone 3 --prefix 01", false),
+            ("region create a --suffix 129", false),
+            ("region create a --suffix 4 --prefix 012", false),
+            ("region create a", false),
+            ("region expand a --by 0", false),
+            ("region expand a --by 1 --dry-run --expect-revision 7 --space parts", true),
+            ("region expand a --by 1 --expect-revision 0", false),
+            ("region split a --by 1", true),
+            ("region split a --by 1 --new b:3 --new c:4:1", true),
+            ("region subdivide a --by 1", false),
+            ("region subdivide a --by 1 --new b::0 --abstract", true),
+            ("space create parts --bits 32", true),
+            ("space create parts --bits 129", false),
+            ("space create parts", false),
+            ("classify 1 0x2 - --space parts", true),
+            ("classify", false),
+            ("status --endpoint 10.0.0.7:7600,10.0.0.8:7600", true),
+            ("status --endpoint https://10.0.0.7", false),
+            ("completions zsh", true),
+            ("completions tcsh", false),
+        ] {
+            let result = Cli::try_parse_from(["kent"].into_iter().chain(line.split(' ')));
+            assert_eq!(result.is_ok(), understood, "{line}: {:?}", result.err());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `kent classify`: to which regions identifiers belong.
+
+use std::io::{self, BufRead};
+
+use kent_proto::v1::{Classification, ClassifyRequest, classification::Status};
+use serde_json::{Value, json};
+
+use crate::args::ClassifyArgs;
+use crate::connect::{Daemon, request};
+use crate::failure::Failure;
+use crate::names;
+use crate::number;
+use crate::output::{Out, Role};
+use crate::table::{Cell, Table};
+
+/// Identifiers asked about at once; the daemon takes ten times as many.
+const BATCH: usize = 1000;
+
+/// The argument that stands for standard input.
+const STDIN: &str = "-";
+
+/// The identifiers that the arguments name. Bad ones are found before the daemon is asked about any.
+pub(crate) fn parse(args: &ClassifyArgs) -> Result<Vec<Operand>, Failure> {
+    args.ids.iter().map(|text| Operand::parse(text)).collect()
+}
+
+/// One argument.
+pub(crate) enum Operand {
+    Id(u128),
+    Stdin,
+}
+
+impl Operand {
+    fn parse(text: &str) -> Result<Self, Failure> {
+        if text == STDIN {
+            return Ok(Self::Stdin);
+        }
+        number::parse_id(text).map(Self::Id).map_err(Failure::Usage)
+    }
+}
+
+pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let mut batches = Batches { parent: names::space(space), ids: Vec::new(), headed: false, daemon, out };
+    for operand in operands {
+        match operand {
+            Operand::Id(id) => batches.push(*id).await?,
+            Operand::Stdin => batches.push_lines(io::stdin().lock()).await?,
+        }
+    }
+    batches.send().await
+}
+
+/// Collects identifiers, asks about many at once, and writes the answers in order.
+struct Batches<'a> {
+    parent: String,
+    ids: Vec<u128>,
+    /// The headings of the table were written.
+    headed: bool,
+    daemon: &'a Daemon,
+    out: &'a mut Out,
+}
+
+impl Batches<'_> {
+    async fn push_lines(&mut self, lines: impl BufRead) -> Result<(), Failure> {
+        for (index, line) in lines.lines().enumerate() {
+            let line = line.map_err(Failure::Input)?;
+            let id = number::parse_id(line.trim())
+                .map_err(|error| Failure::Usage(format!("standard input, line {}: {error}", index + 1)))?;
+            self.push(id).await?;
+        }
+        Ok(())
+    }
+
+    async fn push(&mut self, id: u128) -> Result<(), Failure> {
+        self.ids.push(id);
+        if self.ids.len() < BATCH { Ok(()) } else { self.send().await }
+    }
+
+    async fn send(&mut self) -> Result<(), Failure> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        let identifiers = self.ids.drain(..).map(Into::into).collect();
+        let message = ClassifyRequest { parent: self.parent.clone(), identifiers };
+        let answer = self.daemon.regions().classify(request(message)).await?.into_inner();
+        self.write(&answer.classifications)
+    }
+
+    fn write(&mut self, classifications: &[Classification]) -> Result<(), Failure> {
+        if self.out.is_json() {
+            classifications.iter().try_for_each(|classification| self.out.json(&to_json(classification)))?;
+        } else {
+            let text = table(classifications).render(self.out.palette());
+            // One heading is enough for many batches.
+            let start = if self.headed { text.find('\n').map_or(0, |end| end + 1) } else { 0 };
+            self.out.text(&text[start..])?;
+            self.headed = true;
+        }
+        self.out.flush()
+    }
+}
+
+fn table(classifications: &[Classification]) -> Table {
+    let mut table = Table::new([">IDENTIFIER", "STATUS", "PATH", ">SUFFIX", "ISSUED"]);
+    for classification in classifications {
+        let status = classification.status();
+        let member = status == Status::Member;
+        table.row([
+            identifier(classification).to_string().into(),
+            Cell::new(role(status), status_name(status)),
+            path(classification).into(),
+            if member { suffix(classification).into() } else { "-".into() },
+            match (member, classification.issued) {
+                (false, _) => "-".into(),
+                (true, true) => "yes".into(),
+                (true, false) => "no".into(),
+            },
+        ]);
+    }
+    table
+}
+
+/// Outermost first.
+fn path(classification: &Classification) -> String {
+    let names: Vec<_> = classification.path.iter().map(|name| names::short(name)).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(" > ") }
+}
+
+fn role(status: Status) -> Role {
+    match status {
+        Status::Member => Role::Good,
+        Status::Reserved | Status::Unassigned => Role::Warning,
+        Status::Free | Status::Unspecified => Role::Faint,
+    }
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Member => "member",
+        Status::Reserved => "reserved",
+        Status::Unassigned => "unassigned",
+        Status::Free => "free",
+        Status::Unspecified => "unknown",
+    }
+}
+
+fn identifier(classification: &Classification) -> u128 {
+    classification.identifier.map(u128::from).unwrap_or_default()
+}
+
+fn suffix(classification: &Classification) -> String {
+    classification.suffix.map(u128::from).unwrap_or_default().to_string()
+}
+
+fn to_json(classification: &Classification) -> Value {
+    let member = classification.status() == Status::Member;
+    let id = identifier(classification);
+    json!({
+        "id": id.to_string(),
+        "hex": format!("{id:#x}"),
+        "status": status_name(classification.status()),
+        "region": classification.path.last().map(|name| names::short(name)),
+        "path": classification.path.iter().map(|name| names::short(name)).collect::<Vec<_>>(),
+        "suffix": member.then(|| suffix(classification)),
+        "issued": member.then_some(classification.issued),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Palette;
+
+    fn examples() -> [Classification; 2] {
+        let path = ["orders", "eu"].map(|name| names::region("default", name)).into();
+        [
+            Classification {
+                identifier: Some(1029.into()),
+                status: Status::Member.into(),
+                path,
+                suffix: Some(5.into()),
+                issued: true,
+            },
+            Classification {
+                identifier: Some(0x8f.into()),
+                status: Status::Free.into(),
+                path: Vec::new(),
+                suffix: None,
+                issued: false,
+            },
+        ]
+    }
+
+    #[test]
+    fn ok_classifications_for_people() {
+        assert_eq!(
+            table(&examples()).render(Palette::PLAIN),
+            "\
+IDENTIFIER  STATUS  PATH         SUFFIX  ISSUED
+      1029  member  orders > eu       5  yes
+       143  free    -                 -  -
+"
+        );
+    }
+
+    #[test]
+    fn ok_classifications_for_programs() {
+        let [member, free] = examples();
+        assert_eq!(
+            to_json(&member),
+            json!({
+                "id": "1029", "hex": "0x405", "status": "member", "region": "eu", "path": ["orders", "eu"],
+                "suffix": "5", "issued": true,
+            })
+        );
+        assert_eq!(
+            to_json(&free),
+            json!({
+                "id": "143", "hex": "0x8f", "status": "free", "region": null, "path": [],
+                "suffix": null, "issued": null,
+            })
+        );
+    }
+}

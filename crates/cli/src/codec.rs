@@ -1,0 +1,177 @@
+//! `kent codec`: the line protocol of formats.md, section 13, from standard input to standard output.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use serde_json::json;
+
+use crate::failure::Failure;
+
+/// How much is read at once. Every chunk is answered before the next is read, so that a conversation through pipes works.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A longer line is no question that any verb asks; it is skipped, so that memory does not grow.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub(crate) fn run() -> Result<(), Failure> {
+    converse(io::stdin().lock(), io::stdout().lock(), kent_codec::answer_line)
+}
+
+/// Answers line after line, in order, until the end of input; the last line may lack its line feed.
+fn converse(mut input: impl Read, mut output: impl Write, answer: impl Fn(&str) -> String) -> Result<(), Failure> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut lines = Lines::default();
+    let mut answers = Vec::new();
+    loop {
+        let count = match input.read(&mut chunk) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Failure::Input(error)),
+        };
+        let mut reply = |line: Line<'_>| {
+            answers.extend_from_slice(answer_one(line, &answer).as_bytes());
+            answers.push(b'\n');
+        };
+        lines.feed(&chunk[..count], &mut reply);
+        if count == 0 {
+            lines.end(&mut reply);
+        }
+        output.write_all(&answers).and_then(|()| output.flush()).map_err(Failure::Output)?;
+        answers.clear();
+        if count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn answer_one(line: Line<'_>, answer: impl Fn(&str) -> String) -> String {
+    match line {
+        Line::Whole(line) => match str::from_utf8(line) {
+            Ok(text) => answer(text),
+            Err(_) => bad_json("the line is not UTF-8"),
+        },
+        Line::TooLong => bad_json(&format!("the line is longer than {LINE_BYTES_MAX} octets")),
+    }
+}
+
+fn bad_json(message: &str) -> String {
+    json!({"ok": false, "error": "bad-json", "message": message}).to_string()
+}
+
+/// Cuts a stream of octets into lines.
+#[derive(Default)]
+struct Lines {
+    /// The beginning of a line whose end has not been read yet.
+    begun: Vec<u8>,
+    /// The line has become too long; what is left of it is dropped.
+    skipping: bool,
+}
+
+enum Line<'a> {
+    Whole(&'a [u8]),
+    TooLong,
+}
+
+impl Lines {
+    fn feed(&mut self, chunk: &[u8], reply: &mut impl FnMut(Line<'_>)) {
+        let mut rest = chunk;
+        while let Some(end) = rest.iter().position(|&octet| octet == b'\n') {
+            let (line, after) = rest.split_at(end);
+            rest = &after[1..]; // OK because it begins with the line feed
+            self.finish(line, reply);
+        }
+        self.begin(rest);
+    }
+
+    /// At the end of input: what is left is the last line.
+    fn end(&mut self, reply: &mut impl FnMut(Line<'_>)) {
+        if self.skipping || !self.begun.is_empty() {
+            self.finish(&[], reply);
+        }
+    }
+
+    fn finish(&mut self, tail: &[u8], reply: &mut impl FnMut(Line<'_>)) {
+        if self.begun.is_empty() && !self.skipping && tail.len() <= LINE_BYTES_MAX {
+            return reply(Line::Whole(tail));
+        }
+        self.begin(tail);
+        if std::mem::take(&mut self.skipping) {
+            reply(Line::TooLong);
+        } else {
+            reply(Line::Whole(&self.begun));
+        }
+        self.begun.clear();
+    }
+
+    fn begin(&mut self, part: &[u8]) {
+        if self.skipping {
+            return;
+        }
+        if self.begun.len() + part.len() > LINE_BYTES_MAX {
+            self.skipping = true;
+            self.begun = Vec::new(); // gives the memory back
+        } else {
+            self.begun.extend_from_slice(part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives what it was given in pieces of one size.
+    struct Pieces<'a> {
+        left: &'a [u8],
+        size: usize,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.size.min(self.left.len()).min(buffer.len());
+            let (now, later) = self.left.split_at(count);
+            buffer[..count].copy_from_slice(now);
+            self.left = later;
+            Ok(count)
+        }
+    }
+
+    fn answers(input: &[u8], size: usize) -> String {
+        let mut output = Vec::new();
+        converse(Pieces { left: input, size }, &mut output, |line| format!("<{line}>"))
+            .expect("reads and writes memory");
+        String::from_utf8(output).expect("answers are UTF-8")
+    }
+
+    #[test]
+    fn ok_lines_are_answered_in_order_however_they_arrive() {
+        for (input, expected) in [
+            ("", ""),
+            ("a\n", "<a>\n"),
+            ("a", "<a>\n"),
+            ("a\nbc\n\nd", "<a>\n<bc>\n<>\n<d>\n"),
+            ("\n", "<>\n"),
+            ("ä\n", "<ä>\n"),
+        ] {
+            for size in [1, 2, 3, 1000] {
+                assert_eq!(answers(input.as_bytes(), size), expected, "{input:?} in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn err_what_is_not_utf_8_is_answered_and_does_not_end_the_run() {
+        let output = answers(b"\xff\nb\n", 10);
+        assert!(output.starts_with(r#"{"error":"bad-json""#) || output.contains(r#""error":"bad-json""#), "{output}");
+        assert!(output.ends_with("\n<b>\n"), "{output}");
+    }
+
+    #[test]
+    fn err_a_line_without_end_does_not_fill_the_memory() {
+        let mut input = vec![b'x'; LINE_BYTES_MAX + 1];
+        input.extend_from_slice(b"xx\nb\n");
+        let output = answers(&input, CHUNK_BYTES);
+        assert_eq!(output.lines().count(), 2);
+        assert!(output.contains("longer than") && output.ends_with("<b>\n"), "{output}");
+        assert_eq!(answers(&input[..=LINE_BYTES_MAX], CHUNK_BYTES).lines().count(), 1);
+    }
+}

@@ -1,0 +1,215 @@
+//! `kent region create`, `expand`, `split` and `subdivide`: changing the table of a space, or trying what would happen.
+
+use kent_proto::v1::{
+    AddSubregionsRequest, CreateRegionRequest, EditResponse, ExpandRegionRequest, Newcomer, Region, RegionChange,
+    SplitRegionRequest,
+};
+use serde_json::{Value, json};
+
+use crate::args::{self, CreateArgs, EditArgs, ExpandArgs, SplitArgs, SubdivideArgs};
+use crate::connect::{Daemon, request};
+use crate::failure::Failure;
+use crate::names;
+use crate::number;
+use crate::output::{Out, Palette, Role};
+use crate::region::{self, kind_name, prefix_text};
+use crate::table::{Cell, Table};
+
+/// What the API reads as "whatever the revision is".
+const ANY_REVISION: u64 = 0;
+
+pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = CreateRegionRequest {
+        parent: names::space(&args.edit.space.space),
+        region_id: args.name.clone(),
+        suffix_bits: args.suffix,
+        zone_bits: args.zone,
+        prefix: args.prefix.as_ref().map(ToString::to_string),
+        next: Some(args.next.into()),
+        auto_split: args.auto_split,
+        validate_only: args.edit.dry_run,
+        expected_revision: expected_revision(&args.edit),
+    };
+    write(&daemon.regions().create_region(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn expand(args: &ExpandArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = ExpandRegionRequest {
+        name: region_name(&args.edit, &args.name),
+        by_bits: args.by,
+        validate_only: args.edit.dry_run,
+        expected_revision: expected_revision(&args.edit),
+    };
+    write(&daemon.regions().expand_region(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = SplitRegionRequest {
+        name: region_name(&args.edit, &args.name),
+        by_bits: args.by,
+        newcomers: newcomers(&args.newcomers),
+        validate_only: args.edit.dry_run,
+        expected_revision: expected_revision(&args.edit),
+    };
+    write(&daemon.regions().split_region(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = AddSubregionsRequest {
+        name: region_name(&args.edit, &args.name),
+        by_bits: args.by,
+        newcomers: newcomers(&args.newcomers),
+        r#abstract: args.is_abstract,
+        validate_only: args.edit.dry_run,
+        expected_revision: expected_revision(&args.edit),
+    };
+    write(&daemon.regions().add_subregions(request(message)).await?.into_inner(), out)
+}
+
+fn region_name(edit: &EditArgs, name: &str) -> String {
+    names::region(&edit.space.space, name)
+}
+
+fn expected_revision(edit: &EditArgs) -> u64 {
+    edit.expect_revision.unwrap_or(ANY_REVISION)
+}
+
+fn newcomers(newcomers: &[args::Newcomer]) -> Vec<Newcomer> {
+    let newcomer = |newcomer: &args::Newcomer| Newcomer {
+        region_id: newcomer.name.clone(),
+        suffix_bits: newcomer.suffix_bits,
+        extension: newcomer.extension.as_ref().map(ToString::to_string),
+    };
+    newcomers.iter().map(newcomer).collect()
+}
+
+fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&to_json(response));
+    }
+    let text = render(response, out.palette());
+    out.text(&text)
+}
+
+/// Every changed region, before and after; what became free; the revision.
+fn render(response: &EditResponse, palette: Palette) -> String {
+    let mut text = changes(&response.changes).render(palette);
+    if !response.donor.is_empty() {
+        text.push_str(&format!("split to make room: {}\n", names::short(&response.donor)));
+    }
+    if !response.freed_prefixes.is_empty() {
+        text.push_str(&format!("free now: {}\n", response.freed_prefixes.join(", ")));
+    }
+    let revisions = format!("revision {} → {}", response.base_revision, response.revision);
+    if response.validate_only {
+        let warning = palette.paint(Role::Warning, "dry run: nothing was changed");
+        text.push_str(&format!("{warning}; it would be {revisions}\n"));
+    } else {
+        text.push_str(&format!("{revisions}\n"));
+    }
+    text
+}
+
+fn changes(changes: &[RegionChange]) -> Table {
+    let mut table = Table::new(["", "REGION", "PREFIX", ">Z", ">S", ">CAPACITY", "KIND"]);
+    for RegionChange { before, after } in changes {
+        let Some(after) = after else { continue };
+        let (mark, role) = match before {
+            Some(_) => ("~", Role::Warning),
+            None => ("+", Role::Good),
+        };
+        let cell = |show: fn(&Region) -> String| step(before.as_ref().map(show), show(after), role);
+        table.row([
+            Cell::new(role, mark),
+            Cell::from(names::short(&after.name)),
+            cell(|region| prefix_text(&region.prefix).to_owned()),
+            cell(|region| region.zone_bits.to_string()),
+            cell(|region| region.suffix_bits.to_string()),
+            cell(|region| number::power_of_two(&region.capacity)),
+            cell(|region| kind_name(region.kind()).to_owned()),
+        ]);
+    }
+    table
+}
+
+/// "before → after" where something changed, in colour; otherwise just what it is.
+fn step(before: Option<String>, after: String, role: Role) -> Cell {
+    match before {
+        Some(before) if before != after => Cell::new(role, format!("{before} → {after}")),
+        _ => after.into(),
+    }
+}
+
+fn to_json(response: &EditResponse) -> Value {
+    let changes = response.changes.iter().map(|change| {
+        json!({
+            "before": change.before.as_ref().map(region::to_json),
+            "after": change.after.as_ref().map(region::to_json),
+        })
+    });
+    json!({
+        "region": response.region.as_ref().map(region::to_json),
+        "changes": changes.collect::<Value>(),
+        "base_revision": response.base_revision,
+        "revision": response.revision,
+        "dry_run": response.validate_only,
+        "freed_prefixes": response.freed_prefixes,
+        "donor": (!response.donor.is_empty()).then(|| names::short(&response.donor)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kent_proto::v1::region::Kind;
+
+    use super::*;
+    use crate::region::samples::region;
+
+    fn split_response(validate_only: bool) -> EditResponse {
+        let (before, after) = (region("orders", "", "0", 5, Kind::Open), region("orders", "", "000", 3, Kind::Open));
+        EditResponse {
+            region: Some(after.clone()),
+            changes: vec![
+                RegionChange { before: Some(before), after: Some(after) },
+                RegionChange { before: None, after: Some(region("returns", "", "010", 5, Kind::Open)) },
+            ],
+            base_revision: 7,
+            revision: 8,
+            validate_only,
+            freed_prefixes: vec!["001".to_owned(), "011".to_owned()],
+            donor: String::new(),
+        }
+    }
+
+    #[test]
+    fn ok_an_edit_for_people() {
+        assert_eq!(
+            render(&split_response(false), Palette::PLAIN),
+            "   \
+   REGION   PREFIX       Z   S  CAPACITY  KIND
+~  orders   0 → 000  5 → 3  10      2^10  open
++  returns  010          5   8       2^8  open
+free now: 001, 011
+revision 7 → 8
+"
+        );
+    }
+
+    #[test]
+    fn ok_a_dry_run_says_so() {
+        let text = render(&split_response(true), Palette::PLAIN);
+        assert!(text.ends_with("dry run: nothing was changed; it would be revision 7 → 8\n"), "{text}");
+    }
+
+    #[test]
+    fn ok_an_edit_for_programs() {
+        let value = to_json(&split_response(true));
+        assert_eq!(value["changes"][0]["before"]["prefix"], json!("0"));
+        assert_eq!(value["changes"][0]["after"]["prefix"], json!("000"));
+        assert_eq!(value["changes"][1]["before"], Value::Null);
+        assert_eq!(value["dry_run"], json!(true));
+        assert_eq!(value["donor"], Value::Null);
+        assert_eq!(value["freed_prefixes"], json!(["001", "011"]));
+        assert_eq!((&value["base_revision"], &value["revision"]), (&json!(7), &json!(8)));
+    }
+}

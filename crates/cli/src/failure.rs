@@ -1,0 +1,325 @@
+//! Why a command failed: the exit code, and the words on standard error.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// What ended a command before it was done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// An argument that clap could not judge.
+    #[error("{0}")]
+    Usage(String),
+    #[error("no daemon answers")]
+    NoDaemon { tried: Vec<(String, String)> },
+    #[error("{}", .0.message)]
+    Refused(Box<Refusal>),
+    /// The daemon's answer breaks the protocol.
+    #[error("the daemon's answer makes no sense: {0}")]
+    Answer(String),
+    #[error("read standard input: {0}")]
+    Input(#[source] io::Error),
+    #[error("write standard output: {0}")]
+    Output(#[source] io::Error),
+    #[error("start: {0}")]
+    Start(#[source] io::Error),
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A refusal by the service: its status, and the details of it that help.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: String,
+    /// What the error is about, and what would be right; sorted by name.
+    pub(crate) facts: Vec<(String, String)>,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// One rule that the request broke, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) subject: String,
+    pub(crate) description: String,
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Refused(Box::new(Refusal::new(&status)))
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(status: &Status) -> Self {
+        let details = status.get_error_details();
+        let info = details.error_info();
+        let mut facts: Vec<_> = info.map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default();
+        facts.sort();
+        Self {
+            code: status.code(),
+            reason: info.map(|info| info.reason.clone()).filter(|reason| !reason.is_empty()),
+            message: message(status),
+            facts,
+            violations: violations(&details),
+            retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
+        }
+    }
+}
+
+/// The status's message; a broken connection says why in the causes of its error.
+fn message(status: &Status) -> String {
+    let mut message = status.message().to_owned();
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message = if message.is_empty() { text } else { format!("{message}: {text}") };
+        }
+        cause = error.source();
+    }
+    message
+}
+
+fn violations(details: &ErrorDetails) -> Vec<Violation> {
+    let fields = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+    let rules = details.precondition_failure().map(|failure| failure.violations.as_slice()).unwrap_or_default();
+    let quotas = details.quota_failure().map(|failure| failure.violations.as_slice()).unwrap_or_default();
+    let violation = |subject: &str, description: &str| Violation {
+        subject: subject.to_owned(),
+        description: description.to_owned(),
+    };
+    fields
+        .iter()
+        .map(|field| violation(&field.field, &field.description))
+        .chain(rules.iter().map(|rule| violation(&rule.subject, &rule.description)))
+        .chain(quotas.iter().map(|quota| violation(&quota.subject, &quota.description)))
+        .collect()
+}
+
+impl Failure {
+    /// True if whoever read our output has read enough, as in `kent alloc uuidv7 -n 1000 | head`: nothing is wrong then.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// 0 done, 1 refused or no answer, 2 bad usage; 130 is the shells' convention for Ctrl-C.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            _ if self.is_closed_pipe() => ExitCode::SUCCESS,
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Interrupted => ExitCode::from(130),
+            Self::NoDaemon { .. }
+            | Self::Refused(_)
+            | Self::Answer(_)
+            | Self::Input(_)
+            | Self::Output(_)
+            | Self::Start(_) => ExitCode::from(1),
+        }
+    }
+
+    /// What standard error is told; nothing where there is nothing to tell.
+    pub(crate) fn render(&self, json: bool) -> Option<String> {
+        if self.is_closed_pipe() || matches!(self, Self::Interrupted) {
+            return None;
+        }
+        Some(if json { format!("{}\n", self.to_json()) } else { self.to_text() })
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Self::NoDaemon { tried } => no_daemon_text(tried),
+            Self::Refused(refusal) => refusal.to_text(),
+            other => format!("error: {other}\n"),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        if let Self::Refused(refusal) = self {
+            return refusal.to_json();
+        }
+        let details = match self {
+            Self::NoDaemon { tried } => {
+                let tried: Vec<_> = tried.iter().map(|(url, why)| json!({"endpoint": url, "message": why})).collect();
+                json!({ "tried": tried })
+            }
+            _ => json!({}),
+        };
+        json!({"error": {
+            "code": self.code_name(),
+            "reason": self.reason(),
+            "message": self.to_string(),
+            "details": details,
+        }})
+    }
+
+    /// The gRPC code that says it best, so that programs have one vocabulary.
+    fn code_name(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "INVALID_ARGUMENT",
+            Self::NoDaemon { .. } => "UNAVAILABLE",
+            Self::Interrupted => "CANCELLED",
+            Self::Refused(refusal) => code_name(refusal.code),
+            Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Start(_) => "INTERNAL",
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "BAD_USAGE",
+            Self::NoDaemon { .. } => "NO_DAEMON",
+            Self::Interrupted => "INTERRUPTED",
+            Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
+            Self::Input(_) | Self::Output(_) | Self::Start(_) => "IO",
+        }
+    }
+}
+
+fn no_daemon_text(tried: &[(String, String)]) -> String {
+    let mut text = String::from("error: no daemon answers\n");
+    for (url, why) in tried {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  tried {url}: {why}");
+    }
+    text.push_str("  Start one with `kentd`, or name another with --endpoint or KENT_ENDPOINT.\n");
+    text
+}
+
+impl Refusal {
+    fn to_text(&self) -> String {
+        let reason = self.reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
+        let mut text = format!("error: {} ({}{reason})\n", self.message, code_name(self.code));
+        let violations = self.violations.iter().map(|violation| (&violation.subject, &violation.description));
+        let facts = self.facts.iter().map(|(name, value)| (name, value));
+        for (name, value) in violations.chain(facts) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  {name}: {value}");
+        }
+        if let Some(delay) = self.retry_after {
+            let _ = writeln!(text, "  try again after {}", humantime::format_duration(delay));
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let mut details = Map::new();
+        for (name, value) in &self.facts {
+            details.insert(name.clone(), json!(value));
+        }
+        if !self.violations.is_empty() {
+            let rows = self.violations.iter().map(|v| json!({"subject": v.subject, "description": v.description}));
+            details.insert("violations".to_owned(), rows.collect());
+        }
+        if let Some(delay) = self.retry_after {
+            details.insert("retry_after_ms".to_owned(), json!(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)));
+        }
+        json!({"error": {
+            "code": code_name(self.code),
+            "reason": self.reason,
+            "message": self.message,
+            "details": details,
+        }})
+    }
+}
+
+/// The code as the gRPC documentation spells it.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone_too_small() -> Failure {
+        let mut details = ErrorDetails::new();
+        details
+            .set_error_info("ZONE_TOO_SMALL", "kent", [("zone_bits".to_owned(), "2".to_owned())])
+            .add_precondition_failure_violation(
+                "ZONE_TOO_SMALL",
+                "spaces/default/regions/orders",
+                "3 bits asked, 2 there",
+            )
+            .set_retry_info(Some(Duration::from_millis(1500)));
+        Status::with_error_details(Code::FailedPrecondition, "the zone of orders is too small", details).into()
+    }
+
+    #[test]
+    fn ok_a_refusal_in_words() {
+        let text = zone_too_small().render(false).expect("a refusal is told");
+        assert_eq!(
+            text,
+            "error: the zone of orders is too small (FAILED_PRECONDITION, ZONE_TOO_SMALL)\n  \
+               spaces/default/regions/orders: 3 bits asked, 2 there\n  \
+               zone_bits: 2\n  \
+               try again after 1s 500ms\n"
+        );
+    }
+
+    #[test]
+    fn ok_a_refusal_in_json() {
+        let text = zone_too_small().render(true).expect("a refusal is told");
+        let value: Value = serde_json::from_str(&text).expect("one JSON object");
+        assert_eq!(
+            value,
+            json!({"error": {
+                "code": "FAILED_PRECONDITION",
+                "reason": "ZONE_TOO_SMALL",
+                "message": "the zone of orders is too small",
+                "details": {
+                    "zone_bits": "2",
+                    "violations": [{"subject": "spaces/default/regions/orders", "description": "3 bits asked, 2 there"}],
+                    "retry_after_ms": 1500,
+                },
+            }})
+        );
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn ok_a_closed_pipe_is_no_failure() {
+        let closed = Failure::Output(io::ErrorKind::BrokenPipe.into());
+        assert_eq!(closed.render(false), None);
+        assert_eq!(closed.exit_code(), ExitCode::SUCCESS);
+        assert_eq!(Failure::Output(io::ErrorKind::StorageFull.into()).exit_code(), ExitCode::from(1));
+    }
+
+    #[test]
+    fn ok_exit_codes() {
+        for (failure, code) in [
+            (Failure::Usage(String::new()), 2),
+            (zone_too_small(), 1),
+            (Failure::NoDaemon { tried: Vec::new() }, 1),
+            (Failure::Interrupted, 130),
+        ] {
+            assert_eq!(failure.exit_code(), ExitCode::from(code), "{failure:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Numbers as people write them and read them.
+
+use kent_ids::Uid11;
+
+/// Reads a number below 2^128: decimal or, after `0x`, hexadecimal; underscores between digits are skipped.
+pub(crate) fn parse(text: &str) -> Result<u128, String> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    let plain: String = digits.chars().filter(|&digit| digit != '_').collect();
+    if plain.is_empty() || digits.starts_with('_') || digits.ends_with('_') {
+        return Err("a number has digits: 42, 1_000_000 or 0x2a".to_owned());
+    }
+    if let Some(stranger) = plain.chars().find(|digit| !digit.is_digit(radix)) {
+        return Err(format!("{stranger:?} is no digit of a number such as 42, 1_000_000 or 0x2a"));
+    }
+    u128::from_str_radix(&plain, radix).map_err(|_| "the largest number is 2^128 - 1".to_owned())
+}
+
+/// Reads an identifier of a space: a number, or the 11 symbols of a uid11 if at least one of them is no digit.
+pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
+    let is_uid11 =
+        text.len() == 11 && !text.starts_with("0x") && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    if is_uid11 {
+        return match Uid11::parse(text.as_bytes()) {
+            Ok(uid11) => Ok(u128::from(uid11.get())),
+            Err(error) => Err(format!("{text:?} is neither a number nor a uid11: {error}")),
+        };
+    }
+    parse(text).map_err(|error| format!("{text:?} is no identifier: {error} (or the 11 symbols of a uid11)"))
+}
+
+/// What share of `whole` a `part` is, from 0 to 1. Both are decimal, up to 2^128.
+pub(crate) fn share(part: &str, whole: &str) -> Option<f64> {
+    // Exact enough: a share is shown with two digits.
+    let (part, whole) = (part.parse::<f64>().ok()?, whole.parse::<f64>().ok()?);
+    (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0))
+}
+
+/// A share as a percentage that never claims "nothing" or "all" of what is only nearly so.
+pub(crate) fn percent(share: f64) -> String {
+    match share {
+        share if share <= 0.0 => "0 %".to_owned(),
+        share if share < 0.0001 => "<0.01 %".to_owned(),
+        share if share >= 1.0 => "100 %".to_owned(),
+        share if share > 0.9999 => ">99.99 %".to_owned(),
+        share => format!("{:.2} %", share * 100.0),
+    }
+}
+
+/// A decimal number with its digits in groups of three: 1 099 511 627 776.
+pub(crate) fn grouped(decimal: &str) -> String {
+    let first = match decimal.len() % 3 {
+        0 => 3,
+        rest => rest,
+    };
+    let mut grouped = String::with_capacity(decimal.len() * 4 / 3);
+    for (index, digit) in decimal.chars().enumerate() {
+        if index >= first && (index - first) % 3 == 0 {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A decimal number as a power of two, if it is one: "2^40". Zero stays "0".
+pub(crate) fn power_of_two(decimal: &str) -> String {
+    const TWO_TO_128: &str = "340282366920938463463374607431768211456";
+    match decimal.parse::<u128>() {
+        Ok(number) if number.is_power_of_two() => format!("2^{}", number.trailing_zeros()),
+        Err(_) if decimal == TWO_TO_128 => "2^128".to_owned(),
+        _ => decimal.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_numbers() {
+        for (text, expected) in [
+            ("0", 0),
+            ("42", 42),
+            ("1_000_000", 1_000_000),
+            ("0x2a", 42),
+            ("0XB400_0000", 0xb400_0000),
+            ("340282366920938463463374607431768211455", u128::MAX),
+            ("0xffffffffffffffffffffffffffffffff", u128::MAX),
+        ] {
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_numbers() {
+        for text in
+            ["", "_", "_1", "1_", "0x", "-1", "+1", "1e6", "0b1", "1 2", "٣", "340282366920938463463374607431768211456"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ok_identifiers() {
+        for (text, expected) in [
+            ("7", 7),
+            ("0x8f", 0x8f),
+            ("11111111112", 11_111_111_112),
+            ("5Jxqwr73FDS", 1_856_638_566_845_336_473),
+            ("0x123456789", 0x1_2345_6789),
+        ] {
+            assert_eq!(parse_id(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_identifiers() {
+        for text in ["", "x", "5Jxqwr73FD0", "zzzzzzzzzzz", "5Jxqwr73FDSS"] {
+            assert!(parse_id(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ok_percentages_do_not_round_to_nothing_or_all() {
+        for (part, whole, expected) in [
+            ("0", "16", "0 %"),
+            ("1", "340282366920938463463374607431768211456", "<0.01 %"),
+            ("1", "3", "33.33 %"),
+            ("65535", "65536", ">99.99 %"),
+            ("16", "16", "100 %"),
+        ] {
+            assert_eq!(share(part, whole).map(percent).as_deref(), Some(expected), "{part} of {whole}");
+        }
+        assert_eq!(share("0", "0"), None);
+    }
+
+    #[test]
+    fn ok_numbers_for_people() {
+        for (decimal, groups, power) in [
+            ("0", "0", "0"),
+            ("1", "1", "2^0"),
+            ("100", "100", "100"),
+            ("1024", "1 024", "2^10"),
+            ("340282366920938463463374607431768211456", "340 282 366 920 938 463 463 374 607 431 768 211 456", "2^128"),
+        ] {
+            assert_eq!((grouped(decimal).as_str(), power_of_two(decimal).as_str()), (groups, power), "{decimal}");
+        }
+    }
+}

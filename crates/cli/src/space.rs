@@ -1,0 +1,100 @@
+//! `kent space`: the spaces, each a table of regions.
+
+use kent_proto::v1::{CreateSpaceRequest, ListSpacesRequest, Space};
+use serde_json::{Value, json};
+
+use crate::args::{SpaceCommand, SpaceCreateArgs};
+use crate::connect::{Daemon, request};
+use crate::failure::Failure;
+use crate::names;
+use crate::output::Out;
+use crate::table::{Cell, Table};
+
+/// The most spaces that the daemon puts on a page.
+const PAGE_SIZE: u32 = 1000;
+
+pub(crate) async fn run(command: &SpaceCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    match command {
+        SpaceCommand::Ls => list(daemon, out).await,
+        SpaceCommand::Create(args) => create(args, daemon, out).await,
+    }
+}
+
+async fn list(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let spaces = all(daemon).await?;
+    if out.is_json() {
+        return spaces.iter().try_for_each(|space| out.json(&to_json(space)));
+    }
+    let text = table(&spaces).render(out.palette());
+    out.text(&text)
+}
+
+async fn all(daemon: &Daemon) -> Result<Vec<Space>, Failure> {
+    let mut spaces = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let message = ListSpacesRequest { page_size: PAGE_SIZE, page_token };
+        let page = daemon.regions().list_spaces(request(message)).await?.into_inner();
+        spaces.extend(page.spaces);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(spaces);
+        }
+    }
+}
+
+async fn create(args: &SpaceCreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = CreateSpaceRequest { space_id: args.name.clone(), bits: args.bits, validate_only: args.dry_run };
+    let space = daemon.regions().create_space(request(message)).await?.into_inner();
+    if out.is_json() {
+        let mut value = to_json(&space);
+        value["dry_run"] = json!(args.dry_run);
+        return out.json(&value);
+    }
+    let text = table(std::slice::from_ref(&space)).render(out.palette());
+    out.text(&text)?;
+    if args.dry_run {
+        out.text("dry run: nothing was changed\n")?;
+    }
+    Ok(())
+}
+
+fn table(spaces: &[Space]) -> Table {
+    let mut table = Table::new(["SPACE", ">BITS", ">REGIONS", ">REVISION"]);
+    for space in spaces {
+        table.row([
+            Cell::from(names::short(&space.name)),
+            space.bits.into(),
+            space.region_count.into(),
+            space.revision.into(),
+        ]);
+    }
+    table
+}
+
+/// Revisions and counts grow by one and stay below 2^53 for ever: JSON numbers.
+fn to_json(space: &Space) -> Value {
+    json!({
+        "name": names::short(&space.name),
+        "bits": space.bits,
+        "regions": space.region_count,
+        "revision": space.revision,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Palette;
+
+    #[test]
+    fn ok_spaces_for_people_and_programs() {
+        let space = Space { name: "spaces/parts".to_owned(), bits: 32, revision: 7, region_count: 2 };
+        assert_eq!(
+            table(std::slice::from_ref(&space)).render(Palette::PLAIN),
+            "SPACE  BITS  REGIONS  REVISION\n\
+             parts    32        2         7\n"
+        );
+        assert_eq!(to_json(&space), json!({"name": "parts", "bits": 32, "regions": 2, "revision": 7}));
+    }
+}

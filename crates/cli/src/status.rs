@@ -1,0 +1,214 @@
+//! `kent status`: how the daemon fares.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kent_proto::v1::{ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status, StoreStatus};
+use serde_json::{Value, json};
+
+use crate::connect::{Daemon, request};
+use crate::failure::Failure;
+use crate::number;
+use crate::output::{Out, Palette, Role};
+use crate::table::{Cell, Table, facts};
+
+pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
+    if out.is_json() {
+        return out.json(&to_json(&status));
+    }
+    let text = render(&status, out.palette());
+    out.text(&text)
+}
+
+fn render(status: &Status, palette: Palette) -> String {
+    let mut rows = vec![
+        ("kentd", format!("{}, up {}", status.version, seconds(status.uptime_seconds))),
+        ("ready", readiness(status, palette)),
+    ];
+    rows.extend(status.reasons.iter().map(|reason| ("", palette.paint(Role::Warning, reason))));
+    rows.extend(status.store.iter().flat_map(store_rows));
+    rows.extend(status.clock.iter().flat_map(clock_rows));
+    rows.extend(status.limits.iter().map(|limits| ("limits", limits_text(limits))));
+    let mut text = facts(&rows, palette);
+    for table in [slots(&status.slots), chunks(&status.chunks)] {
+        if !table.is_empty() {
+            text.push('\n');
+            text.push_str(&table.render(palette));
+        }
+    }
+    text
+}
+
+fn readiness(status: &Status, palette: Palette) -> String {
+    if status.ready { palette.paint(Role::Good, "yes") } else { palette.paint(Role::Bad, "no") }
+}
+
+fn store_rows(store: &StoreStatus) -> [(&'static str, String); 2] {
+    let place = if store.location.is_empty() { String::new() } else { format!(" at {}", store.location) };
+    let counts = format!("{} commits, {} flushes, {} conflicts", store.commits, store.flushes, store.conflicts);
+    [("store", format!("{}{place}, id {}", store.kind, store.id)), ("", counts)]
+}
+
+fn clock_rows(clock: &ClockStatus) -> [(&'static str, String); 2] {
+    let steps = match clock.clock_epoch {
+        0 => "no steps since the start".to_owned(),
+        1 => "1 step since the start".to_owned(),
+        steps => format!("{steps} steps since the start"),
+    };
+    let bounds = format!("tolerance {} ms, at most {} ms ahead", clock.tolerance_ms, clock.max_ahead_ms);
+    [("clock", format!("{}, {steps}", instant(i128::from(clock.unix_nanos)))), ("", bounds)]
+}
+
+fn limits_text(limits: &Limits) -> String {
+    format!(
+        "{} identifiers a lease, {} octets a packed reply, {} streams",
+        number::grouped(&limits.lease_count.to_string()),
+        number::grouped(&limits.packed_bytes.to_string()),
+        number::grouped(&limits.streams.to_string()),
+    )
+}
+
+fn slots(slots: &[SlotStatus]) -> Table {
+    let mut table = Table::new([">SLOT", ">EPOCH", "NODE", ">CLOCK SEQ", "RESERVED UNTIL", ">WINDOW LEFT"]);
+    for slot in slots {
+        table.row([
+            slot.slot.into(),
+            slot.slot_epoch.into(),
+            Cell::from(&slot.node),
+            slot.clock_seq.into(),
+            instant(i128::from(slot.reserved_until) * 1_000_000_000).into(),
+            format!("{}.{:03} s", slot.window_left_ms / 1000, slot.window_left_ms % 1000).into(),
+        ]);
+    }
+    table
+}
+
+fn chunks(chunks: &[ChunkStatus]) -> Table {
+    let mut table = Table::new(["CHUNK OF", ">LEFT"]);
+    for chunk in chunks {
+        table.row([Cell::from(&chunk.region), number::grouped(&chunk.left).into()]);
+    }
+    table
+}
+
+/// RFC 3339 with milliseconds, or the bare number where no calendar reaches.
+fn instant(unix_nanos: i128) -> String {
+    let at = u64::try_from(unix_nanos).ok().and_then(|nanos| UNIX_EPOCH.checked_add(Duration::from_nanos(nanos)));
+    at.map(|at: SystemTime| humantime::format_rfc3339_millis(at).to_string()).unwrap_or(format!("{unix_nanos} ns"))
+}
+
+fn seconds(seconds: u64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds)).to_string()
+}
+
+/// Counts that grow by one stay below 2^53 for ever and are JSON numbers; everything else of 64 bits is a string.
+fn to_json(status: &Status) -> Value {
+    json!({
+        "version": status.version,
+        "uptime_seconds": status.uptime_seconds,
+        "ready": status.ready,
+        "reasons": status.reasons,
+        "store": status.store.as_ref().map(|store| json!({
+            "kind": store.kind,
+            "location": store.location,
+            "id": store.id,
+            "commits": store.commits,
+            "flushes": store.flushes,
+            "conflicts": store.conflicts,
+        })),
+        "clock": status.clock.as_ref().map(|clock| json!({
+            "unix_nanos": clock.unix_nanos.to_string(),
+            "clock_epoch": clock.clock_epoch,
+            "tolerance_ms": clock.tolerance_ms,
+            "max_ahead_ms": clock.max_ahead_ms,
+        })),
+        "slots": status.slots.iter().map(slot_to_json).collect::<Value>(),
+        "chunks": status.chunks.iter().map(|chunk| json!({"region": chunk.region, "left": chunk.left})).collect::<Value>(),
+        "limits": status.limits.as_ref().map(|limits| json!({
+            "lease_count": limits.lease_count.to_string(),
+            "packed_bytes": limits.packed_bytes.to_string(),
+            "streams": limits.streams.to_string(),
+        })),
+    })
+}
+
+fn slot_to_json(slot: &SlotStatus) -> Value {
+    json!({
+        "slot": slot.slot,
+        "slot_epoch": slot.slot_epoch,
+        "node": slot.node,
+        "clock_seq": slot.clock_seq,
+        "reserved_until": slot.reserved_until,
+        "window_left_ms": slot.window_left_ms,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Status {
+        Status {
+            version: "0.1.0".to_owned(),
+            uptime_seconds: 3700,
+            ready: false,
+            reasons: vec!["the store does not answer".to_owned()],
+            store: Some(StoreStatus {
+                kind: "sled".to_owned(),
+                location: "./kent-data".to_owned(),
+                id: "0a1b".to_owned(),
+                commits: 12,
+                flushes: 9,
+                conflicts: 0,
+            }),
+            clock: Some(ClockStatus {
+                unix_nanos: 1_763_667_000_123_456_789,
+                clock_epoch: 1,
+                tolerance_ms: 2000,
+                max_ahead_ms: 1000,
+            }),
+            slots: vec![SlotStatus {
+                slot: 3,
+                slot_epoch: 7,
+                node: "a1b2c3d4e5f6".to_owned(),
+                clock_seq: 16_383,
+                reserved_until: 1_763_667_060,
+                window_left_ms: 59_876,
+            }],
+            chunks: vec![ChunkStatus { region: "spaces/default/regions/orders".to_owned(), left: "4096".to_owned() }],
+            limits: Some(Limits { lease_count: 1_000_000_000, packed_bytes: 4_194_304, streams: 1024 }),
+        }
+    }
+
+    #[test]
+    fn ok_a_status_for_people() {
+        assert_eq!(
+            render(&example(), Palette::PLAIN),
+            "\
+kentd   0.1.0, up 1h 1m 40s
+ready   no
+        the store does not answer
+store   sled at ./kent-data, id 0a1b
+        12 commits, 9 flushes, 0 conflicts
+clock   2025-11-20T19:30:00.123Z, 1 step since the start
+        tolerance 2000 ms, at most 1000 ms ahead
+limits  1 000 000 000 identifiers a lease, 4 194 304 octets a packed reply, 1 024 streams
+
+SLOT  EPOCH  NODE          CLOCK SEQ  RESERVED UNTIL            WINDOW LEFT
+   3      7  a1b2c3d4e5f6      16383  2025-11-20T19:31:00.000Z     59.876 s
+
+CHUNK OF                        LEFT
+spaces/default/regions/orders  4 096
+"
+        );
+    }
+
+    #[test]
+    fn ok_a_status_for_programs() {
+        let value = to_json(&example());
+        assert_eq!(value["clock"]["unix_nanos"], json!("1763667000123456789"));
+        assert_eq!(value["slots"][0]["window_left_ms"], json!(59_876));
+        assert_eq!(value["ready"], json!(false));
+        assert_eq!(value.to_string().lines().count(), 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! Aligned columns without borders, so that people can read them and `awk` can cut them.
+
+use crate::output::{Palette, Role};
+
+/// Spaces between two columns.
+const GUTTER: &str = "  ";
+
+/// Rows of cells under headings. What is written has one line a row and no trailing spaces.
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+struct Column {
+    heading: &'static str,
+    align: Align,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+/// The text of one cell, and what it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    role: Role,
+}
+
+impl Cell {
+    pub(crate) fn new(role: Role, text: impl Into<String>) -> Self {
+        Self { text: text.into(), role }
+    }
+
+    /// How many columns of a terminal the text takes; every symbol that we print is one column wide.
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+impl<T: ToString> From<T> for Cell {
+    fn from(value: T) -> Self {
+        Self::new(Role::Plain, value.to_string())
+    }
+}
+
+impl Table {
+    /// A table with these headings; a heading that begins with `>` is of a column of numbers, aligned at the right.
+    pub(crate) fn new<const N: usize>(headings: [&'static str; N]) -> Self {
+        let column = |heading: &'static str| match heading.strip_prefix('>') {
+            Some(heading) => Column { heading, align: Align::Right },
+            None => Column { heading, align: Align::Left },
+        };
+        Self { columns: headings.into_iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        debug_assert_eq!(N, self.columns.len(), "a cell for each heading");
+        self.rows.push(cells.into());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The headings and the rows.
+    pub(crate) fn render(&self, palette: Palette) -> String {
+        let headings: Vec<_> = self.columns.iter().map(|column| Cell::new(Role::Heading, column.heading)).collect();
+        let widths = self.widths();
+        let mut text = String::new();
+        for row in std::iter::once(&headings).chain(&self.rows) {
+            self.write_row(&mut text, row, &widths, palette);
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let widest = |index: usize| self.rows.iter().map(|row| row[index].width()).max().unwrap_or_default();
+        self.columns.iter().enumerate().map(|(index, column)| widest(index).max(column.heading.len())).collect()
+    }
+
+    fn write_row(&self, text: &mut String, row: &[Cell], widths: &[usize], palette: Palette) {
+        let start = text.len();
+        for ((column, cell), width) in self.columns.iter().zip(row).zip(widths) {
+            if text.len() > start {
+                text.push_str(GUTTER);
+            }
+            let padding = " ".repeat(width.saturating_sub(cell.width()));
+            let painted = palette.paint(cell.role, &cell.text);
+            match column.align {
+                Align::Left => text.extend([painted, padding]),
+                Align::Right => text.extend([padding, painted]),
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+}
+
+/// Lines of "name  value" with the names in one column: the facts about one thing.
+pub(crate) fn facts(rows: &[(&str, String)], palette: Palette) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    let line = |(name, value): &(&str, String)| {
+        let padding = " ".repeat(width - name.chars().count());
+        format!("{}{padding}{GUTTER}{value}\n", palette.paint(Role::Faint, name))
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_columns_are_aligned() {
+        let mut table = Table::new(["NAME", ">ISSUED", "KIND"]);
+        table.row(["orders".into(), 12.into(), "open".into()]);
+        table.row(["a".into(), 1_000_000_000.into(), "".into()]);
+        assert_eq!(
+            table.render(Palette::PLAIN),
+            "NAME        ISSUED  KIND\n\
+             orders          12  open\n\
+             a       1000000000\n"
+        );
+    }
+
+    #[test]
+    fn ok_box_symbols_count_as_one_column_and_colours_as_none() {
+        let mut table = Table::new(["TREE", ">N"]);
+        table.row(["├─ a".into(), 1.into()]);
+        table.row([Cell::new(Role::Good, "b"), 22.into()]);
+        assert_eq!(table.render(Palette::PLAIN), "TREE   N\n├─ a   1\nb     22\n");
+        let coloured = table.render(Palette { colour: true });
+        assert!(coloured.contains("\u{1b}[32mb\u{1b}[0m     22\n"), "{coloured:?}");
+    }
+
+    #[test]
+    fn ok_facts_are_aligned() {
+        let rows = [("kind", "open".to_owned()), ("ultimate capacity", "16".to_owned())];
+        assert_eq!(facts(&rows, Palette::PLAIN), "kind               open\nultimate capacity  16\n");
+    }
+}

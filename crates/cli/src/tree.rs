@@ -1,0 +1,162 @@
+//! The forest of regions, drawn with box characters.
+
+use std::collections::HashMap;
+
+use kent_proto::v1::{Region, region::Kind};
+
+use crate::names;
+use crate::number;
+use crate::output::{Palette, Role};
+use crate::region::{kind_name, kind_role, prefix_text};
+use crate::table::{Cell, Table};
+
+/// Cells of the bar that shows how much of a region is issued.
+const BAR_CELLS: usize = 10;
+
+/// A region, and where in the forest it hangs.
+pub(crate) struct Branch {
+    pub(crate) region: Region,
+    /// 0 at the top level.
+    pub(crate) depth: usize,
+    /// The lines that lead to it: "│  └─ ".
+    lines: String,
+}
+
+/// Puts every region below its parent and keeps the order of siblings. A region whose parent is missing stays at the top.
+pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
+    let index: HashMap<&str, usize> =
+        regions.iter().enumerate().map(|(index, region)| (region.name.as_str(), index)).collect();
+    let mut children = vec![Vec::new(); regions.len()];
+    let mut roots = Vec::new();
+    for (child, region) in regions.iter().enumerate() {
+        match index.get(region.parent.as_str()) {
+            Some(&parent) => children[parent].push(child),
+            None => roots.push(child),
+        }
+    }
+    let mut slots: Vec<_> = regions.into_iter().map(Some).collect();
+    grow(roots, &children, |index| slots.get_mut(index).and_then(Option::take))
+}
+
+/// Walks the forest, parents first. Each region is taken once, so that even a cycle in a wrong answer ends.
+fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) -> Option<Region>) -> Vec<Branch> {
+    let mut branches = Vec::with_capacity(children.len());
+    let mut pending: Vec<(usize, usize, String, String)> = Vec::new();
+    push_all(&mut pending, &roots, 0, "");
+    while let Some((index, depth, lines, below)) = pending.pop() {
+        if let Some(region) = take(index) {
+            branches.push(Branch { region, depth, lines });
+            push_all(&mut pending, &children[index], depth + 1, &below);
+        }
+    }
+    branches
+}
+
+/// Puts siblings on the stack, the first on top, each with the lines that lead to it and to what is below it.
+fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize], depth: usize, before: &str) {
+    for (position, &index) in siblings.iter().enumerate().rev() {
+        let last = position + 1 == siblings.len();
+        let (here, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        pending.push((index, depth, format!("{before}{here}"), format!("{before}{below}")));
+    }
+}
+
+/// One line a region, in columns.
+pub(crate) fn render(forest: &[Branch], palette: Palette) -> String {
+    let mut table = Table::new(["REGION", "PREFIX", ">P/Z/S", "KIND", ">CAPACITY", ">ISSUED", "SHARE"]);
+    for Branch { region, lines, .. } in forest {
+        let closed = region.kind() == Kind::Closed;
+        let share = number::share(&region.issued, &region.capacity);
+        let or_nothing = |text: String| if closed { String::new() } else { text };
+        table.row([
+            format!("{lines}{}", names::short(&region.name)).into(),
+            Cell::new(Role::Part(0), prefix_text(&region.prefix)),
+            format!("{}/{}/{}", region.prefix.len(), region.zone_bits, region.suffix_bits).into(),
+            Cell::new(kind_role(region.kind()), kind_name(region.kind())),
+            or_nothing(number::power_of_two(&region.capacity)).into(),
+            or_nothing(region.issued.clone()).into(),
+            Cell::new(share_role(share), share.map(bar).unwrap_or_default()),
+        ]);
+    }
+    table.render(palette)
+}
+
+/// Green while there is room, red when a region is about to be full.
+fn share_role(share: Option<f64>) -> Role {
+    match share {
+        Some(share) if share >= 0.9 => Role::Bad,
+        Some(share) if share >= 0.7 => Role::Warning,
+        _ => Role::Good,
+    }
+}
+
+/// A bar, and the figure beside it. What was issued at all is seen, and what is not quite full is not drawn so.
+fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let all = BAR_CELLS * 8;
+    // OK because a share lies between 0 and 1; rounding to eighths of a cell is what is meant.
+    let filled = match (share * all as f64) as usize {
+        0 if share > 0.0 => 1,
+        filled => filled.min(all),
+    };
+    let (whole, part) = (filled / 8, EIGHTHS[filled % 8]);
+    let empty = BAR_CELLS - whole - usize::from(!part.is_empty());
+    format!("{}{part}{} {}", "█".repeat(whole), "░".repeat(empty), number::percent(share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::samples::region;
+
+    fn forest() -> Vec<Branch> {
+        plant(vec![
+            region("orders", "", "0", 0, Kind::Closed),
+            region("eu", "orders", "00", 4, Kind::Partial),
+            region("de", "eu", "001", 0, Kind::Open),
+            region("us", "orders", "01", 4, Kind::Open),
+            region("parts", "", "1", 1, Kind::Open),
+        ])
+    }
+
+    #[test]
+    fn ok_a_forest() {
+        assert_eq!(
+            render(&forest(), Palette::PLAIN),
+            "\
+REGION       PREFIX   P/Z/S  KIND     CAPACITY  ISSUED  SHARE
+├─ orders    0        1/0/0  closed
+│  ├─ eu     00      2/4/10  partial      2^10     256  ██▌░░░░░░░ 25.00 %
+│  │  └─ de  001     3/0/13  open         2^13    2048  ██▌░░░░░░░ 25.00 %
+│  └─ us     01      2/4/10  open         2^10     256  ██▌░░░░░░░ 25.00 %
+└─ parts     1       1/1/14  open         2^14    4096  ██▌░░░░░░░ 25.00 %
+"
+        );
+        let depths: Vec<_> = forest().iter().map(|branch| branch.depth).collect();
+        assert_eq!(depths, [0, 1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn ok_a_region_without_its_parent_stays_and_a_cycle_ends() {
+        let forest = plant(vec![
+            region("lost", "gone", "0", 1, Kind::Open),
+            region("a", "b", "10", 1, Kind::Open),
+            region("b", "a", "11", 1, Kind::Open),
+        ]);
+        let names: Vec<_> = forest.iter().map(|branch| names::short(&branch.region.name)).collect();
+        assert_eq!(names, ["lost"]);
+    }
+
+    #[test]
+    fn ok_bars() {
+        for (share, expected) in [
+            (0.0, "░░░░░░░░░░ 0 %"),
+            (1e-30, "▏░░░░░░░░░ <0.01 %"),
+            (0.5, "█████░░░░░ 50.00 %"),
+            (0.99999, "█████████▉ >99.99 %"),
+            (1.0, "██████████ 100 %"),
+        ] {
+            assert_eq!(bar(share), expected, "{share}");
+        }
+    }
+}
