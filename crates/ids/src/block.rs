@@ -157,6 +157,30 @@ impl Block {
         &self.source
     }
 
+    /// The format, unless the block is a region's.
+    pub const fn format(&self) -> Option<Format> {
+        match &self.source {
+            BlockSource::Slot(format, _) => Some(*format),
+            BlockSource::Region(_) => None,
+        }
+    }
+
+    /// The slot's constants, unless the block is a region's.
+    pub const fn slot_constants(&self) -> Option<&SlotConstants> {
+        match &self.source {
+            BlockSource::Slot(_, constants) => Some(constants),
+            BlockSource::Region(_) => None,
+        }
+    }
+
+    /// The region's constants, if the block is a region's.
+    pub const fn region_constants(&self) -> Option<&RegionConstants> {
+        match &self.source {
+            BlockSource::Slot(..) => None,
+            BlockSource::Region(constants) => Some(constants),
+        }
+    }
+
     /// The first position.
     pub const fn first(&self) -> Position {
         self.first

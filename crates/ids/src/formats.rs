@@ -26,6 +26,7 @@ use crate::{
     line::{Line, Position},
     permute::NarrowPermutation,
     source::SlotConstants,
+    uid11::Uid11,
 };
 
 /// Every format, in the order in which they are listed to people.
@@ -253,7 +254,7 @@ impl Format {
     pub(crate) fn id(&self, value: u128) -> Id {
         match self.0.family() {
             Family::Uuid { .. } => Id::Uuid(Uuid::from_u128(value)),
-            Family::Uid11 { .. } => Id::Uid11(value as u64), // OK because every uid11 layout has 64 bits
+            Family::Uid11 { .. } => Id::Uid11(Uid11::new(value as u64)), // OK because every uid11 layout has 64 bits
         }
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use uuid::Uuid;
 
-use crate::uid11;
+use crate::uid11::Uid11;
 
 /// One identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub enum Id {
     /// A UUID (RFC 9562): 128 bits, written as 8-4-4-4-12 lower-case hexadecimal digits.
     Uuid(Uuid),
     /// A uid11: 64 bits, written as 11 symbols of base 58 whose order is that of the values.
-    Uid11(u64),
+    Uid11(Uid11),
     /// An identifier of an n-bit space, written as a decimal number.
     Number {
         /// The value, below 2^bits.
@@ -27,7 +27,7 @@ impl Id {
     pub const fn to_u128(&self) -> u128 {
         match self {
             Self::Uuid(uuid) => uuid.as_u128(),
-            Self::Uid11(value) => *value as u128,
+            Self::Uid11(uid11) => uid11.get() as u128,
             Self::Number { value, .. } => *value,
         }
     }
@@ -56,9 +56,15 @@ impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uuid(uuid) => uuid.hyphenated().fmt(f),
-            Self::Uid11(value) => uid11::encode(*value).fmt(f),
+            Self::Uid11(uid11) => uid11.fmt(f),
             Self::Number { value, .. } => value.fmt(f),
         }
+    }
+}
+
+impl From<Uid11> for Id {
+    fn from(uid11: Uid11) -> Self {
+        Self::Uid11(uid11)
     }
 }
 
@@ -86,7 +92,7 @@ mod tests {
     fn ok_text_and_octets() {
         let uuid = Uuid::from_u128(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
         check(Id::Uuid(uuid), "00112233-4455-6677-8899-aabbccddeeff", uuid.as_bytes());
-        check(Id::Uid11(1 << 63), "NQm6nKp8qFD", &[0x80, 0, 0, 0, 0, 0, 0, 0]);
+        check(Id::Uid11(Uid11::new(1 << 63)), "NQm6nKp8qFD", &[0x80, 0, 0, 0, 0, 0, 0, 0]);
         check(Id::Number { value: 0x1ff, bits: 9 }, "511", &[1, 0xff]);
         check(Id::Number { value: 0, bits: 1 }, "0", &[0]);
         check(Id::Number { value: u128::MAX, bits: 128 }, "340282366920938463463374607431768211455", &[0xff; 16]);

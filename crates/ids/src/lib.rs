@@ -39,5 +39,8 @@ pub use id::Id;
 pub use line::{Line, Position};
 pub use permute::{MAX_BITS, Permutation, permute, scramble, unpermute, unscramble};
 pub use slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
-pub use source::{MAX_NAME_LEN, NameFault, RegionConstants, SlotConstants, Source, SourceError, check_name};
+pub use source::{
+    DEFAULT_SPACE, MAX_NAME_LEN, NameFault, RegionConstants, SlotConstants, Source, SourceError, check_name,
+};
 pub use time::{UnixNanos, UnixSeconds};
+pub use uid11::Uid11;

@@ -45,7 +45,7 @@ pub struct RegionConstants {
 }
 
 /// The space of a region that names none.
-const DEFAULT_SPACE: &str = "default";
+pub const DEFAULT_SPACE: &str = "default";
 const REGION_SCHEME: &str = "region:";
 
 /// What identifiers are asked from: a format, or a region of a space's prefix table.

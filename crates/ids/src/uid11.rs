@@ -5,7 +5,10 @@
 //! refused rather than wrapped. Nothing is trimmed or folded.
 
 use alloc::format;
-use core::{fmt, str};
+use core::{
+    fmt,
+    str::{self, FromStr},
+};
 
 use crate::error::{CodecError, ErrorCode, Octet};
 
@@ -28,55 +31,63 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
-/// The text of a value: 11 symbols, without allocation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid11Text([u8; SYMBOLS]);
+/// A 64-bit identifier whose text is 11 symbols of base 58.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid11(u64);
 
-impl Uid11Text {
-    /// The 11 symbols.
-    pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.0).unwrap_or_default() // OK because the alphabet is ASCII
+impl Uid11 {
+    /// The identifier with this value: every value is one.
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    ///
+    /// In this order: `bad-length` unless there are 11 octets, `bad-symbol` for one that is not of the alphabet, `overflow`
+    /// for a text beyond `jpXCZedGfVQ`, which stands for 2^64 - 1.
+    pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
+        let text = text.as_ref();
+        if text.len() != SYMBOLS {
+            return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} octets", text.len())));
+        }
+        u64::try_from(value_of(text)?).map(Self).map_err(|_| {
+            let message = format!("the text is beyond {}, the largest that stands for 64 bits", Self(u64::MAX));
+            CodecError::new(ErrorCode::Overflow, message)
+        })
+    }
+
+    /// The value.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The 11 symbols, in ASCII.
+    pub fn text(self) -> [u8; SYMBOLS] {
+        let mut symbols = [ALPHABET[0]; SYMBOLS];
+        let mut rest = self.0;
+        for symbol in symbols.iter_mut().rev() {
+            *symbol = ALPHABET[(rest % BASE) as usize]; // OK because the remainder is below 58
+            rest /= BASE;
+        }
+        symbols
     }
 }
 
-impl fmt::Display for Uid11Text {
+impl fmt::Display for Uid11 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(str::from_utf8(&self.text()).unwrap_or_default()) // OK because the alphabet is ASCII
     }
 }
 
-impl fmt::Debug for Uid11Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
-    }
-}
+impl FromStr for Uid11 {
+    type Err = CodecError;
 
-/// The text of a value.
-pub fn encode(value: u64) -> Uid11Text {
-    let mut symbols = [ALPHABET[0]; SYMBOLS];
-    let mut rest = value;
-    for symbol in symbols.iter_mut().rev() {
-        *symbol = ALPHABET[(rest % BASE) as usize]; // OK because the remainder is below 58
-        rest /= BASE;
+    /// See [`Uid11::parse`].
+    fn from_str(text: &str) -> Result<Self, CodecError> {
+        Self::parse(text)
     }
-    Uid11Text(symbols)
-}
-
-/// The value of a text.
-///
-/// # Errors
-///
-/// In this order: `bad-length` unless there are 11 octets, `bad-symbol` for one that is not of the alphabet, `overflow`
-/// for a text beyond `jpXCZedGfVQ`, which stands for 2^64 - 1.
-pub fn decode(text: impl AsRef<[u8]>) -> Result<u64, CodecError> {
-    let text = text.as_ref();
-    if text.len() != SYMBOLS {
-        return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} octets", text.len())));
-    }
-    u64::try_from(value_of(text)?).map_err(|_| {
-        let last = encode(u64::MAX);
-        CodecError::new(ErrorCode::Overflow, format!("the text is beyond {last}, the largest that stands for 64 bits"))
-    })
 }
 
 /// The values whose texts begin with a prefix.
@@ -108,8 +119,8 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError>
     let size = u128::from(BASE).pow((SYMBOLS - prefix.len()) as u32);
     let first = value_of(prefix)? * size;
     let lo = u64::try_from(first).map_err(|_| {
-        let last = encode(u64::MAX);
-        CodecError::new(ErrorCode::PrefixOutOfRange, format!("no text begins so: {last} is the largest"))
+        let message = format!("no text begins so: {} is the largest", Uid11(u64::MAX));
+        CodecError::new(ErrorCode::PrefixOutOfRange, message)
     })?;
     let hi = u64::try_from(first + size - 1);
     Ok(PrefixRange { lo, hi: hi.unwrap_or(u64::MAX), clamped: hi.is_err() })
@@ -143,13 +154,13 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, value: u64) {
-        assert_eq!(encode(value).as_str(), text);
-        assert_eq!(decode(text), Ok(value));
+        assert_eq!(Uid11(value).to_string(), text);
+        assert_eq!(text.parse(), Ok(Uid11(value)));
     }
 
     #[track_caller]
     fn check_err(text: impl AsRef<[u8]>, code: ErrorCode, message: &str) {
-        let error = decode(text).expect_err("no value");
+        let error = Uid11::parse(text).expect_err("no value");
         assert_eq!((error.code(), error.to_string().as_str()), (code, message));
     }
 
@@ -199,28 +210,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_decode_inverts_encode(value: u64) {
-            prop_assert_eq!(decode(encode(value).as_str()), Ok(value));
+        fn ok_parsing_inverts_printing(value: u64) {
+            prop_assert_eq!(Uid11::parse(Uid11(value).text()), Ok(Uid11(value)));
         }
 
         #[test]
         fn ok_texts_are_ordered_as_values(a: u64, b: u64) {
-            prop_assert_eq!(encode(a).cmp(&encode(b)), a.cmp(&b));
-            prop_assert_eq!(encode(a).as_str().cmp(encode(b).as_str()), a.cmp(&b));
+            prop_assert_eq!(Uid11(a).text().cmp(&Uid11(b).text()), a.cmp(&b));
         }
 
         #[test]
         fn ok_a_prefix_holds_exactly_its_texts(value: u64, other: u64, symbols in 1..=SYMBOLS) {
-            let text = encode(value);
-            let range = prefix_range(&text.as_str()[..symbols]).expect("a value has this prefix");
+            let text = Uid11(value).text();
+            let range = prefix_range(&text[..symbols]).expect("a value has this prefix");
             prop_assert!((range.lo..=range.hi).contains(&value));
-            let shares = encode(other).as_str()[..symbols] == text.as_str()[..symbols];
+            let shares = Uid11(other).text()[..symbols] == text[..symbols];
             prop_assert_eq!((range.lo..=range.hi).contains(&other), shares);
         }
 
         #[test]
         fn ok_no_input_panics(text: alloc::vec::Vec<u8>) {
-            let _ = decode(&text);
+            let _ = Uid11::parse(&text);
             let _ = prefix_range(&text);
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     slot::{ClusterKey, Slot},
     source::SlotConstants,
     time::UnixNanos,
+    uid11::Uid11,
 };
 
 const TIME_BITS: u32 = 42;
@@ -33,7 +34,7 @@ static LINE: Line = Line::new(NANOS_PER_MILLI, ORIGIN, TIME_BITS, COUNTER_BITS);
 
 static BITS: [BitRange; 2] = [BitRange::new(0, 41, "ts"), BitRange::new(42, 63, "rand")];
 
-/// The fields of an xid.
+/// The fields of an xid. Every uid11 can be read as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Xid {
     value: u64,
@@ -49,16 +50,6 @@ impl Xid {
         OutOfRange::check("ts", ts.into(), TIME_BITS)?;
         OutOfRange::check("rand", rand.into(), RAND_BITS)?;
         Ok(Self { value: ts << RAND_BITS | u64::from(rand) })
-    }
-
-    /// The xid with this value: every value is one.
-    pub const fn from_value(value: u64) -> Self {
-        Self { value }
-    }
-
-    /// The value, whose order is that of the times.
-    pub const fn value(self) -> u64 {
-        self.value
     }
 
     /// Milliseconds since 2011-11-11T11:11:11.111Z, below 2^42.
@@ -87,6 +78,18 @@ impl Xid {
     }
 }
 
+impl From<Uid11> for Xid {
+    fn from(uid11: Uid11) -> Self {
+        Self { value: uid11.get() }
+    }
+}
+
+impl From<Xid> for Uid11 {
+    fn from(xid: Xid) -> Self {
+        Self::new(xid.value)
+    }
+}
+
 pub(crate) struct XidFormat;
 
 impl Layout for XidFormat {
@@ -103,7 +106,7 @@ impl Layout for XidFormat {
     }
 
     fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
-        let xid = Xid::from_value(value as u64); // OK because a uid11 has 64 bits
+        let xid = Xid { value: value as u64 }; // OK because a uid11 has 64 bits
         Ok(Vec::from([
             Field::time(xid.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
             Field::large("ts", xid.ts(), "milliseconds since 2011-11-11T11:11:11.111Z"),
@@ -115,7 +118,7 @@ impl Layout for XidFormat {
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ts = inputs.uint("ts", TIME_BITS)?;
         let rand = inputs.uint("rand", RAND_BITS)? as u32; // OK because it has 22 bits
-        Ok(Id::Uid11(Xid::new(ts, rand)?.value()))
+        Ok(Id::Uid11(Xid::new(ts, rand)?.into()))
     }
 
     fn mint(&self) -> Option<&'static dyn Mint> {
@@ -170,8 +173,9 @@ mod tests {
     proptest! {
         #[test]
         fn ok_fields_survive(value: u64) {
-            let xid = Xid::from_value(value);
+            let xid = Xid::from(Uid11::new(value));
             prop_assert_eq!(Xid::new(xid.ts(), xid.rand()), Ok(xid));
+            prop_assert_eq!(Uid11::from(xid).get(), value);
         }
     }
 }
