@@ -1,0 +1,198 @@
+//! Requests for identifiers, and blocks.
+
+use std::num::NonZeroU64;
+
+use bytes::Bytes;
+use kent_ids::{
+    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Source,
+    SourceError,
+};
+use rand_core::Rng;
+use thiserror::Error;
+
+use super::Invalid;
+use crate::v1;
+
+/// A request for identifiers, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocateInput {
+    /// Where from.
+    pub source: Source,
+    /// How many.
+    pub count: NonZeroU64,
+    /// Whether the identifiers themselves are asked for, not the block.
+    pub packed: bool,
+}
+
+impl TryFrom<&v1::AllocateRequest> for AllocateInput {
+    type Error = Invalid;
+
+    fn try_from(request: &v1::AllocateRequest) -> Result<Self, Invalid> {
+        let source = request.source.parse().map_err(|error: SourceError| Invalid::new("source", error))?;
+        let count =
+            NonZeroU64::new(request.count).ok_or_else(|| Invalid::new("count", "is 0, but must be at least 1"))?;
+        let packed = match v1::Encoding::try_from(request.encoding) {
+            Ok(v1::Encoding::Packed) => true,
+            Ok(v1::Encoding::Unspecified | v1::Encoding::Lease) => false,
+            Err(_) => {
+                let problem = format!("is {}, but must be ENCODING_LEASE or ENCODING_PACKED", request.encoding);
+                return Err(Invalid::new("encoding", problem));
+            }
+        };
+        Ok(Self { source, count, packed })
+    }
+}
+
+/// A block that came over the wire and makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadBlock {
+    /// A field is missing.
+    #[error("the block has no {0}")]
+    Missing(&'static str),
+    /// A field is out of its range.
+    #[error("the block's {0} cannot be used")]
+    Invalid(&'static str),
+    /// A format that this program does not know.
+    #[error("the block is of format {0:?}, which this program does not know")]
+    UnknownFormat(String),
+}
+
+impl TryFrom<v1::Block> for Block {
+    type Error = BadBlock;
+
+    fn try_from(block: v1::Block) -> Result<Self, BadBlock> {
+        let first = Position::new(block.first.ok_or(BadBlock::Missing("first"))?.into());
+        match block.constants.ok_or(BadBlock::Missing("constants"))? {
+            v1::block::Constants::Slot(slot) => {
+                let format = Format::by_token(&slot.format).ok_or(BadBlock::UnknownFormat(slot.format.clone()))?;
+                let made = Self::slot(format, slot_constants(&slot)?, first, block.count);
+                made.map_err(|_| BadBlock::Invalid("run of positions"))
+            }
+            v1::block::Constants::Region(region) => {
+                let made = Self::region(region_constants(&region)?, first, block.count);
+                made.map_err(|_| BadBlock::Invalid("run of suffixes"))
+            }
+        }
+    }
+}
+
+fn slot_constants(slot: &v1::SlotConstants) -> Result<SlotConstants, BadBlock> {
+    let number = u8::try_from(slot.slot).ok().and_then(|number| Slot::new(number).ok());
+    let clock_seq = u16::try_from(slot.clock_seq).ok().and_then(|bits| ClockSeq::new(bits).ok());
+    let key: Option<[u8; 16]> = match slot.cluster_key.is_empty() {
+        true => Some([0; 16]),
+        false => slot.cluster_key.as_ref().try_into().ok(),
+    };
+    Ok(SlotConstants {
+        slot: number.ok_or(BadBlock::Invalid("slot"))?,
+        epoch: SlotEpoch::new(slot.slot_epoch),
+        node: Node::new(slot.node).map_err(|_| BadBlock::Invalid("node"))?,
+        clock_seq: clock_seq.ok_or(BadBlock::Invalid("clock_seq"))?,
+        key: ClusterKey::new(key.ok_or(BadBlock::Invalid("cluster_key"))?),
+    })
+}
+
+fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, BadBlock> {
+    let narrow = |value: u32, field| u8::try_from(value).map_err(|_| BadBlock::Invalid(field));
+    Ok(RegionConstants {
+        base: region.base.ok_or(BadBlock::Missing("base"))?.into(),
+        bits: narrow(region.bits, "bits")?,
+        suffix_bits: narrow(region.suffix_bits, "suffix_bits")?,
+        number: region.region_number,
+        revision: region.revision,
+    })
+}
+
+impl From<&Block> for v1::Block {
+    fn from(block: &Block) -> Self {
+        let slot = block.format().zip(block.slot_constants()).map(|(format, constants)| {
+            v1::block::Constants::Slot(v1::SlotConstants {
+                format: format.token().to_owned(),
+                slot: constants.slot.get().into(),
+                slot_epoch: constants.epoch.get(),
+                node: constants.node.get(),
+                clock_seq: constants.clock_seq.get().into(),
+                cluster_key: match format.uses_key() {
+                    true => Bytes::copy_from_slice(constants.key.octets()),
+                    false => Bytes::new(),
+                },
+            })
+        });
+        let region = block.region_constants().map(|constants| {
+            v1::block::Constants::Region(v1::RegionConstants {
+                bits: constants.bits.into(),
+                base: Some(constants.base.into()),
+                suffix_bits: constants.suffix_bits.into(),
+                region_number: constants.number,
+                revision: constants.revision,
+            })
+        });
+        Self { first: Some(block.first().get().into()), count: block.count(), constants: slot.or(region) }
+    }
+}
+
+/// The block's identifiers, finished. Random tails come from `rng`.
+pub fn pack(block: &Block, rng: impl Rng) -> v1::PackedIdentifiers {
+    let mut data = Vec::new();
+    block.pack_into(rng, &mut data);
+    let fence = match (block.slot_constants(), block.region_constants()) {
+        (Some(slot), _) => (slot.slot.get().into(), slot.epoch.get()),
+        (_, Some(region)) => (region.number, region.revision),
+        (None, None) => (0, 0),
+    };
+    v1::PackedIdentifiers {
+        width: block.width_bytes() as u32, // OK because an identifier has 16 octets at most
+        data: data.into(),
+        fence_subject: fence.0,
+        fence_token: fence.1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constants() -> SlotConstants {
+        let slot = Slot::new(5).expect("a slot");
+        SlotConstants {
+            slot,
+            epoch: SlotEpoch::new(9),
+            node: Node::for_slot(0x1234_5678_9abc, slot),
+            clock_seq: ClockSeq::from_random(77),
+            key: ClusterKey::new(*b"sixteen octets!!"),
+        }
+    }
+
+    #[test]
+    fn ok_blocks_come_back_as_they_went() {
+        let region = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8 };
+        for block in [
+            Block::slot(Format::by_token("xid").expect("known"), constants(), Position::new(1 << 40), 1000),
+            Block::region(region, Position::new(17), 5),
+        ] {
+            let block = block.expect("valid");
+            assert_eq!(Block::try_from(v1::Block::from(&block)), Ok(block));
+        }
+    }
+
+    #[test]
+    fn err_a_block_that_makes_no_sense_is_refused_with_its_field() {
+        let good = v1::Block::from(
+            &Block::slot(Format::by_token("uuidv7").expect("known"), constants(), Position::new(1), 1).expect("valid"),
+        );
+        let with = |change: fn(&mut v1::SlotConstants)| {
+            let mut bad = good.clone();
+            if let Some(v1::block::Constants::Slot(slot)) = &mut bad.constants {
+                change(slot);
+            }
+            Block::try_from(bad)
+        };
+        assert_eq!(with(|slot| slot.slot = 64), Err(BadBlock::Invalid("slot")));
+        assert_eq!(with(|slot| slot.node = 1 << 48), Err(BadBlock::Invalid("node")));
+        assert_eq!(with(|slot| slot.clock_seq = 1 << 14), Err(BadBlock::Invalid("clock_seq")));
+        assert_eq!(with(|slot| slot.cluster_key = Bytes::from_static(b"short")), Err(BadBlock::Invalid("cluster_key")));
+        assert_eq!(with(|slot| slot.format = "v99".into()), Err(BadBlock::UnknownFormat("v99".into())));
+        assert_eq!(Block::try_from(v1::Block { count: 0, ..good.clone() }), Err(BadBlock::Invalid("run of positions")));
+        assert_eq!(Block::try_from(v1::Block { constants: None, ..good }), Err(BadBlock::Missing("constants")));
+    }
+}

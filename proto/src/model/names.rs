@@ -1,0 +1,68 @@
+//! Resource names: `spaces/SPACE` and `spaces/SPACE/regions/REGION`.
+
+use kent_regions::check_name;
+
+use super::Invalid;
+
+/// The name of a space, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceName(String);
+
+/// The names of a region and its space, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionName {
+    /// The space's.
+    pub space: String,
+    /// The region's.
+    pub region: String,
+}
+
+impl SpaceName {
+    /// Reads `spaces/SPACE` from a field.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field.
+    pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
+        let space = name.strip_prefix("spaces/").filter(|space| !space.contains('/'));
+        let space = space.ok_or_else(|| Invalid::new(field, format!("is {name:?}, but must be spaces/SPACE")))?;
+        check(field, space).map(Self)
+    }
+
+    /// The name without `spaces/`.
+    pub fn into_inner(self) -> String {
+        self.0
+    }
+}
+
+impl RegionName {
+    /// Reads `spaces/SPACE/regions/REGION` from a field.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field.
+    pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
+        let parts = name.strip_prefix("spaces/").and_then(|rest| rest.split_once("/regions/"));
+        let wrong = || Invalid::new(field, format!("is {name:?}, but must be spaces/SPACE/regions/REGION"));
+        let (space, region) = parts.ok_or_else(wrong)?;
+        Ok(Self { space: check(field, space)?, region: check(field, region)? })
+    }
+}
+
+/// A name of a space or region in a field.
+pub(super) fn check(field: &'static str, name: &str) -> Result<String, Invalid> {
+    match check_name(name) {
+        Ok(()) => Ok(name.to_owned()),
+        Err(bad) => Err(Invalid::new(field, bad)),
+    }
+}
+
+/// `spaces/SPACE`.
+pub fn space_name(space: &str) -> String {
+    format!("spaces/{space}")
+}
+
+/// `spaces/SPACE/regions/REGION`.
+pub fn region_name(space: &str, region: &str) -> String {
+    format!("spaces/{space}/regions/{region}")
+}
