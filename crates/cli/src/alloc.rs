@@ -426,9 +426,9 @@ mod tests {
     #[test]
     fn ok_the_fast_text_is_the_canonical_text() {
         let uuid = "019aa2be-bb3b-7000-8050-c00000000009".parse().map(Id::Uuid).expect("a UUID");
-        let uid11 = kent_ids::Uid11::parse(b"5Jxqwr73FDS").map(Id::Uid11).expect("a uid11");
+        let xid = kent_ids::Uid11::parse("5Jxqwr73FDS").map(Id::Uid11).expect("a uid11");
         let numbers = [0, 7, u128::from(u64::MAX) + 1, u128::MAX].map(|value| Id::Number { value, bits: 128 });
-        for id in [uuid, uid11].into_iter().chain(numbers) {
+        for id in [uuid, xid].into_iter().chain(numbers) {
             let mut buffer = Vec::new();
             append_text(&mut buffer, id);
             assert_eq!(String::from_utf8(buffer).as_deref(), Ok(id.to_string().as_str()));

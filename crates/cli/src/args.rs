@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use kent_ids::Source;
+use kent_ids::{Source, check_name};
 
-use crate::connect::Endpoints;
+use crate::connect::{DEFAULT_ENDPOINT, Endpoints};
 use crate::number;
 
 /// Identifiers that are unique for ever, and the regions that they come from.
@@ -44,7 +44,7 @@ pub(crate) struct Global {
         long,
         global = true,
         env = "KENT_ENDPOINT",
-        default_value = "http://127.0.0.1:7600",
+        default_value = DEFAULT_ENDPOINT,
         value_name = "URL[,URL...]"
     )]
     pub(crate) endpoint: Endpoints,
@@ -163,7 +163,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct InSpace {
     /// The space whose table is meant.
-    #[arg(long, default_value = "default", value_name = "SPACE")]
+    #[arg(long, default_value = "default", value_name = "SPACE", value_parser = parse_name)]
     pub(crate) space: String,
 }
 
@@ -186,6 +186,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct SpaceCreateArgs {
     /// 1 to 63 of a-z A-Z 0-9 - _ . and beginning with a letter or digit.
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width n of the space's identifiers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
@@ -227,6 +228,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The region.
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -253,6 +255,7 @@ pub(crate) struct EditArgs {
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct CreateArgs {
     /// 1 to 63 of a-z A-Z 0-9 - _ . and beginning with a letter or digit.
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// Bits that count: the region can issue 2^S identifiers.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(0..=128))]
@@ -286,6 +289,7 @@ Examples:
 #[command(after_help = "Example:\n  kent region expand orders --by 2")]
 pub(crate) struct ExpandArgs {
     /// The region.
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// How many bits the suffix gains.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
@@ -302,6 +306,7 @@ pub(crate) struct ExpandArgs {
 #[command(after_help = SPLIT_HELP)]
 pub(crate) struct SplitArgs {
     /// The region; at the top level, without subregions.
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// By how many zeros the prefix grows.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
@@ -326,6 +331,7 @@ Examples:
 #[command(after_help = SUBDIVIDE_HELP)]
 pub(crate) struct SubdivideArgs {
     /// The region that gets subregions.
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// By how many bits their prefixes are longer.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
@@ -349,6 +355,14 @@ Examples:
 fn parse_count(text: &str) -> Result<NonZeroU64, String> {
     let count = u64::try_from(number::parse(text)?).map_err(|_| format!("N is at most {}", u64::MAX))?;
     NonZeroU64::new(count).ok_or_else(|| "N is at least 1".to_owned())
+}
+
+/// The name of a region or a space, by the rule that the daemon keeps, too.
+fn parse_name(text: &str) -> Result<String, String> {
+    match check_name(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(fault) => Err(fault.to_string()),
+    }
 }
 
 fn parse_u128(text: &str) -> Result<u128, String> {
@@ -397,12 +411,10 @@ impl FromStr for Newcomer {
             [name, suffix, bits] => (name, suffix, Some(bits)),
             _ => return Err("a newcomer is written NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned()),
         };
-        if name.is_empty() {
-            return Err("the newcomer has no NAME; it is written NAME:SUFFIX[:BITS]".to_owned());
-        }
+        let name = parse_name(name)?;
         let extension = bits.map(parse_extension).transpose()?;
         let suffix_bits = parse_suffix(suffix, extension.as_ref())?;
-        Ok(Self { name: name.to_owned(), suffix_bits, extension })
+        Ok(Self { name, suffix_bits, extension })
     }
 }
 
@@ -460,7 +472,8 @@ mod tests {
         for (text, hint) in [
             ("", "NAME:SUFFIX"),
             ("returns", "NAME:SUFFIX"),
-            (":38", "no NAME"),
+            (":38", "a name has"),
+            ("a b:38", "' ' is not one of"),
             ("returns:", "all-zero"),
             ("returns::01", "all-zero"),
             ("returns:38:", "BITS is empty"),
@@ -505,6 +518,8 @@ mod tests {
             ("region create a --suffix 129", false),
             ("region create a --suffix 4 --prefix 012", false),
             ("region create a", false),
+            ("region create a/b --suffix 4", false),
+            ("region ls --space a/b", false),
             ("region expand a --by 0", false),
             ("region expand a --by 1 --dry-run --expect-revision 7 --space parts", true),
             ("region expand a --by 1 --expect-revision 0", false),

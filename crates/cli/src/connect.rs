@@ -12,6 +12,9 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::failure::Failure;
 
+/// Where a daemon listens unless it is told otherwise.
+pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
+
 /// How long a daemon may take to accept a connection; beyond it, the next endpoint is tried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -29,6 +32,8 @@ impl FromStr for Endpoints {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // An empty variable of the environment is as good as none.
+        let text = if text.is_empty() { DEFAULT_ENDPOINT } else { text };
         text.split(',').map(|part| endpoint(part.trim())).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -112,6 +117,7 @@ mod tests {
             ("http://127.0.0.1:7600", vec!["http://127.0.0.1:7600/"]),
             ("127.0.0.1:7600", vec!["http://127.0.0.1:7600/"]),
             ("a:1, http://b:2", vec!["http://a:1/", "http://b:2/"]),
+            ("", vec!["http://127.0.0.1:7600/"]),
             ("[::1]:7600", vec!["http://[::1]:7600/"]),
         ] {
             let endpoints: Endpoints = text.parse().expect(text);
@@ -122,7 +128,7 @@ mod tests {
 
     #[test]
     fn err_endpoints() {
-        for text in ["", "a", "a:1,", "https://a:1", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
+        for text in ["a", "a:1,", "https://a:1", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
             assert!(text.parse::<Endpoints>().is_err(), "{text}");
         }
     }

@@ -16,6 +16,8 @@ pub(crate) enum Failure {
     /// An argument that clap could not judge.
     #[error("{0}")]
     Usage(String),
+    #[error("{} of the texts are no identifiers", .0.len())]
+    NoIdentifiers(Vec<NoIdentifier>),
     #[error("no daemon answers")]
     NoDaemon { tried: Vec<(String, String)> },
     #[error("{}", .0.message)]
@@ -32,6 +34,15 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// A text that is no identifier, and why.
+#[derive(Debug)]
+pub(crate) struct NoIdentifier {
+    pub(crate) text: String,
+    /// The error name of formats.md, such as `bad-hex`.
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
 }
 
 /// A refusal by the service: its status, and the details of it that help.
@@ -116,7 +127,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
-            Self::Usage(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::NoIdentifiers(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
@@ -132,7 +143,11 @@ impl Failure {
         if self.is_closed_pipe() || matches!(self, Self::Interrupted) {
             return None;
         }
-        Some(if json { format!("{}\n", self.to_json()) } else { self.to_text() })
+        Some(match self {
+            Self::NoIdentifiers(strangers) => strangers.iter().map(|stranger| stranger.render(json)).collect(),
+            other if json => format!("{}\n", other.to_json()),
+            other => other.to_text(),
+        })
     }
 
     fn to_text(&self) -> String {
@@ -165,7 +180,7 @@ impl Failure {
     /// The gRPC code that says it best, so that programs have one vocabulary.
     fn code_name(&self) -> &'static str {
         match self {
-            Self::Usage(_) => "INVALID_ARGUMENT",
+            Self::Usage(_) | Self::NoIdentifiers(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
@@ -175,7 +190,7 @@ impl Failure {
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Usage(_) => "BAD_USAGE",
+            Self::Usage(_) | Self::NoIdentifiers(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
@@ -192,6 +207,22 @@ fn no_daemon_text(tried: &[(String, String)]) -> String {
     }
     text.push_str("  Start one with `kentd`, or name another with --endpoint or KENT_ENDPOINT.\n");
     text
+}
+
+impl NoIdentifier {
+    fn render(&self, json: bool) -> String {
+        let Self { text, code, message } = self;
+        if !json {
+            return format!("error: {text:?} is no identifier: {message} ({code})\n");
+        }
+        let value = json!({"error": {
+            "code": "INVALID_ARGUMENT",
+            "reason": code.to_uppercase().replace('-', "_"),
+            "message": message,
+            "details": {"text": text},
+        }});
+        format!("{value}\n")
+    }
 }
 
 impl Refusal {

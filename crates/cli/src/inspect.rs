@@ -1,10 +1,89 @@
-//! stub
+//! `kent inspect`: what identifiers are, for people drawn bit by bit.
+
+use kent_codec::Inspection;
+
 use crate::args::InspectArgs;
-use crate::bits::*;
-use crate::failure::Failure;
-use crate::output::Out;
+use crate::bits::{self, Run};
+use crate::failure::{Failure, NoIdentifier};
+use crate::output::{Out, Palette, Role};
+use crate::table::{Cell, Table, facts};
+
+/// Shows every identifier, and afterwards tells which of the texts are none.
 pub(crate) fn run(args: &InspectArgs, out: &mut Out) -> Result<(), Failure> {
-    let _ = args.ids.len();
-    let _ = draw(&[Run { label: "", bits: "" }], out.palette());
-    Ok(())
+    let mut strangers = Vec::new();
+    for (index, text) in args.ids.iter().enumerate() {
+        match kent_codec::inspect(text) {
+            Ok(inspection) => show(&inspection, index == 0, out)?,
+            Err(error) => strangers.push(NoIdentifier {
+                text: text.clone(),
+                code: error.code().as_str(),
+                message: error.to_string(),
+            }),
+        }
+    }
+    if strangers.is_empty() { Ok(()) } else { Err(Failure::NoIdentifiers(strangers)) }
+}
+
+fn show(inspection: &Inspection, first: bool, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&inspection.to_json());
+    }
+    if !first {
+        out.text("\n")?;
+    }
+    let text = render(inspection, out.palette());
+    out.text(&text)
+}
+
+/// The identifier, what it is and why, its bits, its fields.
+fn render(inspection: &Inspection, palette: Palette) -> String {
+    let mut rows = vec![
+        ("id", palette.paint(Role::Heading, &inspection.canonical)),
+        ("format", format!("{}: {}", inspection.format, inspection.because)),
+        ("hex", inspection.hex.clone()),
+    ];
+    rows.extend(inspection.time.clone().map(|time| ("time", time)));
+    let runs: Vec<_> = inspection.layout.iter().map(|run| Run { label: run.label, bits: &run.bits }).collect();
+    let mut text = facts(&rows, palette);
+    text.push('\n');
+    text.push_str(&bits::draw(&runs, palette));
+    let fields = fields(inspection);
+    if !fields.is_empty() {
+        text.push('\n');
+        text.push_str(&fields.render(palette));
+    }
+    text
+}
+
+fn fields(inspection: &Inspection) -> Table {
+    let mut table = Table::new(["FIELD", "VALUE", "BITS", "MEANING"]);
+    // The time stands above already.
+    for field in inspection.fields.iter().filter(|field| field.name != "time") {
+        let places = places(inspection, field.name);
+        table.row([field.name.into(), Cell::from(&field.value), places.into(), Cell::new(Role::Faint, field.meaning)]);
+    }
+    table
+}
+
+/// Which bits of the drawing carry this label: "0-31, 52-63".
+fn places(inspection: &Inspection, label: &str) -> String {
+    let place = |(first, last): (u8, u8)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let runs = inspection.layout.iter().filter(|run| run.label == label);
+    let places: Vec<_> = runs.map(|run| place((run.first, run.last))).collect();
+    places.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_a_uuid_is_drawn_in_four_rows_and_a_uid11_in_two() {
+        for (text, rows) in [("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", 4), ("5Jxqwr73FDS", 2), ("42", 2)] {
+            let inspection = kent_codec::inspect(text).expect(text);
+            let drawn = render(&inspection, Palette::PLAIN);
+            let bits = drawn.lines().filter(|line| line.contains('│') && !line.starts_with("     ")).count();
+            assert_eq!(bits, rows, "{drawn}");
+        }
+    }
 }

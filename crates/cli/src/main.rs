@@ -50,13 +50,19 @@ fn main() -> ExitCode {
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let json = env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && json {
-        let text = error.render().to_string();
-        return report(&Failure::Usage(text.trim_start_matches("error: ").trim_end().to_owned()), true);
+        return report(&Failure::Usage(first_paragraph(&error.render().to_string())), true);
     }
     // Whoever closed the stream does not want to read it.
     let _ = error.print();
     // OK because clap's codes are 0 and 2.
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// What clap says first: what is wrong. Usage and hints for people follow.
+fn first_paragraph(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
 }
 
 fn report(failure: &Failure, json: bool) -> ExitCode {

@@ -23,8 +23,8 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
     let is_uid11 =
         text.len() == 11 && !text.starts_with("0x") && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     if is_uid11 {
-        return match Uid11::parse(text.as_bytes()) {
-            Ok(uid11) => Ok(u128::from(uid11.get())),
+        return match Uid11::parse(text) {
+            Ok(uid11) => Ok(uid11.get().into()),
             Err(error) => Err(format!("{text:?} is neither a number nor a uid11: {error}")),
         };
     }

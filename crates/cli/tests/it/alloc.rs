@@ -1,0 +1,128 @@
+//! `kent alloc` against a daemon that refuses now and then.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::daemon::{BASE, FakeDaemon, LEASE_COUNT};
+use crate::run::{Run, command, json_lines, kent};
+
+fn alloc(daemon: &FakeDaemon, arguments: &str) -> Run {
+    kent(&format!("alloc {arguments} --endpoint {}", daemon.endpoint))
+}
+
+fn refusal(code: Code, retry_after: Option<Duration>) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_error_info("CAPACITY_EXHAUSTED", "kent", [("capacity".to_owned(), "1024".to_owned())]);
+    if retry_after.is_some() {
+        details.set_retry_info(retry_after);
+    }
+    Status::with_error_details(code, "not now", details)
+}
+
+#[test]
+fn ok_exactly_as_many_as_asked_for_are_granted_and_all_are_different() {
+    for count in [1, 2, 9_999, 10_001, 1_234_567] {
+        let daemon = FakeDaemon::start(|_| None);
+        let run = alloc(&daemon, &format!("uuidv7 -n {count}"));
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        let ids: HashSet<_> = run.stdout.lines().collect();
+        assert_eq!((ids.len(), daemon.granted()), (count, count as u64));
+        assert!(ids.iter().all(|id| id.len() == 36));
+        assert!(daemon.calls().iter().all(|&(count, _)| count <= LEASE_COUNT), "{:?}", daemon.calls());
+    }
+}
+
+#[test]
+fn ok_regions_are_decimal_and_xids_have_11_symbols() {
+    let daemon = FakeDaemon::start(|_| None);
+    let run = alloc(&daemon, "region:orders -n 3");
+    let expected: Vec<_> = (BASE..BASE + 3).map(|id| id.to_string()).collect();
+    assert_eq!(run.stdout.lines().collect::<Vec<_>>(), expected);
+    let run = alloc(&daemon, "region:orders -n 2 --json");
+    assert_eq!(json_lines(&run.stdout)[0], json!({"id": (BASE + 3).to_string()}));
+    let run = alloc(&daemon, "xid -n 100");
+    assert!(run.stdout.lines().all(|id| id.len() == 11), "{}", run.stdout);
+}
+
+#[test]
+fn ok_the_clock_and_an_absent_store_are_waited_for() {
+    let moment = Some(Duration::from_millis(5));
+    let daemon = FakeDaemon::start(move |call| match call % 4 {
+        1 => Some(refusal(Code::ResourceExhausted, moment)),
+        2 => Some(refusal(Code::Unavailable, moment)),
+        3 => Some(refusal(Code::Unavailable, None)),
+        _ => None,
+    });
+    let run = alloc(&daemon, "uuidv6 -n 50_000");
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert_eq!((run.stdout.lines().count(), daemon.granted()), (50_000, 50_000));
+}
+
+#[test]
+fn err_a_full_region_is_final_and_says_how_far_it_went() {
+    let daemon = FakeDaemon::start(|call| (call > 0).then(|| refusal(Code::ResourceExhausted, None)));
+    let run = alloc(&daemon, "region:orders -n 50_000 --json");
+    assert_eq!(run.code, Some(1));
+    assert_eq!(run.stdout.lines().count(), 10_000);
+    let lines = json_lines(&run.stderr);
+    assert_eq!(lines.len(), 1);
+    assert_eq!(
+        lines[0],
+        json!({"error": {
+            "code": "RESOURCE_EXHAUSTED",
+            "reason": "CAPACITY_EXHAUSTED",
+            "message": "not now",
+            "details": {"capacity": "1024", "printed": "10000 of 50000"},
+        }})
+    );
+    assert_eq!(daemon.calls().len(), 2);
+}
+
+#[test]
+fn ok_a_second_endpoint_stands_in_for_the_first() {
+    let (away, here) = (FakeDaemon::start(|_| Some(refusal(Code::Unavailable, None))), FakeDaemon::start(|_| None));
+    let run = kent(&format!("alloc uuidv7 -n 5 --endpoint {},{}", away.endpoint, here.endpoint));
+    assert_eq!((run.code, run.stdout.lines().count()), (Some(0), 5), "{}", run.stderr);
+    assert_eq!((away.granted(), here.granted()), (0, 5));
+}
+
+#[test]
+fn ok_ctrl_c_ends_with_a_whole_line_and_130() {
+    let daemon = FakeDaemon::start(|_| None);
+    let mut child = command()
+        .args(["alloc", "uuidv7", "-n", "1_000_000_000_000", "--endpoint", &daemon.endpoint])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kent starts");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    output.read_line(&mut String::new()).expect("kent prints");
+    let killed = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().expect("sh starts");
+    assert!(killed.success());
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).expect("kent prints");
+    assert_eq!(child.wait().expect("kent ends").code(), Some(130));
+    let last = rest.split(|&octet| octet == b'\n').nth_back(1).expect("a line");
+    assert_eq!((last.len(), rest.last()), (36, Some(&b'\n')));
+}
+
+#[test]
+fn ok_a_reader_that_has_read_enough_ends_the_run() {
+    let daemon = FakeDaemon::start(|_| None);
+    let mut child = command()
+        .args(["alloc", "uuidv7", "-n", "1_000_000_000_000", "--endpoint", &daemon.endpoint])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kent starts");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    output.read_line(&mut String::new()).expect("kent prints");
+    drop(output);
+    let ended = child.wait_with_output().expect("kent ends");
+    assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), b"".as_slice()));
+}

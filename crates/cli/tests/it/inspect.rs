@@ -1,0 +1,46 @@
+//! `kent inspect`: what an identifier is, for people and for programs.
+
+use serde_json::json;
+
+use crate::run::{json_lines, kent};
+
+const V7: &str = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
+const XID: &str = "5Jxqwr73FDS";
+
+#[test]
+fn ok_a_person_sees_the_time_the_fields_and_the_bits() {
+    let run = kent(&format!("inspect {V7}"));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    for part in [V7, "uuidv7", "2022-02-22T19:22:22.000Z", "1645557742000", "unix_ms", "┌", "0 1 1 1", "└"] {
+        assert!(run.stdout.contains(part), "{part} is not in\n{}", run.stdout);
+    }
+    assert!(!run.stdout.contains('\u{1b}'), "no colours in a pipe");
+}
+
+#[test]
+fn ok_a_program_reads_one_object_a_line_in_order() {
+    let run = kent(&format!("inspect {V7} {XID} --json"));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let lines = json_lines(&run.stdout);
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["text"], json!(V7));
+    assert_eq!(lines[0]["format"], json!("uuidv7"));
+    assert_eq!(lines[0]["time"], json!("2022-02-22T19:22:22.000Z"));
+    assert_eq!(lines[1]["text"], json!(XID));
+    assert_eq!(lines[1]["format"], json!("xid"));
+    for line in lines {
+        let bits: String =
+            line["layout"].as_array().expect("a layout").iter().filter_map(|run| run["bits"].as_str()).collect();
+        let value = u128::from_str_radix(&bits, 2).expect("the layout covers all bits");
+        let hex = line["hex"].as_str().expect("a value in hexadecimal");
+        assert_eq!(u128::from_str_radix(hex.trim_start_matches("0x"), 16), Ok(value), "{line}");
+    }
+}
+
+#[test]
+fn err_what_is_no_identifier_is_told_and_the_others_are_shown() {
+    let run = kent(&format!("inspect {V7} nonsense {XID}"));
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("nonsense"), "{}", run.stderr);
+    assert!(run.stdout.contains(V7) && run.stdout.contains(XID), "{}", run.stdout);
+}

@@ -1,0 +1,34 @@
+//! Running the binary, and what came of it.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What a run left behind.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `kent` with these arguments, split at spaces, in an environment of our own.
+pub(crate) fn kent(arguments: &str) -> Run {
+    let output = command().args(arguments.split_whitespace()).stdin(Stdio::null()).output().expect("kent starts");
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
+    }
+}
+
+/// The binary that cargo built, without the settings of whoever runs the tests.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kent"));
+    command.env_remove("KENT_ENDPOINT").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// The JSON objects of a text, one a line.
+pub(crate) fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a line is a JSON object")).collect()
+}

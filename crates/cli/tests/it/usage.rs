@@ -1,0 +1,131 @@
+//! Exit codes and diagnostics: bad usage, a daemon that is not there, a reader that goes away.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use crate::run::{command, json_lines, kent};
+
+/// An endpoint where nobody listens: the port was free a moment ago.
+fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it has an address").to_string()
+}
+
+#[test]
+fn err_bad_usage_is_told_on_standard_error_and_exits_with_2() {
+    for (arguments, hint) in [
+        ("", "Usage"),
+        ("frobnicate", "unrecognized subcommand"),
+        ("alloc", "<SOURCE>"),
+        ("alloc uuidv9", "uuidv7"),
+        ("alloc uuidv7 -n 0", "at least 1"),
+        ("alloc region:", "a name has"),
+        ("inspect", "<ID>"),
+        ("region create orders", "--suffix"),
+        ("region create orders --suffix 4 --prefix 01 --zone 2", "cannot be used with"),
+        ("region split orders --by 1 --new returns", "NAME:SUFFIX"),
+        ("classify 12x", "'x' is no digit"),
+        ("classify 340282366920938463463374607431768211456", "2^128 - 1"),
+        ("status --endpoint https://127.0.0.1:7600", "http only"),
+        ("space create parts --bits 129", "1..=128"),
+    ] {
+        let run = kent(arguments);
+        assert_eq!(run.code, Some(2), "{arguments}: {}", run.stderr);
+        assert!(run.stderr.contains(hint), "{arguments}: {}", run.stderr);
+        assert_eq!(run.stdout, "", "{arguments}");
+    }
+}
+
+#[test]
+fn err_bad_usage_is_one_json_object_if_that_was_asked_for() {
+    for arguments in ["alloc uuidv9 --json", "--json region create orders", "classify 12x --json"] {
+        let run = kent(arguments);
+        assert_eq!(run.code, Some(2), "{arguments}: {}", run.stderr);
+        let lines = json_lines(&run.stderr);
+        assert_eq!(lines.len(), 1, "{arguments}: {}", run.stderr);
+        assert_eq!(lines[0]["error"]["code"], "INVALID_ARGUMENT", "{arguments}");
+        assert_eq!(lines[0]["error"]["reason"], "BAD_USAGE", "{arguments}");
+        assert!(lines[0]["error"]["message"].is_string(), "{arguments}");
+        assert!(lines[0]["error"]["details"].is_object(), "{arguments}");
+    }
+}
+
+#[test]
+fn err_no_daemon_exits_with_1_and_says_what_was_tried_and_how_to_start_one() {
+    let endpoints = format!("{},http://{}", nobody(), nobody());
+    for question in ["status", "space ls", "region tree", "region create a --suffix 4", "classify 1", "alloc xid"] {
+        let run = kent(&format!("{question} --endpoint {endpoints}"));
+        assert_eq!(run.code, Some(1), "{question}: {}", run.stderr);
+        assert_eq!(run.stdout, "", "{question}");
+        for endpoint in endpoints.split(',') {
+            assert!(run.stderr.contains(endpoint), "{question}: {}", run.stderr);
+        }
+        assert!(run.stderr.contains("kentd") && run.stderr.contains("--endpoint"), "{question}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn err_no_daemon_in_json() {
+    let endpoint = nobody();
+    let output = command().args(["status", "--json"]).env("KENT_ENDPOINT", &endpoint).output().expect("kent starts");
+    assert_eq!(output.status.code(), Some(1));
+    let lines = json_lines(&String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["error"]["code"], "UNAVAILABLE");
+    assert_eq!(lines[0]["error"]["reason"], "NO_DAEMON");
+    assert_eq!(lines[0]["error"]["details"]["tried"][0]["endpoint"], format!("http://{endpoint}/"));
+}
+
+#[test]
+fn ok_every_command_has_help_with_an_example() {
+    for command in [
+        "",
+        "alloc",
+        "classify",
+        "space",
+        "space ls",
+        "space create",
+        "region",
+        "region ls",
+        "region tree",
+        "region show",
+        "region create",
+        "region expand",
+        "region split",
+        "region subdivide",
+        "status",
+        "inspect",
+        "codec",
+        "completions",
+    ] {
+        let run = kent(&format!("{command} --help"));
+        assert_eq!(run.code, Some(0), "{command}");
+        assert!(run.stdout.contains("Example"), "{command}: {}", run.stdout);
+        assert_eq!(run.stderr, "", "{command}");
+    }
+}
+
+#[test]
+fn ok_completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = kent(&format!("completions {shell}"));
+        assert_eq!(run.code, Some(0), "{shell}");
+        assert!(run.stdout.contains("subdivide"), "{shell}");
+    }
+}
+
+#[test]
+fn ok_a_reader_that_goes_away_is_no_failure() {
+    let mut child = command()
+        .args(["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kent starts");
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("standard error is UTF-8");
+    assert_eq!(child.wait().expect("kent ends").code(), Some(0));
+    assert_eq!(stderr, "");
+}
