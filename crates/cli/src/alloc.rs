@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kent_ids::{Block, Id};
-use kent_proto::v1::{AllocateRequest, Encoding, GetStatusRequest, allocate_response::Identifiers};
+use kent_proto::v1::{AllocateRequest, Encoding, allocate_response::Identifiers};
 use rand::rngs::ThreadRng;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -108,7 +108,7 @@ impl Fetcher {
 
     async fn fetch(&mut self) -> Result<Block, Failure> {
         let daemon = self.daemon().await?;
-        let count = self.missing.min(self.batch.size);
+        let count = self.asked();
         let message = AllocateRequest { source: self.source.clone(), count, encoding: Encoding::Lease.into() };
         let reply = daemon.allocator().allocate(request(message)).await?.into_inner();
         let Some(Identifiers::Lease(lease)) = reply.identifiers else {
@@ -121,15 +121,17 @@ impl Fetcher {
         Ok(block)
     }
 
+    /// How many identifiers the next request is for.
+    fn asked(&self) -> u64 {
+        self.missing.min(self.batch.size)
+    }
+
     /// The daemon that answered last, or else the first one that answers now.
     async fn daemon(&mut self) -> Result<Daemon, Failure> {
         if let Some(daemon) = &self.daemon {
             return Ok(daemon.clone());
         }
         let daemon = self.endpoints.connect().await?;
-        if self.missing > BATCH_MIN {
-            self.batch.limit(lease_count_max(&daemon).await);
-        }
         // From now on a daemon that goes away is expected back.
         self.patience.begin();
         Ok(self.daemon.insert(daemon).clone())
@@ -142,22 +144,17 @@ impl Fetcher {
                 self.batch.shrink();
                 sleep(self.patience.spend(Some(delay)).ok_or(failure)?).await;
             }
+            Cure::SmallerBlocks if self.asked() > 1 => self.batch.limit(self.asked() / 2),
             Cure::OtherDaemon(delay) => {
                 let delay = self.patience.spend(delay).ok_or(failure)?;
                 self.daemon = None;
                 self.endpoints.rotate();
                 sleep(delay).await;
             }
-            Cure::None => return Err(failure),
+            Cure::SmallerBlocks | Cure::None => return Err(failure),
         }
         Ok(())
     }
-}
-
-/// How many identifiers the daemon gives in one lease; if it does not tell, we shall see.
-async fn lease_count_max(daemon: &Daemon) -> Option<u64> {
-    let status = daemon.admin().get_status(request(GetStatusRequest {})).await.ok()?.into_inner();
-    status.limits.map(|limits| limits.lease_count)
 }
 
 /// How many identifiers to ask for at once.
@@ -172,8 +169,8 @@ impl Batch {
         Self { size: BATCH_FIRST, max: BATCH_MAX }
     }
 
-    fn limit(&mut self, most: Option<u64>) {
-        self.max = most.unwrap_or(BATCH_MAX).clamp(1, BATCH_MAX);
+    fn limit(&mut self, most: u64) {
+        self.max = self.max.min(most).max(1);
         self.size = self.size.min(self.max);
     }
 
@@ -226,10 +223,15 @@ impl Patience {
 enum Cure {
     /// The clock must move on: wait this long.
     Clock(Duration),
+    /// The daemon's limit is lower than what was asked for.
+    SmallerBlocks,
     /// Another daemon, or the same one after a while.
     OtherDaemon(Option<Duration>),
     None,
 }
+
+/// The field of a request that says how many identifiers are asked for.
+const COUNT: &str = "count";
 
 fn cure(failure: &Failure) -> Cure {
     match failure {
@@ -238,6 +240,9 @@ fn cure(failure: &Failure) -> Cure {
             (Code::Unavailable, delay) => Cure::OtherDaemon(delay),
             // Without a delay it is a full region: waiting does not help.
             (Code::ResourceExhausted, Some(delay)) => Cure::Clock(delay),
+            (Code::InvalidArgument, _) if refusal.violations.iter().any(|it| it.subject == COUNT) => {
+                Cure::SmallerBlocks
+            }
             _ => Cure::None,
         },
         _ => Cure::None,
@@ -412,13 +417,13 @@ mod tests {
             batch.grow();
         }
         assert_eq!(batch.size, BATCH_MAX);
-        batch.limit(Some(70_000));
+        batch.limit(70_000);
         assert_eq!(batch.size, 70_000);
         for _ in 0..20 {
             batch.shrink();
         }
         assert_eq!(batch.size, BATCH_MIN);
-        batch.limit(Some(0));
+        batch.limit(0);
         batch.shrink();
         assert_eq!(batch.size, 1);
     }

@@ -229,7 +229,9 @@ impl Refusal {
     fn to_text(&self) -> String {
         let reason = self.reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
         let mut text = format!("error: {} ({}{reason})\n", self.message, code_name(self.code));
-        let violations = self.violations.iter().map(|violation| (&violation.subject, &violation.description));
+        // A message often says it all already.
+        let news = self.violations.iter().filter(|violation| !self.message.contains(&violation.description));
+        let violations = news.map(|violation| (&violation.subject, &violation.description));
         let facts = self.facts.iter().map(|(name, value)| (name, value));
         for (name, value) in violations.chain(facts) {
             // Writing to a string cannot fail.

@@ -29,25 +29,39 @@ pub(crate) async fn run(command: &RegionCommand, daemon: &Daemon, out: &mut Out)
 }
 
 async fn list(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let regions = all(&args.space, daemon).await?;
     if out.is_json() {
-        return regions.iter().try_for_each(|region| out.json(&to_json(region)));
+        let write = |page: Vec<Region>| page.iter().try_for_each(|region| out.json(&to_json(region)));
+        return pages(&args.space, daemon, write).await;
     }
-    let text = table(&regions).render(out.palette());
+    let text = table(&all(&args.space, daemon).await?).render(out.palette());
     out.text(&text)
 }
 
 /// All regions of a space, in the order of their prefixes, outer before inner.
 async fn all(space: &str, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = Vec::new();
+    let collect = |page| {
+        regions.extend(page);
+        Ok(())
+    };
+    pages(space, daemon, collect).await?;
+    Ok(regions)
+}
+
+/// Takes the regions of a space page by page.
+async fn pages(
+    space: &str,
+    daemon: &Daemon,
+    mut take: impl FnMut(Vec<Region>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut page_token = String::new();
     loop {
         let message = ListRegionsRequest { parent: names::space(space), page_size: PAGE_SIZE, page_token };
         let page = daemon.regions().list_regions(request(message)).await?.into_inner();
-        regions.extend(page.regions);
+        take(page.regions)?;
         page_token = page.next_page_token;
         if page_token.is_empty() {
-            return Ok(regions);
+            return Ok(());
         }
     }
 }

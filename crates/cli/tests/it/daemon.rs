@@ -3,18 +3,17 @@
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use kent_proto::v1::admin_server::{Admin, AdminServer};
 use kent_proto::v1::allocate_response::Identifiers;
 use kent_proto::v1::allocator_server::{Allocator, AllocatorServer};
 use kent_proto::v1::{
-    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, GetStatusRequest, Limits, RegionConstants,
-    SlotConstants, Status as DaemonStatus, block::Constants,
+    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, RegionConstants, SlotConstants, block::Constants,
 };
 use tokio::runtime::Runtime;
 use tonic::codegen::BoxStream;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// The most that the daemon gives in one lease.
 pub(crate) const LEASE_COUNT: u64 = 300_000;
@@ -46,9 +45,7 @@ impl FakeDaemon {
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).expect("inside the runtime");
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-            let server = Server::builder()
-                .add_service(AllocatorServer::new(service.clone()))
-                .add_service(AdminServer::new(service));
+            let server = Server::builder().add_service(AllocatorServer::new(service));
             server.serve_with_incoming(incoming).await
         });
         Self { endpoint, state, _runtime: runtime }
@@ -75,7 +72,7 @@ impl Allocator for Service {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let AllocateRequest { source, count, .. } = request.into_inner();
         let mut calls = self.0.calls.lock().expect("no call panics");
-        let refusal = (self.0.script)(calls.len());
+        let refusal = if count > LEASE_COUNT { Some(too_many()) } else { (self.0.script)(calls.len()) };
         let first = calls.iter().filter(|(_, granted)| *granted).map(|(count, _)| count).sum();
         calls.push((count, refusal.is_none()));
         match refusal {
@@ -92,12 +89,9 @@ impl Allocator for Service {
     }
 }
 
-#[tonic::async_trait]
-impl Admin for Service {
-    async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<DaemonStatus>, Status> {
-        let limits = Limits { lease_count: LEASE_COUNT, packed_bytes: 1, streams: 1 };
-        Ok(Response::new(DaemonStatus { limits: Some(limits), ..DaemonStatus::default() }))
-    }
+fn too_many() -> Status {
+    let details = ErrorDetails::with_bad_request_violation("count", "too many");
+    Status::with_error_details(Code::InvalidArgument, "count: too many", details)
 }
 
 fn grant(source: &str, first: u64, count: u64) -> AllocateResponse {
