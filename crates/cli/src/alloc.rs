@@ -3,11 +3,12 @@
 //! One task fetches blocks; the main thread walks and prints them. A short queue lies between, so that the next block is
 //! on its way while this one is printed.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kent_ids::{Block, Id};
 use kent_proto::v1::{AllocateRequest, Encoding, allocate_response::Identifiers};
 use rand::rngs::ThreadRng;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &AllocArgs, endpoints: Endpoints, runtime: &Runtime, jso
     let fetching = runtime.spawn(fetcher.run(queue, stopped.clone()));
     let mut printer = Printer::new(json, wanted, stopped);
     printer.print_all(blocks)?;
-    let fetched = runtime.block_on(fetching).map_err(|died| Failure::Start(io::Error::other(died)))?;
+    let fetched = runtime.block_on(fetching).map_err(|died| Failure::Runtime(io::Error::other(died)))?;
     fetched.map_err(|failure| printer.tell_how_far(failure))
 }
 
@@ -238,6 +239,8 @@ fn cure(failure: &Failure) -> Cure {
         Failure::NoDaemon { .. } => Cure::OtherDaemon(None),
         Failure::Refused(refusal) => match (refusal.code, refusal.retry_after) {
             (Code::Unavailable, delay) => Cure::OtherDaemon(delay),
+            // What the lost answer granted is a gap.
+            (_, delay) if refusal.is_broken => Cure::OtherDaemon(delay),
             // Without a delay it is a full region: waiting does not help.
             (Code::ResourceExhausted, Some(delay)) => Cure::Clock(delay),
             (Code::InvalidArgument, _) if refusal.violations.iter().any(|it| it.subject == COUNT) => {
@@ -343,9 +346,8 @@ impl Progress {
         // The draw target is hidden by indicatif itself if standard error is no terminal.
         let target = if wanted < PROGRESS_MIN { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(wanted), target);
-        let template = "{bar:40} {human_pos} of {human_len}, {per_sec}, {eta} to go";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len}, {rate}, {eta} to go") {
+            bar.set_style(style.with_key("rate", write_rate));
         }
         Self { bar, shares_terminal: io::stdout().is_terminal() }
     }
@@ -358,6 +360,12 @@ impl Progress {
     fn advance(&self, lines: u64) {
         self.bar.inc(lines);
     }
+}
+
+/// Whole identifiers a second; indicatif would show fractions of them.
+fn write_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // OK because a rate that does not fit saturates. Where nothing can be written, nothing is seen.
+    let _ = write!(out, "{}/s", HumanCount(state.per_sec() as u64));
 }
 
 impl Drop for Progress {
@@ -378,6 +386,7 @@ mod tests {
             facts: Vec::new(),
             violations: Vec::new(),
             retry_after,
+            is_broken: false,
         }))
     }
 

@@ -1,6 +1,5 @@
 //! Finding a daemon that answers.
 
-use std::error::Error;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use kent_proto::v1::regions_client::RegionsClient;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, innermost};
 
 /// Where a daemon listens unless it is told otherwise.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
@@ -69,15 +68,6 @@ impl Endpoints {
     pub(crate) fn rotate(&mut self) {
         self.0.rotate_left(1);
     }
-}
-
-/// The last cause of an error: "Connection refused", not "transport error".
-fn innermost(error: &dyn Error) -> String {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 /// A daemon that answered.

@@ -1,6 +1,6 @@
 //! Why a command failed: the exit code, and the words on standard error.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
@@ -29,8 +29,8 @@ pub(crate) enum Failure {
     Input(#[source] io::Error),
     #[error("write standard output: {0}")]
     Output(#[source] io::Error),
-    #[error("start: {0}")]
-    Start(#[source] io::Error),
+    #[error("the runtime failed: {0}")]
+    Runtime(#[source] io::Error),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -55,6 +55,8 @@ pub(crate) struct Refusal {
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) retry_after: Option<Duration>,
+    /// The connection broke before the answer came: whether the call had an effect is not known.
+    pub(crate) is_broken: bool,
 }
 
 /// One rule that the request broke, and where.
@@ -83,22 +85,36 @@ impl Refusal {
             facts,
             violations: violations(&details),
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
+            is_broken: is_broken(status),
         }
     }
 }
 
-/// The status's message; a broken connection says why in the causes of its error.
+/// A status that has a cause was made on this side of the connection, and not by a deadline of ours (`CANCELLED`).
+fn is_broken(status: &Status) -> bool {
+    status.source().is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Internal)
+}
+
 fn message(status: &Status) -> String {
-    let mut message = status.message().to_owned();
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !message.contains(&text) {
-            message = if message.is_empty() { text } else { format!("{message}: {text}") };
+    let message = status.message();
+    match status.source() {
+        Some(cause) if is_broken(status) => {
+            format!("the connection broke before the answer came: {}", innermost(cause))
         }
-        cause = error.source();
+        _ if message.starts_with("grpc-status header missing") => {
+            format!("{message}; is this a daemon's gRPC port? (kentd listens on 7600 for gRPC, on 7601 for HTTP)")
+        }
+        _ => message.to_owned(),
     }
-    message
+}
+
+/// The last cause of an error: "Connection refused", not "transport error".
+pub(crate) fn innermost(error: &dyn Error) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
 }
 
 fn violations(details: &ErrorDetails) -> Vec<Violation> {
@@ -134,7 +150,7 @@ impl Failure {
             | Self::Answer(_)
             | Self::Input(_)
             | Self::Output(_)
-            | Self::Start(_) => ExitCode::from(1),
+            | Self::Runtime(_) => ExitCode::from(1),
         }
     }
 
@@ -184,7 +200,7 @@ impl Failure {
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
-            Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Start(_) => "INTERNAL",
+            Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
         }
     }
 
@@ -194,7 +210,7 @@ impl Failure {
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
-            Self::Input(_) | Self::Output(_) | Self::Start(_) => "IO",
+            Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
         }
     }
 }

@@ -43,7 +43,7 @@ fn render(inspection: &Inspection, palette: Palette) -> String {
         ("hex", inspection.hex.clone()),
     ];
     rows.extend(inspection.time.clone().map(|time| ("time", time)));
-    let runs: Vec<_> = inspection.layout.iter().map(|run| Run { label: run.label, bits: &run.bits }).collect();
+    let runs: Vec<_> = inspection.layout.iter().map(|run| Run { label: &run.label, bits: &run.bits }).collect();
     let mut text = facts(&rows, palette);
     text.push('\n');
     text.push_str(&bits::draw(&runs, palette));
@@ -59,17 +59,21 @@ fn fields(inspection: &Inspection) -> Table {
     let mut table = Table::new(["FIELD", "VALUE", "BITS", "MEANING"]);
     // The time stands above already.
     for field in inspection.fields.iter().filter(|field| field.name != "time") {
-        let places = places(inspection, field.name);
-        table.row([field.name.into(), Cell::from(&field.value), places.into(), Cell::new(Role::Faint, field.meaning)]);
+        let meaning = Cell::new(Role::Faint, field.meaning.to_string());
+        table.row([Cell::from(&field.name), Cell::from(&field.value), places(inspection, &field.name).into(), meaning]);
     }
     table
 }
 
 /// Which bits of the drawing carry this label: "0-31, 52-63".
 fn places(inspection: &Inspection, label: &str) -> String {
-    let place = |(first, last): (u8, u8)| if first == last { first.to_string() } else { format!("{first}-{last}") };
     let runs = inspection.layout.iter().filter(|run| run.label == label);
-    let places: Vec<_> = runs.map(|run| place((run.first, run.last))).collect();
+    let places: Vec<_> = runs
+        .map(|run| match run.first == run.last {
+            true => run.first.to_string(),
+            false => format!("{}-{}", run.first, run.last),
+        })
+        .collect();
     places.join(", ")
 }
 

@@ -107,7 +107,7 @@ fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>
 
 /// One worker: the connection's work goes on while the main thread prints.
 fn runtime() -> Result<Runtime, Failure> {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Start)
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
 }
 
 fn complete(shell: Shell) -> Result<(), Failure> {
