@@ -1,1 +1,22 @@
-//! To be written in this session.
+//! What an identifier is, offline: the verbs of `kent codec` and the answers of `kent inspect` (formats.md, section 13).
+//!
+//! Everything here is a pure function from text to text. It reads no clock, needs no daemon, and is the same code whether the
+//! question comes through a pipe, a command line or a request.
+//!
+//! | to | use |
+//! |---|---|
+//! | answer one line of the line protocol | [`answer_line`] |
+//! | answer one verb, given its input as JSON | [`answer`] |
+//! | guess what a text is, and show what it holds | [`inspect`] |
+//!
+//! A verb is a function in a file below `verbs` and one line of the table there.
+
+mod error;
+mod input;
+mod inspect;
+mod line;
+mod verbs;
+
+pub use error::VerbError;
+pub use inspect::{BitRange, Field, Inspection, inspect};
+pub use line::{answer, answer_line};

@@ -94,6 +94,11 @@ pub(crate) trait Mint: Layout {
         false
     }
 
+    /// Whether the identifiers hold the slot's node and clock sequence.
+    fn uses_node(&self) -> bool {
+        false
+    }
+
     /// Turns a run of positions, all of the line, into identifiers: on entry `values[i]` is the random tail of position
     /// `first + i`, on return it is the identifier.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
@@ -227,6 +232,11 @@ impl Format {
     /// Whether whoever expands a block needs the cluster's key.
     pub fn uses_key(&self) -> bool {
         self.0.uses_key()
+    }
+
+    /// Whether the identifiers hold the slot's node and clock sequence.
+    pub fn uses_node(&self) -> bool {
+        self.0.uses_node()
     }
 
     /// The identifier of one position, with this random tail.

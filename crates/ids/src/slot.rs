@@ -14,7 +14,7 @@ impl Slot {
     /// How many slots there are.
     pub const COUNT: u8 = 1 << Self::BITS;
     /// How many bits an identifier spends on the slot.
-    pub(crate) const BITS: u32 = 6;
+    pub const BITS: u32 = 6;
 
     /// The slot with this number.
     ///
@@ -80,7 +80,8 @@ impl fmt::Display for SlotEpoch {
 pub struct Node(u64);
 
 impl Node {
-    pub(crate) const BITS: u32 = 48;
+    /// How many bits it has.
+    pub const BITS: u32 = 48;
     /// The least significant bit of the first octet (RFC 9562, section 6.10): no IEEE address of a network card has it set.
     const MULTICAST: u64 = 0x01 << 40;
     /// The second least significant bit of the first octet: a locally administered address.
@@ -143,7 +144,8 @@ impl fmt::Debug for Node {
 pub struct ClockSeq(u16);
 
 impl ClockSeq {
-    pub(crate) const BITS: u32 = 14;
+    /// How many bits it has.
+    pub const BITS: u32 = 14;
 
     /// The clock sequence with this value.
     ///

@@ -73,6 +73,10 @@ impl Mint for UuidV6Format {
         0
     }
 
+    fn uses_node(&self) -> bool {
+        true
+    }
+
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
         let low = u128::from(low_half(constants.clock_seq, constants.node));
         let first = first.get() as u64; // OK because the line has 60 bits

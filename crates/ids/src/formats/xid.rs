@@ -41,6 +41,11 @@ pub struct Xid {
 }
 
 impl Xid {
+    /// How many bits hold the time.
+    pub const TIME_BITS: u32 = TIME_BITS;
+    /// How many bits tell the xids of one millisecond apart.
+    pub const RAND_BITS: u32 = RAND_BITS;
+
     /// The xid with these fields: 42 and 22 bits; `ts` counts milliseconds since 2011-11-11T11:11:11.111Z.
     ///
     /// # Errors

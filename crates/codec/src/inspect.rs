@@ -1,0 +1,376 @@
+//! What is this text? A guess among the shapes that identifiers have, with its reason.
+//!
+//! The shape decides what a text is read as; nothing guesses between formats whose bits do not tell them apart, since a
+//! wrong guess gives a plausible wrong date. Nothing is trimmed.
+
+use kent_ids::{Codec, CodecError, ErrorCode, Family, FieldValue, Id, NoInputs, Uid11, Uuid, dce};
+use serde_json::{Value, json};
+
+use crate::error::VerbError;
+
+/// Bits and their label, not yet cut from an identifier.
+type Range = kent_ids::BitRange;
+
+/// What a text is, as far as it tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// The text.
+    pub text: String,
+    /// The format that it was read as: a format's token, or `uuid`, `uid11` or `integer`.
+    pub format: String,
+    /// Why it was read so.
+    pub because: String,
+    /// The one text of the identifier that is accepted on output.
+    pub canonical: String,
+    /// The value in hexadecimal, in the full width of the format.
+    pub hex: String,
+    /// The time that it holds, in RFC 3339 form; `None` if it holds none, or none in the years 1 to 9999.
+    pub time: Option<String>,
+    /// What it holds.
+    pub fields: Vec<Field>,
+    /// Which bits are what, most significant first, without gaps.
+    pub layout: Vec<BitRange>,
+}
+
+/// One thing that an identifier holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its value; integers are decimal.
+    pub value: String,
+    /// What it is.
+    pub meaning: String,
+}
+
+/// Some of an identifier's bits, and what they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BitRange {
+    /// The first bit; bit 0 is the most significant.
+    pub first: u32,
+    /// The last bit, included.
+    pub last: u32,
+    /// What the bits are.
+    pub label: String,
+    /// The bits as zeros and ones.
+    pub bits: String,
+}
+
+impl Inspection {
+    /// The same as a JSON object with keys of the same names.
+    pub fn to_json(&self) -> Value {
+        let field = |it: &Field| json!({"name": it.name, "value": it.value, "meaning": it.meaning});
+        let bits = |it: &BitRange| json!({"first": it.first, "last": it.last, "label": it.label, "bits": it.bits});
+        json!({
+            "text": self.text,
+            "format": self.format,
+            "because": self.because,
+            "canonical": self.canonical,
+            "hex": self.hex,
+            "time": self.time,
+            "fields": self.fields.iter().map(field).collect::<Vec<_>>(),
+            "layout": self.layout.iter().map(bits).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Guesses what a text is, in this order: a UUID (with hyphens, in braces, as a urn, or 32 hexadecimal digits), an integer
+/// (hexadecimal after `0x`, or decimal), a uid11 (11 symbols).
+///
+/// # Errors
+///
+/// `unrecognised` for a text of none of these shapes; otherwise what is wrong with a text of such a shape.
+pub fn inspect(text: &str) -> Result<Inspection, VerbError> {
+    Ok(guess(text)?)
+}
+
+fn guess(text: &str) -> Result<Inspection, CodecError> {
+    if has_uuid_shape(text) {
+        return inspect_uuid(text, dce::parse_lenient(text)?);
+    }
+    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return inspect_integer(text, digits, 16);
+    }
+    if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) {
+        return inspect_integer(text, text, 10);
+    }
+    if text.len() == kent_ids::uid11::SYMBOLS {
+        return inspect_uid11(text, Uid11::parse(text)?);
+    }
+    let message =
+        "not a UUID (36 symbols, or 32 hexadecimal digits), not a uid11 (11 symbols of base 58), not an integer";
+    Err(CodecError::new(ErrorCode::Unrecognised, message))
+}
+
+fn has_uuid_shape(text: &str) -> bool {
+    const URN: &str = "urn:uuid:";
+    let is_urn = text.get(..URN.len()).is_some_and(|head| head.eq_ignore_ascii_case(URN));
+    let is_bare = text.len() == 32 && text.bytes().all(|octet| octet.is_ascii_hexdigit());
+    is_urn || is_bare || text.starts_with('{') || text.len() == 36 && text.contains('-')
+}
+
+fn inspect_uuid(text: &str, uuid: Uuid) -> Result<Inspection, CodecError> {
+    let version = dce::version(uuid);
+    let codec = version.and_then(Codec::by_version);
+    let mut fields =
+        vec![named("variant", dce::variant(uuid).as_str(), "which family of layouts the bits 64 to 66 name")];
+    fields.extend(version.map(|version| named("version", version.to_string(), "which layout of RFC 9562 it has")));
+    let mut inspection = Inspection {
+        text: text.to_owned(),
+        format: codec.map_or("uuid", |codec| codec.token()).to_owned(),
+        because: because_uuid(text, uuid),
+        fields,
+        ..plain(Id::Uuid(uuid), codec.map_or(bare_layout(uuid), |codec| codec.bits()))
+    };
+    if let Some(codec) = codec {
+        inspection.add_fields(codec.read(uuid.as_u128(), &NoInputs)?);
+    }
+    Ok(inspection)
+}
+
+fn because_uuid(text: &str, uuid: Uuid) -> String {
+    let shape = match text.len() {
+        32 => "32 hexadecimal digits are read as a UUID",
+        _ => "its spelling is a UUID's",
+    };
+    match (dce::special(uuid), dce::version(uuid)) {
+        (Some(dce::Special::Nil), _) => format!("{shape}; all bits are zero: the nil UUID, which stands for none"),
+        (Some(dce::Special::Max), _) => format!("{shape}; all bits are one: the max UUID, beyond all others"),
+        (None, None) => format!("{shape}; its variant is {}, which has no versions", dce::variant(uuid).as_str()),
+        (None, Some(version)) => match sharing(version).as_slice() {
+            [] => format!("{shape}; its version bits say {version}"),
+            others => {
+                let others = others.join(", ");
+                format!(
+                    "{shape}; its version bits say {version}, which it shares with {others}: nothing tells them apart"
+                )
+            }
+        },
+    }
+}
+
+/// The formats of this version that a UUID is read as only when they are named.
+fn sharing(version: u8) -> Vec<&'static str> {
+    let family = Family::Uuid { version, default: false };
+    Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect()
+}
+
+/// What is what in a UUID without known fields.
+fn bare_layout(uuid: Uuid) -> &'static [Range] {
+    const DCE: &[Range] = &[
+        Range::new(0, 47, "payload"),
+        Range::new(48, 51, "version"),
+        Range::new(52, 63, "payload"),
+        Range::new(64, 65, "variant"),
+        Range::new(66, 127, "payload"),
+    ];
+    const NCS: &[Range] =
+        &[Range::new(0, 63, "payload"), Range::new(64, 64, "variant"), Range::new(65, 127, "payload")];
+    const OTHER: &[Range] =
+        &[Range::new(0, 63, "payload"), Range::new(64, 66, "variant"), Range::new(67, 127, "payload")];
+    match dce::variant(uuid) {
+        dce::Variant::Dce => DCE,
+        dce::Variant::Ncs => NCS,
+        dce::Variant::Microsoft | dce::Variant::Reserved => OTHER,
+    }
+}
+
+/// The profile that a uid11 is shown as.
+const SHOWN_PROFILE: &str = "xid";
+
+fn inspect_uid11(text: &str, uid11: Uid11) -> Result<Inspection, CodecError> {
+    const WHOLE: &[Range] = &[Range::new(0, 63, "value")];
+    let codec = Codec::by_profile(SHOWN_PROFILE);
+    let mut inspection = Inspection {
+        text: text.to_owned(),
+        format: codec.map_or("uid11", |codec| codec.token()).to_owned(),
+        because: format!(
+            "11 symbols of base 58 are a uid11; its text does not tell its profile, and is read as {SHOWN_PROFILE}"
+        ),
+        fields: vec![named("value", uid11.get().to_string(), "the 64 bits as a number")],
+        ..plain(Id::Uid11(uid11), codec.map_or(WHOLE, |codec| codec.bits()))
+    };
+    if let Some(codec) = codec {
+        inspection.add_fields(codec.read(uid11.get().into(), &NoInputs)?);
+    }
+    Ok(inspection)
+}
+
+fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, CodecError> {
+    if let Some(offset) = digits.bytes().position(|octet| !char::from(octet).is_digit(radix)) {
+        let at = text.len() - digits.len() + offset;
+        return Err(CodecError::new(ErrorCode::BadHex, "not a hexadecimal digit").at(at));
+    }
+    if digits.is_empty() {
+        return Err(CodecError::new(ErrorCode::BadLength, "no digit follows 0x"));
+    }
+    let value = u128::from_str_radix(digits, radix)
+        .map_err(|_| CodecError::new(ErrorCode::Range, "the number is beyond the 128 bits of the widest identifier"))?;
+    let shape = if radix == 16 { "0x begins a hexadecimal integer" } else { "decimal digits are an integer" };
+    let twin = match Uid11::parse(text) {
+        Ok(_) => "; the same text would also be a uid11",
+        Err(_) => "",
+    };
+    Ok(integer(text, value, format!("{shape}{twin}; of which space it is an identifier, it does not tell")))
+}
+
+fn integer(text: &str, value: u128, because: String) -> Inspection {
+    let narrow = u64::try_from(value);
+    let layout: &[Range] = match narrow {
+        Ok(_) => &[Range::new(0, 63, "value")],
+        Err(_) => &[Range::new(0, 127, "value")],
+    };
+    let twin = match narrow {
+        Ok(value) => named("uid11", Uid11::new(value).to_string(), "the uid11 with the same 64 bits"),
+        Err(_) => named("uuid", Uuid::from_u128(value).to_string(), "the UUID with the same 128 bits"),
+    };
+    let width = (u128::BITS - value.leading_zeros()).to_string();
+    let bits = if narrow.is_ok() { 64 } else { 128 };
+    Inspection {
+        text: text.to_owned(),
+        because,
+        fields: vec![named("width", width, "how many bits it needs"), twin],
+        ..plain(Id::Number { value, bits }, layout)
+    }
+}
+
+/// What every identifier has.
+fn plain(id: Id, layout: &[Range]) -> Inspection {
+    let value = id.to_u128();
+    let width = 8 * id.width_bytes();
+    Inspection {
+        text: String::new(),
+        format: "integer".to_owned(),
+        because: String::new(),
+        canonical: id.to_string(),
+        hex: format!("{value:0digits$x}", digits = width / 4),
+        time: None,
+        fields: Vec::new(),
+        layout: label(&format!("{value:0width$b}"), layout),
+    }
+}
+
+fn label(bits: &str, layout: &[Range]) -> Vec<BitRange> {
+    let label = |range: &Range| {
+        let Range { first, last, label } = *range;
+        // OK because every layout ends with the last bit of its identifiers.
+        BitRange {
+            first: first.into(),
+            last: last.into(),
+            label: label.to_owned(),
+            bits: bits[usize::from(first)..=usize::from(last)].to_owned(),
+        }
+    };
+    layout.iter().map(label).collect()
+}
+
+fn named(name: &'static str, value: impl Into<String>, meaning: &'static str) -> Field {
+    Field { name: name.to_owned(), value: value.into(), meaning: meaning.to_owned() }
+}
+
+impl Inspection {
+    fn add_fields(&mut self, fields: Vec<kent_ids::Field>) {
+        for kent_ids::Field { name, value, meaning } in fields {
+            let value = match value {
+                FieldValue::Small(value) => value.to_string(),
+                FieldValue::Large(value) => value.to_string(),
+                FieldValue::Flag(value) => if value { "yes" } else { "no" }.to_owned(),
+                FieldValue::Text(value) => value,
+                FieldValue::Time(time) => {
+                    self.time.clone_from(&time);
+                    time.unwrap_or_else(|| "outside the years 1 to 9999".to_owned())
+                }
+            };
+            self.fields.push(named(name, value, meaning));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, format: &str, canonical: &str, time: Option<&str>) {
+        let found = inspect(text).expect("an identifier");
+        assert_eq!((found.format.as_str(), found.canonical.as_str()), (format, canonical), "{}", found.because);
+        assert_eq!(found.time.as_deref(), time);
+        let bits: String = found.layout.iter().map(|it| it.bits.as_str()).collect();
+        assert_eq!(u128::from_str_radix(&bits, 2), u128::from_str_radix(&found.hex, 16));
+        assert_eq!(bits.len(), 4 * found.hex.len());
+    }
+
+    #[track_caller]
+    fn check_err(text: &str, code: ErrorCode) {
+        let error = inspect(text).expect_err("no identifier");
+        assert_eq!(error.code, code.as_str(), "{error}");
+    }
+
+    #[test]
+    fn ok_uuids_in_usual_spellings() {
+        let (canonical, time) = ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", Some("2022-02-22T19:22:22.000Z"));
+        check("017F22E2-79B0-7CC3-98C4-DC0C0C07398F", "uuidv7", canonical, time);
+        check("{017f22e2-79b0-7cc3-98c4-dc0c0c07398f}", "uuidv7", canonical, time);
+        check("urn:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "uuidv7", canonical, time);
+        check("017f22e279b07cc398c4dc0c0c07398f", "uuidv7", canonical, time);
+        let v6 = "1ec9414c-232a-6b00-b3c8-9f6bdeced846";
+        check(v6, "uuidv6", v6, Some("2022-02-22T19:22:22.0000000Z"));
+        let v1 = "c232ab00-9414-11ec-b3c8-9f6bdeced846";
+        check(v1, "uuidv1", v1, Some("2022-02-22T19:22:22.0000000Z"));
+    }
+
+    #[test]
+    fn ok_uuids_without_fields() {
+        for text in [
+            "00000000-0000-0000-0000-000000000000",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "00000000-0000-4000-c000-000000000000",
+            "00000000-0000-f000-8000-000000000000",
+        ] {
+            check(text, "uuid", text, None);
+        }
+    }
+
+    #[test]
+    fn ok_uid11_and_integers() {
+        check("5Jxqwr73FDS", "xid", "5Jxqwr73FDS", Some("2025-11-20T19:30:00.123Z"));
+        check("0", "integer", "0", None);
+        check("0xff", "integer", "255", None);
+        check("12345678912", "integer", "12345678912", None);
+        check("18446744073709551616", "integer", "18446744073709551616", None);
+        check("0XFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "integer", &u128::MAX.to_string(), None);
+    }
+
+    #[test]
+    fn err_says_what_is_wrong_with_the_shape() {
+        check_err("", ErrorCode::Unrecognised);
+        check_err("hello", ErrorCode::Unrecognised);
+        check_err(" 7", ErrorCode::Unrecognised);
+        check_err("017f22e2-79b0-7cc3-98c4-dc0c0c07398g", ErrorCode::BadHex);
+        check_err("{017f22e2}", ErrorCode::BadLength);
+        check_err("0x", ErrorCode::BadLength);
+        check_err("0xfg", ErrorCode::BadHex);
+        check_err("340282366920938463463374607431768211456", ErrorCode::Range);
+        check_err("zzzzzzzzzzz", ErrorCode::Overflow);
+        check_err("hello world", ErrorCode::BadSymbol);
+    }
+
+    proptest! {
+        #[test]
+        fn ok_every_text_is_answered(text: String) {
+            let _ = inspect(&text);
+        }
+
+        #[test]
+        fn ok_every_identifier_is_recognised(value: u128) {
+            let uuid = Uuid::from_u128(value);
+            let found = inspect(&uuid.to_string()).expect("a UUID");
+            prop_assert_eq!(&found.canonical, &uuid.to_string());
+            prop_assert_eq!(found.to_json()["hex"].as_str(), Some(uuid.simple().to_string().as_str()));
+            let uid11 = Uid11::new(value as u64);
+            prop_assert_eq!(inspect(&uid11.to_string()).expect("a uid11").hex, format!("{:016x}", uid11.get()));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! One line in, one line out (formats.md, section 13).
+
+use kent_ids::{CodecError, ErrorCode};
+use serde_json::{Map, Value};
+
+use crate::{error::VerbError, input::Input, verbs};
+
+/// Answers one line of the line protocol: `{"verb": V, "in": {...}}`, without its line feed.
+///
+/// The answer has no line feed either. It is `{"ok":true,"out":{...}}` or `{"ok":false,"error":CODE,"message":TEXT}`; a line
+/// that is not a JSON object is answered `bad-json`, an unknown verb `bad-verb`.
+pub fn answer_line(line: &[u8]) -> String {
+    match question(line).and_then(|question| ask(&question)) {
+        Ok(out) => format!(r#"{{"ok":true,"out":{out}}}"#),
+        Err(error) => refusal(&error),
+    }
+}
+
+/// Answers one verb, such as `uuid.parse`, given the object that its line has as `in`. Names that the verb does not know
+/// are ignored.
+///
+/// # Errors
+///
+/// `bad-verb` for a verb that there is not, then `bad-input` if the input is no object, then the verb's own.
+pub fn answer(verb: &str, input: &Value) -> Result<Value, VerbError> {
+    let Some(answer) = verbs::by_name(verb) else {
+        let known: Vec<_> = verbs::names().collect();
+        let message = format!("there is no verb {verb:?}: there are {}", known.join(", "));
+        return Err(CodecError::new(ErrorCode::BadVerb, message).into());
+    };
+    let Some(input) = input.as_object() else {
+        return Err(CodecError::new(ErrorCode::BadInput, r#""in" must be an object"#).into());
+    };
+    Ok(answer(&Input::new(input))?)
+}
+
+fn question(line: &[u8]) -> Result<Map<String, Value>, VerbError> {
+    let bad_json = |message: String| CodecError::new(ErrorCode::BadJson, message);
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(question)) => Ok(question),
+        Ok(_) => Err(bad_json("the line is not a JSON object".to_owned()).into()),
+        Err(error) => Err(bad_json(format!("the line is not JSON: {error}")).into()),
+    }
+}
+
+fn ask(question: &Map<String, Value>) -> Result<Value, VerbError> {
+    let verb = question.get("verb").and_then(Value::as_str).ok_or_else(|| {
+        let message = r#"no verb is named: say {"verb": "uuid.parse", "in": {...}}"#;
+        CodecError::new(ErrorCode::BadVerb, message)
+    })?;
+    // A missing input is refused like one that is no object: after the verb is known.
+    answer(verb, question.get("in").unwrap_or(&Value::Null))
+}
+
+fn refusal(error: &VerbError) -> String {
+    let message = Value::from(error.message.as_str());
+    format!(r#"{{"ok":false,"error":"{}","message":{message}}}"#, error.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &[u8], begins: &str) {
+        let answer = answer_line(line);
+        assert!(answer.starts_with(begins), "{answer}");
+        assert!(!answer.contains('\n'), "{answer:?}");
+        assert!(serde_json::from_str::<Value>(&answer).is_ok_and(|answer| answer.is_object()), "{answer}");
+    }
+
+    #[test]
+    fn ok_a_question_is_answered_in_one_line() {
+        check(br#"{"verb":"uid11.encode","in":{"value":0,"other":[]}}"#, r#"{"ok":true,"out":{"#);
+        check(b" {\"in\":{\"value\":\"0\"},\"verb\":\"uid11.encode\",\"id\":1}\r", r#"{"ok":true,"out":{"#);
+    }
+
+    #[test]
+    fn err_what_is_no_question() {
+        let refused = |code| format!(r#"{{"ok":false,"error":"{code}","message":""#);
+        for line in [&b""[..], b"7", b"[]", b"null", b"{", b"{}{}", b"\xff", b"{\"verb\":\"\xff\"}", &[b'['; 10_000]] {
+            check(line, &refused("bad-json"));
+        }
+        for line in [&b"{}"[..], br#"{"verb":7,"in":{}}"#, br#"{"verb":"uuid.pars\n","in":7}"#, br#"{"verb":null}"#] {
+            check(line, &refused("bad-verb"));
+        }
+        for line in [&br#"{"verb":"uuid.parse"}"#[..], br#"{"verb":"uuid.parse","in":[]}"#] {
+            check(line, &refused("bad-input"));
+        }
+    }
+}

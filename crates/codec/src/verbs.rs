@@ -1,0 +1,71 @@
+//! The table of verbs: one file a family, one line a family.
+
+mod permutation;
+mod position;
+mod uid11;
+mod uuid;
+
+use kent_ids::{CodecError, Field, FieldValue, Id};
+use serde_json::{Map, Value, json};
+
+use crate::input::Input;
+
+/// Answers one question.
+pub(crate) type Verb = fn(&Input<'_>) -> Result<Value, CodecError>;
+
+/// The verbs of one file, by name.
+type Family = &'static [(&'static str, Verb)];
+
+const FAMILIES: &[Family] = &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS];
+
+/// The verb of this name.
+pub(crate) fn by_name(name: &str) -> Option<Verb> {
+    all().find(|(known, _)| *known == name).map(|(_, verb)| *verb)
+}
+
+/// The names of all verbs.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|(name, _)| *name)
+}
+
+fn all() -> impl Iterator<Item = &'static (&'static str, Verb)> {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// An identifier, as verbs answer it.
+fn id_out(id: Id) -> Value {
+    let hex = format!("{:0width$x}", id.to_u128(), width = 2 * id.width_bytes());
+    match id {
+        Id::Uuid(uuid) => json!({"uuid": uuid.to_string(), "hex": hex}),
+        Id::Uid11(uid11) => json!({"value": uid11.get().to_string(), "hex": hex, "text": uid11.to_string()}),
+        Id::Number { value, .. } => json!({"value": value.to_string(), "hex": hex}),
+    }
+}
+
+/// The fields of an identifier, as verbs answer them.
+fn fields_out(fields: Vec<Field>) -> Value {
+    let fields = fields.into_iter().map(|field| (field.name.to_owned(), value_out(field.value)));
+    Value::Object(Map::from_iter(fields))
+}
+
+fn value_out(value: FieldValue) -> Value {
+    match value {
+        FieldValue::Small(value) => value.into(),
+        FieldValue::Large(value) => value.to_string().into(),
+        FieldValue::Flag(value) => value.into(),
+        FieldValue::Text(value) => value.into(),
+        FieldValue::Time(value) => value.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_no_verb_is_named_twice() {
+        for name in names() {
+            assert_eq!(names().filter(|other| *other == name).count(), 1, "{name}");
+        }
+    }
+}

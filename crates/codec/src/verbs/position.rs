@@ -1,0 +1,52 @@
+//! `position.*`: from an instant to a position, and from a position to its identifier.
+
+use kent_ids::{
+    ClockSeq, ClusterKey, CodecError, ErrorCode, Format, Inputs, Node, Position, Slot, SlotConstants, SlotEpoch,
+    UnixNanos,
+};
+use serde_json::{Value, json};
+
+use super::{Verb, id_out};
+use crate::input::Input;
+
+pub(super) const VERBS: &[(&str, Verb)] = &[("position.floor", floor), ("position.encode", encode)];
+
+/// The first position of the tick that contains an instant.
+fn floor(input: &Input<'_>) -> Result<Value, CodecError> {
+    let format = format(input)?;
+    let at = UnixNanos::new(input.signed("unix_ns")?);
+    match format.line().floor(at) {
+        Some(position) => Ok(json!({"position": position.to_string()})),
+        None => Err(CodecError::new(ErrorCode::Range, format!("{format} has no identifiers for this instant"))),
+    }
+}
+
+/// The identifier of a position, with the constants of its slot and its tail.
+fn encode(input: &Input<'_>) -> Result<Value, CodecError> {
+    let format = format(input)?;
+    let position = Position::new(input.wide("position", u128::BITS)?);
+    let constants = constants(format, input)?;
+    let tail_bits = format.tail_bits();
+    let tail = if tail_bits == 0 { 0 } else { input.uint("tail", tail_bits)? };
+    format.encode(&constants, position, tail).map(id_out)
+}
+
+/// The slot's constants; those that the format does not use need not be there.
+fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecError> {
+    let slot = input.uint("slot", Slot::BITS)? as u8; // OK because it has 6 bits
+    let (node, clock_seq) = match format.uses_node() {
+        true => (input.hex("node", 6)?, input.uint("clock_seq", ClockSeq::BITS)?),
+        false => (0, 0),
+    };
+    Ok(SlotConstants {
+        slot: Slot::new(slot)?,
+        epoch: SlotEpoch::new(0), // which no identifier holds
+        node: Node::new(node)?,
+        clock_seq: ClockSeq::from_random(clock_seq),
+        key: if format.uses_key() { input.key()? } else { ClusterKey::new([0; 16]) },
+    })
+}
+
+fn format(input: &Input<'_>) -> Result<Format, CodecError> {
+    input.text("format")?.parse()
+}

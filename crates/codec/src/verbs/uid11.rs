@@ -1,0 +1,86 @@
+//! `uid11.*`: the text of 64-bit values, the ranges of its prefixes, and the fields of its profiles.
+
+use kent_ids::{
+    Codec, CodecError, ErrorCode, Family, Uid11, Xid,
+    uid11::{PrefixRange, prefix_range},
+};
+use serde_json::{Value, json};
+
+use super::{Verb, fields_out, id_out};
+use crate::input::Input;
+
+pub(super) const VERBS: &[(&str, Verb)] = &[
+    ("uid11.encode", encode),
+    ("uid11.decode", decode),
+    ("uid11.range", range),
+    ("uid11.pack", pack),
+    ("uid11.unpack", unpack),
+];
+
+/// The text of a value.
+fn encode(input: &Input<'_>) -> Result<Value, CodecError> {
+    let value = input.wide("value", u64::BITS)? as u64; // OK because it has 64 bits
+    Ok(id_out(Uid11::new(value).into()))
+}
+
+/// The value of a text.
+fn decode(input: &Input<'_>) -> Result<Value, CodecError> {
+    Ok(id_out(Uid11::parse(input.text("text")?)?.into()))
+}
+
+/// The values whose texts begin with a prefix, and what they are as xids.
+fn range(input: &Input<'_>) -> Result<Value, CodecError> {
+    let range = prefix_range(input.text("prefix")?)?;
+    let [lo, hi] = [range.lo, range.hi].map(Uid11::new);
+    Ok(json!({
+        "lo": lo.get().to_string(),
+        "lo_text": lo.to_string(),
+        "hi": hi.get().to_string(),
+        "hi_text": hi.to_string(),
+        "clamped": range.clamped,
+        "xid": xid_range(range),
+    }))
+}
+
+fn xid_range(range: PrefixRange) -> Value {
+    let [lo, hi] = [range.lo, range.hi].map(|value| Xid::from(Uid11::new(value)));
+    json!({
+        "ts_lo": lo.ts().to_string(),
+        "ts_hi": hi.ts().to_string(),
+        "unix_ms_lo": lo.unix_ms().to_string(),
+        "unix_ms_hi": hi.unix_ms().to_string(),
+        "rand_lo": lo.rand(),
+        "rand_hi": hi.rand(),
+        "rand_is_range": lo.ts() == hi.ts(),
+    })
+}
+
+/// The uid11 with these fields.
+fn pack(input: &Input<'_>) -> Result<Value, CodecError> {
+    profile(input)?.make(&input.object("fields")?).map(id_out)
+}
+
+/// The fields of a uid11.
+fn unpack(input: &Input<'_>) -> Result<Value, CodecError> {
+    let codec = profile(input)?;
+    let uid11 = Uid11::parse(input.text("text")?)?;
+    let mut out = id_out(uid11.into());
+    out["fields"] = fields_out(codec.read(uid11.get().into(), input)?);
+    Ok(out)
+}
+
+fn profile(input: &Input<'_>) -> Result<Codec, CodecError> {
+    let name = input.text("profile")?;
+    Codec::by_profile(name).ok_or_else(|| {
+        let known: Vec<_> = Codec::all().filter_map(|codec| profile_of(&codec)).collect();
+        let message = format!("there is no profile {name:?}: there are {}", known.join(", "));
+        CodecError::new(ErrorCode::BadProfile, message)
+    })
+}
+
+fn profile_of(codec: &Codec) -> Option<&'static str> {
+    match codec.family() {
+        Family::Uid11 { profile } => Some(profile),
+        Family::Uuid { .. } => None,
+    }
+}
