@@ -80,13 +80,13 @@ struct Fetcher {
 
 impl Fetcher {
     fn new(source: String, wanted: u64, endpoints: Endpoints) -> Self {
-        Self { source, missing: wanted, batch: Batch::new(), endpoints, daemon: None, patience: Patience::None }
+        Self { source, missing: wanted, batch: Batch::new(), endpoints, daemon: None, patience: Patience::NotYet }
     }
 
     async fn run(self, queue: mpsc::Sender<Block>, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
         tokio::select! {
             result = self.fetch_all(queue) => result,
-            _ = stopped.wait_for(|&stopped| stopped) => Err(Failure::Interrupted),
+            Ok(_) = stopped.wait_for(|&stopped| stopped) => Err(Failure::Interrupted),
         }
     }
 
@@ -152,7 +152,7 @@ impl Fetcher {
                 self.endpoints.rotate();
                 sleep(delay).await;
             }
-            Cure::SmallerBlocks | Cure::None => return Err(failure),
+            Cure::SmallerBlocks | Cure::Nothing => return Err(failure),
         }
         Ok(())
     }
@@ -188,8 +188,8 @@ impl Batch {
 #[derive(Debug)]
 enum Patience {
     /// No daemon has answered yet: say so at once.
-    None,
-    Some {
+    NotYet,
+    Left {
         left: Duration,
         backoff: Duration,
     },
@@ -200,18 +200,18 @@ impl Patience {
     const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
     fn fresh() -> Self {
-        Self::Some { left: PATIENCE, backoff: Self::BACKOFF_FIRST }
+        Self::Left { left: PATIENCE, backoff: Self::BACKOFF_FIRST }
     }
 
     fn begin(&mut self) {
-        if matches!(self, Self::None) {
+        if matches!(self, Self::NotYet) {
             *self = Self::fresh();
         }
     }
 
     /// How long to wait: as long as was said, or a little longer each time; `None` when patience has run out.
     fn spend(&mut self, said: Option<Duration>) -> Option<Duration> {
-        let Self::Some { left, backoff } = self else { return None };
+        let Self::Left { left, backoff } = self else { return None };
         let delay = said.unwrap_or(*backoff).max(Duration::from_millis(1));
         *left = left.checked_sub(delay)?;
         *backoff = (*backoff * 2).min(Self::BACKOFF_MAX);
@@ -228,7 +228,7 @@ enum Cure {
     SmallerBlocks,
     /// Another daemon, or the same one after a while.
     OtherDaemon(Option<Duration>),
-    None,
+    Nothing,
 }
 
 /// The field of a request that says how many identifiers are asked for.
@@ -246,9 +246,9 @@ fn cure(failure: &Failure) -> Cure {
             (Code::InvalidArgument, _) if refusal.violations.iter().any(|it| it.subject == COUNT) => {
                 Cure::SmallerBlocks
             }
-            _ => Cure::None,
+            _ => Cure::Nothing,
         },
-        _ => Cure::None,
+        _ => Cure::Nothing,
     }
 }
 
@@ -395,13 +395,13 @@ mod tests {
         let second = Duration::from_secs(1);
         for (failure, expected) in [
             (refused(Code::ResourceExhausted, Some(second)), Cure::Clock(second)),
-            (refused(Code::ResourceExhausted, None), Cure::None),
+            (refused(Code::ResourceExhausted, None), Cure::Nothing),
             (refused(Code::Unavailable, Some(second)), Cure::OtherDaemon(Some(second))),
             (refused(Code::Unavailable, None), Cure::OtherDaemon(None)),
-            (refused(Code::NotFound, Some(second)), Cure::None),
-            (refused(Code::DeadlineExceeded, None), Cure::None),
+            (refused(Code::NotFound, Some(second)), Cure::Nothing),
+            (refused(Code::DeadlineExceeded, None), Cure::Nothing),
             (Failure::NoDaemon { tried: Vec::new() }, Cure::OtherDaemon(None)),
-            (Failure::Answer(String::new()), Cure::None),
+            (Failure::Answer(String::new()), Cure::Nothing),
         ] {
             assert_eq!(cure(&failure), expected, "{failure:?}");
         }
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn ok_patience_begins_with_the_first_answer_and_ends() {
-        let mut patience = Patience::None;
+        let mut patience = Patience::NotYet;
         assert_eq!(patience.spend(None), None);
         patience.begin();
         let waits: Vec<_> = std::iter::from_fn(|| patience.spend(None)).collect();

@@ -353,6 +353,15 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_broken_connection_is_told_as_such_and_not_as_a_refusal() {
+        let reset = io::Error::new(io::ErrorKind::ConnectionReset, "reset");
+        let refusal = Refusal::new(&Status::from_error(Box::new(reset)));
+        assert!(refusal.is_broken);
+        assert_eq!(refusal.message, "the connection broke before the answer came: reset");
+        assert!(!Refusal::new(&Status::unknown("the daemon says so")).is_broken);
+    }
+
+    #[test]
     fn ok_a_closed_pipe_is_no_failure() {
         let closed = Failure::Output(io::ErrorKind::BrokenPipe.into());
         assert_eq!(closed.render(false), None);
