@@ -107,7 +107,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
-    /// uuidv6, uuidv7, xid, or region:NAME[@SPACE].
+    /// uuidv6, uuidv7, xid, region:NAME or region:NAME@SPACE.
     pub(crate) source: Source,
     /// How many; 1_000_000 is understood.
     #[arg(short = 'n', long, default_value = "1", value_name = "N", value_parser = parse_count)]

@@ -14,11 +14,7 @@ pub(crate) fn run(args: &InspectArgs, out: &mut Out) -> Result<(), Failure> {
     for (index, text) in args.ids.iter().enumerate() {
         match kent_codec::inspect(text) {
             Ok(inspection) => show(&inspection, index == 0, out)?,
-            Err(error) => strangers.push(NoIdentifier {
-                text: text.clone(),
-                code: error.code().as_str(),
-                message: error.to_string(),
-            }),
+            Err(error) => strangers.push(NoIdentifier { text: text.clone(), code: error.code, message: error.message }),
         }
     }
     if strangers.is_empty() { Ok(()) } else { Err(Failure::NoIdentifiers(strangers)) }
@@ -59,7 +55,7 @@ fn fields(inspection: &Inspection) -> Table {
     let mut table = Table::new(["FIELD", "VALUE", "BITS", "MEANING"]);
     // The time stands above already.
     for field in inspection.fields.iter().filter(|field| field.name != "time") {
-        let meaning = Cell::new(Role::Faint, field.meaning.to_string());
+        let meaning = Cell::new(Role::Faint, field.meaning.as_str());
         table.row([Cell::from(&field.name), Cell::from(&field.value), places(inspection, &field.name).into(), meaning]);
     }
     table
