@@ -13,6 +13,13 @@ pub struct VerbError {
     pub message: String,
 }
 
+impl VerbError {
+    /// A refusal with this code and message.
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
 impl fmt::Display for VerbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)
@@ -23,6 +30,6 @@ impl std::error::Error for VerbError {}
 
 impl From<CodecError> for VerbError {
     fn from(error: CodecError) -> Self {
-        Self { code: error.code().as_str(), message: error.to_string() }
+        Self::new(error.code().as_str(), error.to_string())
     }
 }

@@ -3,7 +3,7 @@
 //! The shape decides what a text is read as; nothing guesses between formats whose bits do not tell them apart, since a
 //! wrong guess gives a plausible wrong date. Nothing is trimmed.
 
-use kent_ids::{Codec, CodecError, ErrorCode, Family, FieldValue, Id, NoInputs, Uid11, Uuid, dce};
+use kent_ids::{Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, NoInputs, Uid11, Uuid, dce};
 use serde_json::{Value, json};
 
 use crate::error::VerbError;
@@ -16,7 +16,7 @@ type Range = kent_ids::BitRange;
 pub struct Inspection {
     /// The text.
     pub text: String,
-    /// The format that it was read as: a format's token, or `uuid`, `uid11` or `integer`.
+    /// The format that it was read as: a format's token such as `uuidv7`, or `uuid` (no version), `uid11` or `integer`.
     pub format: String,
     /// Why it was read so.
     pub because: String,
@@ -117,19 +117,31 @@ fn inspect_uuid(text: &str, uuid: Uuid) -> Result<Inspection, CodecError> {
     fields.extend(version.map(|version| named("version", version.to_string(), "which layout of RFC 9562 it has")));
     let mut inspection = Inspection {
         text: text.to_owned(),
-        format: codec.map_or("uuid", |codec| codec.token()).to_owned(),
+        format: name_uuid(version),
         because: because_uuid(text, uuid),
         fields,
         ..plain(Id::Uuid(uuid), codec.map_or(bare_layout(uuid), |codec| codec.bits()))
     };
     if let Some(codec) = codec {
         inspection.add_fields(codec.read(uuid.as_u128(), &NoInputs)?);
+        inspection.add_issued(codec, Id::Uuid(uuid));
     }
     Ok(inspection)
 }
 
+/// The name of the layout, also of the versions of RFC 9562 whose fields Kent does not read.
+fn name_uuid(version: Option<u8>) -> String {
+    match version {
+        Some(version @ 1..=8) => format!("uuidv{version}"),
+        _ => "uuid".to_owned(),
+    }
+}
+
 fn because_uuid(text: &str, uuid: Uuid) -> String {
     let shape = match text.len() {
+        32 if text.bytes().all(|octet| octet.is_ascii_digit()) => {
+            "32 digits are read as a UUID (for the integer, say it in hexadecimal after 0x)"
+        }
         32 => "32 hexadecimal digits are read as a UUID",
         _ => "its spelling is a UUID's",
     };
@@ -192,6 +204,7 @@ fn inspect_uid11(text: &str, uid11: Uid11) -> Result<Inspection, CodecError> {
     };
     if let Some(codec) = codec {
         inspection.add_fields(codec.read(uid11.get().into(), &NoInputs)?);
+        inspection.add_issued(codec, Id::Uid11(uid11));
     }
     Ok(inspection)
 }
@@ -269,6 +282,13 @@ fn named(name: &'static str, value: impl Into<String>, meaning: &'static str) ->
 }
 
 impl Inspection {
+    /// Adds what more it holds if Kent issued it, where its format can be allocated.
+    fn add_issued(&mut self, codec: Codec, id: Id) {
+        if let Some(format) = Format::by_token(codec.token()) {
+            self.add_fields(format.issued(id));
+        }
+    }
+
     fn add_fields(&mut self, fields: Vec<kent_ids::Field>) {
         for kent_ids::Field { name, value, meaning } in fields {
             let value = match value {
@@ -331,6 +351,10 @@ mod tests {
         ] {
             check(text, "uuid", text, None);
         }
+        let v4 = "919108f7-52d1-4320-9bac-f847db4148a8";
+        check(v4, "uuidv4", v4, None);
+        let digits = "01234567890123456789012345678901";
+        check(digits, "uuid", "01234567-8901-2345-6789-012345678901", None);
     }
 
     #[test]
@@ -341,6 +365,39 @@ mod tests {
         check("12345678912", "integer", "12345678912", None);
         check("18446744073709551616", "integer", "18446744073709551616", None);
         check("0XFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "integer", &u128::MAX.to_string(), None);
+    }
+
+    #[track_caller]
+    fn check_field(text: &str, name: &str, value: Option<&str>) {
+        let found = inspect(text).expect("an identifier");
+        let field = found.fields.iter().find(|field| field.name == name);
+        assert_eq!(field.map(|field| field.value.as_str()), value, "{text}: {name}");
+    }
+
+    #[test]
+    fn ok_what_kent_would_have_put_there() {
+        let v7 = "019aa2be-bb3b-7000-8050-c00000000009";
+        check_field(v7, "kent_counter", Some("5"));
+        check_field(v7, "kent_slot", Some("3"));
+        check_field("1f0c6474-df30-628c-bfff-a1b2c3d4e5c3", "kent_slot", Some("3"));
+        // No multicast bit: a node of a network card.
+        check_field("1f0c6474-df30-628c-bfff-a0b2c3d4e5c3", "kent_slot", None);
+        check_field("c232ab00-9414-11ec-b3c8-9f6bdeced846", "kent_slot", None);
+        check_field("5Jxqwr73FDS", "kent_slot", None);
+    }
+
+    #[test]
+    fn ok_guesses_say_what_else_it_could_be() {
+        for (text, because) in [
+            ("5Jxqwr73FDS", "does not tell its profile"),
+            ("12345678912", "would also be a uid11"),
+            ("01234567890123456789012345678901", "after 0x"),
+            ("00000000-0000-0000-0000-000000000000", "nil UUID"),
+            ("ffffffff-ffff-ffff-ffff-ffffffffffff", "max UUID"),
+        ] {
+            let found = inspect(text).expect("an identifier");
+            assert!(found.because.contains(because), "{}", found.because);
+        }
     }
 
     #[test]
@@ -368,7 +425,7 @@ mod tests {
             let uuid = Uuid::from_u128(value);
             let found = inspect(&uuid.to_string()).expect("a UUID");
             prop_assert_eq!(&found.canonical, &uuid.to_string());
-            prop_assert_eq!(found.to_json()["hex"].as_str(), Some(uuid.simple().to_string().as_str()));
+            prop_assert_eq!(&found.to_json()["hex"], &Value::from(uuid.simple().to_string()));
             let uid11 = Uid11::new(value as u64);
             prop_assert_eq!(inspect(&uid11.to_string()).expect("a uid11").hex, format!("{:016x}", uid11.get()));
         }

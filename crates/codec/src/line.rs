@@ -1,6 +1,6 @@
 //! One line in, one line out (formats.md, section 13).
 
-use kent_ids::{CodecError, ErrorCode};
+use kent_ids::ErrorCode;
 use serde_json::{Map, Value};
 
 use crate::{error::VerbError, input::Input, verbs};
@@ -26,27 +26,27 @@ pub fn answer(verb: &str, input: &Value) -> Result<Value, VerbError> {
     let Some(answer) = verbs::by_name(verb) else {
         let known: Vec<_> = verbs::names().collect();
         let message = format!("there is no verb {verb:?}: there are {}", known.join(", "));
-        return Err(CodecError::new(ErrorCode::BadVerb, message).into());
+        return Err(VerbError::new(ErrorCode::BadVerb.as_str(), message));
     };
     let Some(input) = input.as_object() else {
-        return Err(CodecError::new(ErrorCode::BadInput, r#""in" must be an object"#).into());
+        return Err(VerbError::new(ErrorCode::BadInput.as_str(), r#""in" must be an object"#));
     };
-    Ok(answer(&Input::new(input))?)
+    answer(&Input::new(input))
 }
 
 fn question(line: &[u8]) -> Result<Map<String, Value>, VerbError> {
-    let bad_json = |message: String| CodecError::new(ErrorCode::BadJson, message);
+    let bad_json = |message: &str| VerbError::new(ErrorCode::BadJson.as_str(), message);
     match serde_json::from_slice(line) {
         Ok(Value::Object(question)) => Ok(question),
-        Ok(_) => Err(bad_json("the line is not a JSON object".to_owned()).into()),
-        Err(error) => Err(bad_json(format!("the line is not JSON: {error}")).into()),
+        Ok(_) => Err(bad_json("the line is not a JSON object")),
+        Err(error) => Err(bad_json(&format!("the line is not JSON: {error}"))),
     }
 }
 
 fn ask(question: &Map<String, Value>) -> Result<Value, VerbError> {
     let verb = question.get("verb").and_then(Value::as_str).ok_or_else(|| {
         let message = r#"no verb is named: say {"verb": "uuid.parse", "in": {...}}"#;
-        CodecError::new(ErrorCode::BadVerb, message)
+        VerbError::new(ErrorCode::BadVerb.as_str(), message)
     })?;
     // A missing input is refused like one that is no object: after the verb is known.
     answer(verb, question.get("in").unwrap_or(&Value::Null))
@@ -73,6 +73,21 @@ mod tests {
     fn ok_a_question_is_answered_in_one_line() {
         check(br#"{"verb":"uid11.encode","in":{"value":0,"other":[]}}"#, r#"{"ok":true,"out":{"#);
         check(b" {\"in\":{\"value\":\"0\"},\"verb\":\"uid11.encode\",\"id\":1}\r", r#"{"ok":true,"out":{"#);
+    }
+
+    #[test]
+    fn ok_integers_keep_every_digit() {
+        let asked = |index: &str| {
+            let key = "000102030405060708090a0b0c0d0e0f";
+            format!(
+                r#"{{"verb":"permute","in":{{"key":"{key}","label":"octaves1","param":"100","bits":100,"index":{index}}}}}"#
+            )
+        };
+        let expected = r#"{"ok":true,"out":{"value":"558263858536359613561430899112"}}"#;
+        check(asked(r#""1267650600228229401496703205375""#).as_bytes(), expected);
+        check(asked("1267650600228229401496703205375").as_bytes(), expected);
+        check(asked("1267650600228229401496703205376").as_bytes(), r#"{"ok":false,"error":"range""#);
+        check(asked("1.0").as_bytes(), r#"{"ok":false,"error":"bad-input""#);
     }
 
     #[test]

@@ -5,13 +5,13 @@ mod position;
 mod uid11;
 mod uuid;
 
-use kent_ids::{CodecError, Field, FieldValue, Id};
+use kent_ids::{Field, FieldValue, Id};
 use serde_json::{Map, Value, json};
 
-use crate::input::Input;
+use crate::{error::VerbError, input::Input};
 
 /// Answers one question.
-pub(crate) type Verb = fn(&Input<'_>) -> Result<Value, CodecError>;
+pub(crate) type Verb = fn(&Input<'_>) -> Result<Value, VerbError>;
 
 /// The verbs of one file, by name.
 type Family = &'static [(&'static str, Verb)];

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 pub use self::{gregorian::Gregorian, uuidv7::UuidV7, xid::Xid};
 use crate::{
+    dce,
     error::{CodecError, ErrorCode},
     field::{BitRange, Field, Inputs},
     id::Id,
@@ -97,6 +98,12 @@ pub(crate) trait Mint: Layout {
     /// Whether the identifiers hold the slot's node and clock sequence.
     fn uses_node(&self) -> bool {
         false
+    }
+
+    /// What more the identifier with this value holds if it was allocated, which its bits do not tell; nothing if they
+    /// tell that it was not.
+    fn issued(&self, _value: u128) -> Vec<Field> {
+        Vec::new()
     }
 
     /// Turns a run of positions, all of the line, into identifiers: on entry `values[i]` is the random tail of position
@@ -237,6 +244,18 @@ impl Format {
     /// Whether the identifiers hold the slot's node and clock sequence.
     pub fn uses_node(&self) -> bool {
         self.0.uses_node()
+    }
+
+    /// What more an identifier of this format holds *if* it was allocated by Kent: its bits do not tell that it was. Empty
+    /// for an identifier of another format, for one that was surely made elsewhere, and for formats that show nothing.
+    pub fn issued(&self, id: Id) -> Vec<Field> {
+        match (self.0.family(), id) {
+            (Family::Uuid { version, .. }, Id::Uuid(uuid)) if dce::version(uuid) == Some(version) => {
+                self.0.issued(id.to_u128())
+            }
+            (Family::Uid11 { .. }, Id::Uid11(_)) => self.0.issued(id.to_u128()),
+            _ => Vec::new(),
+        }
     }
 
     /// The identifier of one position, with this random tail.

@@ -111,6 +111,11 @@ impl Node {
         Self(value & ((1 << Self::BITS) - 1))
     }
 
+    /// The slot's number, if this is the node of a slot: see [`for_slot`](Self::for_slot).
+    pub(crate) const fn slot(self) -> u8 {
+        self.0 as u8 & (Slot::COUNT - 1) // OK because the mask keeps 6 bits
+    }
+
     /// The value, below 2^48.
     pub const fn get(self) -> u64 {
         self.0
@@ -231,7 +236,7 @@ mod tests {
         for slot in Slot::all() {
             for random in [0, u64::MAX, 0x1234_5678_9abc_def0] {
                 let node = Node::for_slot(random, slot);
-                assert_eq!(node.get() & 63, u64::from(slot.get()));
+                assert_eq!((node.get() & 63, node.slot()), (u64::from(slot.get()), slot.get()));
                 assert!(node.is_multicast() && node.get() < 1 << 48);
             }
         }

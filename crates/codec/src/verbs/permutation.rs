@@ -4,7 +4,7 @@ use kent_ids::{CodecError, ErrorCode, MAX_BITS, Permutation, Xid, scramble, unsc
 use serde_json::{Value, json};
 
 use super::Verb;
-use crate::input::Input;
+use crate::{error::VerbError, input::Input};
 
 pub(super) const VERBS: &[(&str, Verb)] = &[
     ("permute", permute),
@@ -15,13 +15,13 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
     ("unscramble", unscramble_suffix),
 ];
 
-fn permute(input: &Input<'_>) -> Result<Value, CodecError> {
+fn permute(input: &Input<'_>) -> Result<Value, VerbError> {
     let (permutation, bits) = permutation(input)?;
     let value = permutation.apply(input.wide("index", bits)?);
     Ok(json!({"value": value.to_string()}))
 }
 
-fn unpermute(input: &Input<'_>) -> Result<Value, CodecError> {
+fn unpermute(input: &Input<'_>) -> Result<Value, VerbError> {
     let (permutation, bits) = permutation(input)?;
     let index = permutation.invert(input.wide("value", bits)?);
     Ok(json!({"index": index.to_string()}))
@@ -42,12 +42,12 @@ fn permutation(input: &Input<'_>) -> Result<(Permutation, u32), CodecError> {
     Ok((Permutation::new(&input.key()?, label, param, bits), bits))
 }
 
-fn xid_perm(input: &Input<'_>) -> Result<Value, CodecError> {
+fn xid_perm(input: &Input<'_>) -> Result<Value, VerbError> {
     let tail = xid_tails(input)?.apply(input.wide("index", Xid::RAND_BITS)?);
     Ok(json!({"tail": small(tail)}))
 }
 
-fn xid_unperm(input: &Input<'_>) -> Result<Value, CodecError> {
+fn xid_unperm(input: &Input<'_>) -> Result<Value, VerbError> {
     let index = xid_tails(input)?.invert(input.wide("tail", Xid::RAND_BITS)?);
     Ok(json!({"index": small(index)}))
 }
@@ -62,12 +62,12 @@ const fn small(value: u128) -> u32 {
     value as u32 // OK because the permutation keeps to its 22 bits
 }
 
-fn scramble_counter(input: &Input<'_>) -> Result<Value, CodecError> {
+fn scramble_counter(input: &Input<'_>) -> Result<Value, VerbError> {
     let suffix = scramble(&input.key()?, input.wide("counter", MAX_BITS)?);
     Ok(json!({"suffix": suffix.to_string()}))
 }
 
-fn unscramble_suffix(input: &Input<'_>) -> Result<Value, CodecError> {
+fn unscramble_suffix(input: &Input<'_>) -> Result<Value, VerbError> {
     let counter = unscramble(&input.key()?, input.wide("suffix", MAX_BITS)?);
     Ok(json!({"counter": counter.to_string()}))
 }

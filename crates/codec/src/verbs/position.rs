@@ -7,28 +7,29 @@ use kent_ids::{
 use serde_json::{Value, json};
 
 use super::{Verb, id_out};
-use crate::input::Input;
+use crate::{error::VerbError, input::Input};
 
 pub(super) const VERBS: &[(&str, Verb)] = &[("position.floor", floor), ("position.encode", encode)];
 
 /// The first position of the tick that contains an instant.
-fn floor(input: &Input<'_>) -> Result<Value, CodecError> {
+fn floor(input: &Input<'_>) -> Result<Value, VerbError> {
     let format = format(input)?;
     let at = UnixNanos::new(input.signed("unix_ns")?);
-    match format.line().floor(at) {
-        Some(position) => Ok(json!({"position": position.to_string()})),
-        None => Err(CodecError::new(ErrorCode::Range, format!("{format} has no identifiers for this instant"))),
-    }
+    let position = format
+        .line()
+        .floor(at)
+        .ok_or_else(|| CodecError::new(ErrorCode::Range, format!("{format} has no identifiers for this instant")))?;
+    Ok(json!({"position": position.to_string()}))
 }
 
 /// The identifier of a position, with the constants of its slot and its tail.
-fn encode(input: &Input<'_>) -> Result<Value, CodecError> {
+fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     let format = format(input)?;
     let position = Position::new(input.wide("position", u128::BITS)?);
     let constants = constants(format, input)?;
     let tail_bits = format.tail_bits();
     let tail = if tail_bits == 0 { 0 } else { input.uint("tail", tail_bits)? };
-    format.encode(&constants, position, tail).map(id_out)
+    Ok(id_out(format.encode(&constants, position, tail)?))
 }
 
 /// The slot's constants; those that the format does not use need not be there.

@@ -7,7 +7,7 @@ use kent_ids::{
 use serde_json::{Value, json};
 
 use super::{Verb, fields_out, id_out};
-use crate::input::Input;
+use crate::{error::VerbError, input::Input};
 
 pub(super) const VERBS: &[(&str, Verb)] = &[
     ("uid11.encode", encode),
@@ -18,18 +18,18 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
 ];
 
 /// The text of a value.
-fn encode(input: &Input<'_>) -> Result<Value, CodecError> {
+fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     let value = input.wide("value", u64::BITS)? as u64; // OK because it has 64 bits
     Ok(id_out(Uid11::new(value).into()))
 }
 
 /// The value of a text.
-fn decode(input: &Input<'_>) -> Result<Value, CodecError> {
+fn decode(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(Uid11::parse(input.text("text")?)?.into()))
 }
 
 /// The values whose texts begin with a prefix, and what they are as xids.
-fn range(input: &Input<'_>) -> Result<Value, CodecError> {
+fn range(input: &Input<'_>) -> Result<Value, VerbError> {
     let range = prefix_range(input.text("prefix")?)?;
     let [lo, hi] = [range.lo, range.hi].map(Uid11::new);
     Ok(json!({
@@ -56,12 +56,12 @@ fn xid_range(range: PrefixRange) -> Value {
 }
 
 /// The uid11 with these fields.
-fn pack(input: &Input<'_>) -> Result<Value, CodecError> {
-    profile(input)?.make(&input.object("fields")?).map(id_out)
+fn pack(input: &Input<'_>) -> Result<Value, VerbError> {
+    Ok(id_out(profile(input)?.make(&input.object("fields")?)?))
 }
 
 /// The fields of a uid11.
-fn unpack(input: &Input<'_>) -> Result<Value, CodecError> {
+fn unpack(input: &Input<'_>) -> Result<Value, VerbError> {
     let codec = profile(input)?;
     let uid11 = Uid11::parse(input.text("text")?)?;
     let mut out = id_out(uid11.into());

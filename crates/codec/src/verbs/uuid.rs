@@ -4,7 +4,7 @@ use kent_ids::{Codec, CodecError, ErrorCode, Family, Gregorian, Uuid, dce};
 use serde_json::{Value, json};
 
 use super::{Verb, fields_out, id_out};
-use crate::input::Input;
+use crate::{error::VerbError, input::Input};
 
 pub(super) const VERBS: &[(&str, Verb)] = &[
     ("uuid.parse", parse),
@@ -16,14 +16,14 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
 ];
 
 /// The canonical text of a text: strict, unless `lenient` is true.
-fn parse(input: &Input<'_>) -> Result<Value, CodecError> {
+fn parse(input: &Input<'_>) -> Result<Value, VerbError> {
     let text = input.text("text")?;
     let uuid = if input.flag("lenient")? { dce::parse_lenient(text) } else { dce::parse(text) }?;
     Ok(id_out(uuid.into()))
 }
 
 /// What a UUID holds, by its own bits; and what it holds if `assume` names its format.
-fn inspect(input: &Input<'_>) -> Result<Value, CodecError> {
+fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = input.uuid("uuid")?;
     let version = dce::version(uuid);
     let mut out = id_out(uuid.into());
@@ -40,13 +40,13 @@ fn inspect(input: &Input<'_>) -> Result<Value, CodecError> {
 }
 
 /// -1, 0 or 1: how `a` and `b` are ordered, octet by octet.
-fn compare(input: &Input<'_>) -> Result<Value, CodecError> {
+fn compare(input: &Input<'_>) -> Result<Value, VerbError> {
     let order = input.uuid("a")?.cmp(&input.uuid("b")?);
     Ok(json!({"order": order as i8}))
 }
 
 /// From `uuid` to its octets in GUID order, `le`, or back.
-fn guid(input: &Input<'_>) -> Result<Value, CodecError> {
+fn guid(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = match input.has("le") {
         true => dce::from_guid(input.octets("le")?),
         false => input.uuid("uuid")?,
@@ -56,16 +56,16 @@ fn guid(input: &Input<'_>) -> Result<Value, CodecError> {
 }
 
 /// The UUID with these fields.
-fn make(input: &Input<'_>) -> Result<Value, CodecError> {
-    format(input, "format")?.make(input).map(id_out)
+fn make(input: &Input<'_>) -> Result<Value, VerbError> {
+    Ok(id_out(format(input, "format")?.make(input)?))
 }
 
 /// The UUID of the other version with the same time, clock sequence and node.
-fn convert(input: &Input<'_>) -> Result<Value, CodecError> {
+fn convert(input: &Input<'_>) -> Result<Value, VerbError> {
     let to = match input.text("to")? {
         "uuidv1" => Gregorian::to_v1,
         "uuidv6" => Gregorian::to_v6,
-        other => return Err(bad_format(other, "can be converted to: say uuidv1 or uuidv6")),
+        other => return Err(bad_format(other, "can be converted to: say uuidv1 or uuidv6").into()),
     };
     let fields = Gregorian::from_uuid(input.uuid("uuid")?)?;
     Ok(id_out(to(&fields).into()))

@@ -17,6 +17,7 @@ use crate::{
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
+    slot::Node,
     source::SlotConstants,
 };
 
@@ -75,6 +76,18 @@ impl Mint for UuidV6Format {
 
     fn uses_node(&self) -> bool {
         true
+    }
+
+    fn issued(&self, value: u128) -> Vec<Field> {
+        let node = Node::truncate(value as u64); // OK because the node is the low 48 bits
+        match node.is_multicast() {
+            true => Vec::from([Field::small(
+                "kent_slot",
+                node.slot(),
+                "if Kent issued it: the slot that did (bits 122-127, the end of the node)",
+            )]),
+            false => Vec::new(), // no node of a slot lacks the multicast bit
+        }
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {

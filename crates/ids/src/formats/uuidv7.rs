@@ -154,6 +154,21 @@ impl Mint for UuidV7Format {
         TAIL_BITS
     }
 
+    fn issued(&self, value: u128) -> Vec<Field> {
+        let slot = (value >> TAIL_BITS) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
+        let counter_low = (value >> (TAIL_BITS + Slot::BITS)) as u32 & ((1 << COUNTER_LOW_BITS) - 1); // likewise, 10 bits
+        let counter_high = (value >> u64::BITS) as u32 & ((1 << RAND_A_BITS) - 1); // likewise, 12 bits
+        let counter = counter_high << COUNTER_LOW_BITS | counter_low;
+        Vec::from([
+            Field::small(
+                "kent_counter",
+                counter,
+                "if Kent issued it: its place in the millisecond (bits 52-63, 66-75)",
+            ),
+            Field::small("kent_slot", slot, "if Kent issued it: the slot that did (bits 76-81)"),
+        ])
+    }
+
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
         let slot = u64::from(constants.slot.get()) << TAIL_BITS;
         for (position, value) in (first.get()..).zip(values) {
