@@ -74,7 +74,8 @@ impl<'a> Input<'a> {
         self.octets("key").map(ClusterKey::new)
     }
 
-    fn value(&self, name: &str) -> Result<&'a Value, CodecError> {
+    /// The value of this name, whatever it is.
+    pub(crate) fn value(&self, name: &str) -> Result<&'a Value, CodecError> {
         self.0.get(name).filter(|value| !value.is_null()).ok_or_else(|| bad_input(name, "is missing"))
     }
 

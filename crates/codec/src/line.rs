@@ -59,6 +59,9 @@ fn refusal(error: &VerbError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
@@ -101,6 +104,80 @@ mod tests {
         }
         for line in [&br#"{"verb":"uuid.parse"}"#[..], br#"{"verb":"uuid.parse","in":[]}"#] {
             check(line, &refused("bad-input"));
+        }
+    }
+
+    /// Values that some input of some verb takes, and others that none does.
+    fn values() -> impl Strategy<Value = Value> {
+        let known = [
+            json!("019aa2be-bb3b-7000-8050-c00000000009"),
+            json!("1ec9414c-232a-6b00-b3c8-9f6bdeced846"),
+            json!("5Jxqwr73FDS"),
+            json!("000102030405060708090a0b0c0d0e0f"),
+            json!("a1b2c3d4e5f6"),
+            json!("octaves1"),
+            json!("xid"),
+            json!("uuidv1"),
+            json!("uuidv6"),
+            json!("uuidv7"),
+            json!({"ts": 1, "rand": u64::MAX}),
+            json!(null),
+            json!(true),
+            json!([]),
+            json!(1.5),
+        ];
+        prop_oneof![
+            prop::sample::select(Vec::from(known)).boxed(),
+            any::<String>().prop_map(Value::from).boxed(),
+            (any::<i128>(), 0..128u32).prop_map(|(number, shift)| json!((number >> shift).to_string())).boxed(),
+            (0..200u32).prop_map(Value::from).boxed(),
+        ]
+    }
+
+    const NAMES: [&str; 28] = [
+        "text",
+        "lenient",
+        "uuid",
+        "assume",
+        "a",
+        "b",
+        "le",
+        "format",
+        "ticks",
+        "clock_seq",
+        "node",
+        "unix_ms",
+        "rand_a",
+        "rand_b",
+        "to",
+        "value",
+        "prefix",
+        "profile",
+        "fields",
+        "key",
+        "label",
+        "param",
+        "bits",
+        "index",
+        "position",
+        "slot",
+        "tail",
+        "unix_ns",
+    ];
+
+    proptest! {
+        #[test]
+        fn ok_every_line_is_answered(octets: Vec<u8>, text: String) {
+            check(&octets, r#"{"ok":false,"error":"bad-"#);
+            check(text.as_bytes(), r#"{"ok":false,"error":"bad-"#);
+        }
+
+        #[test]
+        fn ok_every_input_is_answered(
+            verb in prop::sample::select(verbs::names().collect::<Vec<_>>()),
+            inputs in prop::collection::hash_map(prop::sample::select(&NAMES[..]), values(), 0..28),
+        ) {
+            check(json!({"verb": verb, "in": inputs}).to_string().as_bytes(), r#"{"ok":"#);
         }
     }
 }
