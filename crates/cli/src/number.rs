@@ -31,11 +31,12 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
     parse(text).map_err(|error| format!("{text:?} is no identifier: {error} (or the 11 symbols of a uid11)"))
 }
 
-/// What share of `whole` a `part` is, from 0 to 1. Both are decimal, up to 2^128.
+/// What share of `whole` a `part` is, from 0 to 1, and 1 only if it is all. Both are decimal, up to 2^128.
 pub(crate) fn share(part: &str, whole: &str) -> Option<f64> {
+    let most = if part == whole { 1.0 } else { 1.0_f64.next_down() };
     // Exact enough: a share is shown with two digits.
     let (part, whole) = (part.parse::<f64>().ok()?, whole.parse::<f64>().ok()?);
-    (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0))
+    (whole > 0.0).then(|| (part / whole).clamp(0.0, most))
 }
 
 /// A share as a percentage that never claims "nothing" or "all" of what is only nearly so.
@@ -130,6 +131,7 @@ mod tests {
             ("1", "340282366920938463463374607431768211456", "<0.01 %"),
             ("1", "3", "33.33 %"),
             ("65535", "65536", ">99.99 %"),
+            ("340282366920938463463374607431768211455", "340282366920938463463374607431768211456", ">99.99 %"),
             ("16", "16", "100 %"),
         ] {
             assert_eq!(share(part, whole).map(percent).as_deref(), Some(expected), "{part} of {whole}");

@@ -73,7 +73,7 @@ impl Palette {
     pub(crate) const PLAIN: Self = Self { colour: false };
 
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
-        if !self.colour || role == Role::Plain {
+        if !self.colour || role == Role::Plain || text.is_empty() {
             return text.to_owned();
         }
         let style = role.style();
