@@ -1,1 +1,41 @@
-//! To be written in this session.
+//! The Kent daemon.
+//!
+//! A thin shell around the pure rooms `ids`, `regions` and `issue`: it owns the sockets, the clocks, the store and the tasks.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `config` | settings from file, environment and flags, checked whole |
+//! | `clock` | the only file that reads clocks |
+//! | `tasks` | the only file that spawns tasks |
+//! | `engine` | the daemon without its transport: what services call |
+//! | `slots` | time-based identifiers, and the keeper of the slot's window |
+//! | `counters` | regions' suffixes, and the reservation of chunks |
+//! | `directory` | spaces, their tables, and edits |
+//! | `space` | one space in memory: table, versions of records, counters |
+//! | `service` | gRPC services: requests in, answers out |
+//! | `status` | the only file that makes a `tonic::Status` |
+//! | `http` | `/livez`, `/readyz`, `/metrics` |
+//! | `daemon` | start and stop, each one readable sequence |
+
+mod clock;
+pub mod config;
+mod counters;
+mod daemon;
+mod deadline;
+mod directory;
+mod engine;
+mod error;
+mod http;
+mod keys;
+mod metrics;
+mod service;
+mod slots;
+mod space;
+mod status;
+mod tasks;
+pub mod telemetry;
+
+pub use config::{Args, Config, ConfigError, Settings};
+pub use daemon::{Daemon, StartError};
+pub use engine::LoadError;
+pub use error::StoreFailure;

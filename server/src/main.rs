@@ -1,2 +1,92 @@
-//! To be written in this session.
-fn main() {}
+//! `kentd`: reads the configuration, starts the daemon, waits for a signal, and says whether the end was clean.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use kentd::{Args, Config, Daemon, telemetry};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info, warn};
+
+/// Exit code for a configuration that cannot be used (EX_USAGE).
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let check_only = args.check_config;
+    let config = match args.into_config() {
+        Ok(config) => config,
+        Err(error) => return fail(USAGE, &error),
+    };
+    if check_only {
+        print!("{config}");
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = telemetry::start(&config) {
+        return fail(USAGE, &error);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(1, &error),
+    };
+    runtime.block_on(run(config))
+}
+
+async fn run(config: Config) -> ExitCode {
+    let daemon = match Daemon::start(config).await {
+        Ok(daemon) => daemon,
+        Err(error) => {
+            error!(error = chain(&error), "kentd cannot start");
+            return fail(1, &error);
+        }
+    };
+    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_address(), daemon.http_address());
+    let by_signal = tokio::select! {
+        name = stop_signal() => { info!(signal = name, "draining"); true }
+        () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }
+    };
+    let clean = daemon.stop().await;
+    match (by_signal, clean) {
+        (true, true) => {
+            info!("stopped; all ceilings are written back");
+            ExitCode::SUCCESS
+        }
+        (true, false) => {
+            warn!("stopped before all requests had finished");
+            ExitCode::SUCCESS
+        }
+        (false, _) => ExitCode::FAILURE,
+    }
+}
+
+/// Waits for SIGTERM or Ctrl-C.
+async fn stop_signal() -> &'static str {
+    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut terminate), Ok(mut interrupt)) = (terminate, interrupt) else {
+        error!("signals cannot be received");
+        return "none";
+    };
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}
+
+fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("kentd: {}", chain(error));
+    ExitCode::from(code)
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let said = source.to_string();
+        // Transparent errors repeat what their source says.
+        if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = source.source();
+    }
+    text
+}

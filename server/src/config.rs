@@ -1,0 +1,440 @@
+//! Configuration: a TOML file, then `KENT_*` variables, then flags; checked whole before anything is opened.
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
+
+use clap::Parser;
+use kent_issue::{Chunk, ClockPolicy};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// What the daemon was told, by flags and environment.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kentd",
+    version,
+    about = "The Kent daemon: hands out blocks of identifiers, each of them once, for ever",
+    long_about = "The Kent daemon keeps durable generator state and the prefix tables of spaces, and hands out blocks of \
+                  identifiers over gRPC. Settings come from the --config file, then KENT_* variables, then flags.",
+    after_help = "Example: kentd --data /var/lib/kent --listen 127.0.0.1:7600"
+)]
+pub struct Args {
+    /// TOML file with settings, named as the flags are.
+    #[arg(long, env = "KENT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Prints the settings in force, as TOML, and exits.
+    #[arg(long)]
+    pub check_config: bool,
+
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Every setting, each of them optional: the shape of the file, of the environment and of the flags.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Address of the gRPC port [default: 127.0.0.1:7600].
+    #[arg(long, env = "KENT_LISTEN", value_name = "ADDR:PORT")]
+    pub listen: Option<SocketAddr>,
+
+    /// Address of the HTTP port for /livez, /readyz and /metrics [default: 127.0.0.1:7601].
+    #[arg(long, env = "KENT_HTTP", value_name = "ADDR:PORT")]
+    pub http: Option<SocketAddr>,
+
+    /// Directory of the embedded store [default: ./kent-data].
+    #[arg(long, env = "KENT_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Where state is kept: `sled` (embedded, durable) or `memory` (lost at the end; for trying things out) [default: sled].
+    #[arg(long, env = "KENT_STORE", value_name = "STORE")]
+    pub store: Option<StoreKind>,
+
+    /// Listens on an address that is not loopback although there is neither TLS nor authentication.
+    #[arg(long, env = "KENT_INSECURE", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub insecure: Option<bool>,
+
+    /// The most identifiers in one lease [default: 1000000000].
+    #[arg(long, env = "KENT_LEASE_COUNT", value_name = "COUNT")]
+    pub lease_count: Option<u64>,
+
+    /// The most octets of identifiers in one packed reply [default: 2097152].
+    #[arg(long, env = "KENT_PACKED_BYTES", value_name = "BYTES")]
+    pub packed_bytes: Option<u64>,
+
+    /// The most AllocateStream calls at once [default: 4096].
+    #[arg(long, env = "KENT_STREAMS", value_name = "COUNT")]
+    pub streams: Option<u64>,
+
+    /// The largest request message, in octets [default: 1048576].
+    #[arg(long, env = "KENT_REQUEST_BYTES", value_name = "BYTES")]
+    pub request_bytes: Option<u64>,
+
+    /// How long requests in flight may take to finish after SIGTERM [default: 10s].
+    #[arg(long, env = "KENT_GRACE", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub grace: Option<Duration>,
+
+    /// A step back of the clock up to this is absorbed, at most max-ahead [default: 500ms].
+    #[arg(long, env = "KENT_CLOCK_TOLERANCE", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub clock_tolerance: Option<Duration>,
+
+    /// For how long time-based identifiers can be issued while the store is away, 2s to 1h [default: 1m].
+    #[arg(long, env = "KENT_WINDOW", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub window: Option<Duration>,
+
+    /// The smallest chunk of a region's suffixes that is reserved at once: what a crash may skip [default: 1024].
+    #[arg(long, env = "KENT_CHUNK_MIN", value_name = "COUNT")]
+    pub chunk_min: Option<u64>,
+
+    /// The largest chunk [default: 1048576].
+    #[arg(long, env = "KENT_CHUNK_MAX", value_name = "COUNT")]
+    pub chunk_max: Option<u64>,
+
+    /// Form of the log on standard error: `text` or `json` [default: text].
+    #[arg(long, env = "KENT_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+
+    /// What to log, in the manner of `info` or `kentd=debug,tonic=warn` [default: info].
+    #[arg(long, env = "KENT_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+/// Where state is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// The embedded database in the data directory.
+    Sled,
+    /// Nowhere: state is lost at the end.
+    Memory,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The settings in force, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Address of the gRPC port.
+    pub listen: SocketAddr,
+    /// Address of the HTTP port.
+    pub http: SocketAddr,
+    /// Directory of the embedded store.
+    pub data: PathBuf,
+    /// Where state is kept.
+    pub store: StoreKind,
+    /// The most identifiers in one lease.
+    pub lease_count: u64,
+    /// The most octets of identifiers in one packed reply.
+    pub packed_bytes: u64,
+    /// The most `AllocateStream` calls at once.
+    pub streams: usize,
+    /// The largest request message, in octets.
+    pub request_bytes: usize,
+    /// How long requests in flight may take to finish after SIGTERM.
+    pub grace: Duration,
+    /// How the clock is trusted.
+    pub clock: ClockPolicy,
+    /// How many suffixes of a region are reserved at once.
+    pub chunk: Chunk,
+    /// The form of the log.
+    pub log_format: LogFormat,
+    /// What to log.
+    pub log: String,
+    settings: Settings,
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration file {} cannot be read", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("the configuration file {} is wrong", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A value is outside its range.
+    #[error("{setting} is {value}, but must be {allowed}")]
+    OutOfRange {
+        /// The setting's name.
+        setting: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// Without TLS and authentication the daemon is for this machine only.
+    #[error(
+        "{setting} is {address}, which other machines can reach, and this daemon has neither TLS nor authentication; use a \
+         loopback address, or say --insecure if that is meant"
+    )]
+    Exposed {
+        /// The setting's name.
+        setting: &'static str,
+        /// What it was set to.
+        address: SocketAddr,
+    },
+}
+
+impl Args {
+    /// The settings in force: the file's, overridden by these.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the file or a value cannot be used.
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        let file = match self.config {
+            Some(path) => read(path)?,
+            None => Settings::default(),
+        };
+        Config::check(self.settings.over(file))
+    }
+}
+
+impl Settings {
+    /// These settings where they say something, and `below` where they do not.
+    fn over(self, below: Self) -> Self {
+        Self {
+            listen: self.listen.or(below.listen),
+            http: self.http.or(below.http),
+            data: self.data.or(below.data),
+            store: self.store.or(below.store),
+            insecure: self.insecure.or(below.insecure),
+            lease_count: self.lease_count.or(below.lease_count),
+            packed_bytes: self.packed_bytes.or(below.packed_bytes),
+            streams: self.streams.or(below.streams),
+            request_bytes: self.request_bytes.or(below.request_bytes),
+            grace: self.grace.or(below.grace),
+            clock_tolerance: self.clock_tolerance.or(below.clock_tolerance),
+            window: self.window.or(below.window),
+            chunk_min: self.chunk_min.or(below.chunk_min),
+            chunk_max: self.chunk_max.or(below.chunk_max),
+            log_format: self.log_format.or(below.log_format),
+            log: self.log.or(below.log),
+        }
+    }
+
+    /// What holds where nothing is said.
+    fn defaults() -> Self {
+        let (clock, chunk) = (ClockPolicy::default(), Chunk::default());
+        Self {
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7600))),
+            http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7601))),
+            data: Some(PathBuf::from("kent-data")),
+            store: Some(StoreKind::Sled),
+            insecure: Some(false),
+            lease_count: Some(1_000_000_000),
+            // Stock gRPC clients refuse messages of more than 4 MiB.
+            packed_bytes: Some(2 << 20),
+            streams: Some(4096),
+            request_bytes: Some(1 << 20),
+            grace: Some(Duration::from_secs(10)),
+            clock_tolerance: Some(clock.tolerance),
+            window: Some(clock.window_last),
+            chunk_min: Some(chunk.min),
+            chunk_max: Some(chunk.max),
+            log_format: Some(LogFormat::Text),
+            log: Some("info".to_owned()),
+        }
+    }
+}
+
+impl Config {
+    /// Checks settings, after filling them up with the defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] naming the first setting that cannot be used.
+    pub fn check(settings: Settings) -> Result<Self, ConfigError> {
+        let all = settings.over(Settings::defaults());
+        let set = all.clone();
+        // OK because the defaults set every setting.
+        let get = |what: Option<u64>| what.unwrap_or_default();
+        let config = Self {
+            listen: set.listen.unwrap_or(([127, 0, 0, 1], 7600).into()),
+            http: set.http.unwrap_or(([127, 0, 0, 1], 7601).into()),
+            data: set.data.unwrap_or_default(),
+            store: set.store.unwrap_or(StoreKind::Sled),
+            lease_count: get(set.lease_count),
+            packed_bytes: get(set.packed_bytes),
+            streams: usize::try_from(get(set.streams)).unwrap_or(usize::MAX),
+            request_bytes: usize::try_from(get(set.request_bytes)).unwrap_or(usize::MAX),
+            grace: set.grace.unwrap_or_default(),
+            clock: ClockPolicy {
+                tolerance: set.clock_tolerance.unwrap_or_default(),
+                window_last: set.window.unwrap_or_default(),
+                ..ClockPolicy::default()
+            },
+            chunk: Chunk { min: get(set.chunk_min), max: get(set.chunk_max) },
+            log_format: set.log_format.unwrap_or(LogFormat::Text),
+            log: set.log.unwrap_or_default(),
+            settings: all,
+        };
+        config.check_ranges()?;
+        config.check_exposure(set.insecure.unwrap_or(false))?;
+        Ok(config)
+    }
+
+    fn check_ranges(&self) -> Result<(), ConfigError> {
+        let millis = |duration: Duration| duration.as_millis();
+        let ahead = millis(self.clock.max_ahead);
+        range(
+            "lease-count",
+            self.lease_count,
+            "1 to 1000000000000",
+            (1..=1_000_000_000_000).contains(&self.lease_count),
+        )?;
+        range("packed-bytes", self.packed_bytes, "16 to 1073741824", (16..=1 << 30).contains(&self.packed_bytes))?;
+        range("streams", self.streams, "1 to 1000000", (1..=1_000_000).contains(&self.streams))?;
+        range(
+            "request-bytes",
+            self.request_bytes,
+            "1024 to 1073741824",
+            (1024..=1 << 30).contains(&self.request_bytes),
+        )?;
+        range("grace", format!("{:?}", self.grace), "at most 1h", self.grace <= HOUR)?;
+        let tolerance = self.clock.tolerance;
+        range("clock-tolerance", format!("{tolerance:?}"), "0s to 1s (max-ahead)", millis(tolerance) <= ahead)?;
+        let window = self.clock.window_last;
+        let allowed = (self.clock.window_first..=HOUR).contains(&window);
+        range("window", format!("{window:?}"), "2s to 1h", allowed)?;
+        range("chunk-min", self.chunk.min, "1 to chunk-max", (1..=self.chunk.max).contains(&self.chunk.min))?;
+        range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)
+    }
+
+    fn check_exposure(&self, insecure: bool) -> Result<(), ConfigError> {
+        for (setting, address) in [("listen", self.listen), ("http", self.http)] {
+            if !insecure && !address.ip().is_loopback() {
+                return Err(ConfigError::Exposed { setting, address });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Config {
+    /// The settings in force, as a TOML file would have them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&toml::to_string(&self.settings).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for StoreKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sled" => Ok(Self::Sled),
+            "memory" => Ok(Self::Memory),
+            _ => Err("the store is sled or memory".to_owned()),
+        }
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("the log format is text or json".to_owned()),
+        }
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn read(path: PathBuf) -> Result<Settings, ConfigError> {
+    match std::fs::read_to_string(&path) {
+        Ok(text) => toml::from_str(&text).map_err(|source| ConfigError::Malformed { path, source: Box::new(source) }),
+        Err(source) => Err(ConfigError::Unreadable { path, source }),
+    }
+}
+
+fn range(
+    setting: &'static str,
+    value: impl fmt::Display,
+    allowed: &'static str,
+    within: bool,
+) -> Result<(), ConfigError> {
+    match within {
+        true => Ok(()),
+        false => Err(ConfigError::OutOfRange { setting, value: value.to_string(), allowed }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_err(toml: &str, expected: &str) {
+        let settings: Settings = toml::from_str(toml).expect("well-formed");
+        let error = Config::check(settings).expect_err("must be refused");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn ok_defaults_are_valid_and_print_as_a_file_that_reads_back() {
+        let config = Config::check(Settings::default()).expect("valid");
+        let again: Settings = toml::from_str(&config.to_string()).expect("reads back");
+        assert_eq!(Config::check(again).expect("valid").to_string(), config.to_string());
+        assert_eq!(config.listen.to_string(), "127.0.0.1:7600");
+    }
+
+    #[test]
+    fn ok_flags_come_before_the_file() {
+        let file: Settings = toml::from_str("listen = '127.0.0.1:1'\ngrace = '3s'").expect("well-formed");
+        let flags = Settings { listen: "127.0.0.1:2".parse().ok(), ..Settings::default() };
+        let config = Config::check(flags.over(file)).expect("valid");
+        assert_eq!((config.listen.port(), config.grace), (2, Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn err_each_bad_value_is_named_with_what_it_may_be() {
+        check_err("lease-count = 0", "lease-count is 0, but must be 1 to");
+        check_err("packed-bytes = 8", "packed-bytes is 8, but must be 16 to");
+        check_err("streams = 0", "streams is 0");
+        check_err("request-bytes = 10", "request-bytes is 10");
+        check_err("grace = '2h'", "grace is 7200s, but must be at most 1h");
+        check_err("clock-tolerance = '2s'", "clock-tolerance is 2s, but must be 0s to 1s");
+        check_err("window = '1s'", "window is 1s, but must be 2s to 1h");
+        check_err("chunk-min = 0", "chunk-min is 0");
+        check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max");
+        check_err("listen = '0.0.0.0:7600'", "--insecure");
+        check_err("http = '[::]:7600'", "--insecure");
+    }
+
+    #[test]
+    fn err_a_misspelt_setting_is_refused() {
+        assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
+    }
+}

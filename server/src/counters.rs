@@ -1,0 +1,208 @@
+//! Granting regions' suffixes: counters in memory, chunks from the store.
+
+use std::{num::NonZeroU64, sync::Arc};
+
+use kent_ids::{Block, Position};
+use kent_issue::{Chunk, Stored};
+use kent_proto::stored;
+use kent_regions::{Count, Kind, RegionNumber};
+use kent_store::{CommitError, Store, Txn, Version};
+use tokio::time;
+use tracing::{debug, warn};
+
+use crate::{
+    clock::Clock,
+    deadline::Patience,
+    directory::Directory,
+    error::{AllocateError, Exhausted, NoSuchRegion, StoreFailure},
+    keys,
+    space::{Cell, RegionFacts, Space, read_counter},
+    tasks::Tasks,
+};
+
+/// Grants regions' suffixes.
+#[derive(Clone, Debug)]
+pub(crate) struct Counters {
+    store: Arc<dyn Store>,
+    directory: Arc<Directory>,
+    clock: Arc<dyn Clock>,
+    chunk: Chunk,
+    tasks: Tasks,
+}
+
+/// What is left of a chunk that this daemon holds.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldChunk {
+    /// The space.
+    pub(crate) space: String,
+    /// The region.
+    pub(crate) region: String,
+    /// How many suffixes.
+    pub(crate) left: u128,
+}
+
+/// A reservation that meets others is tried so often.
+const ATTEMPTS: u32 = 16;
+
+/// Chunks that a report lists.
+const LISTED_MAX: usize = 1000;
+
+impl Counters {
+    /// Counters of the regions of `directory`.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        directory: Arc<Directory>,
+        clock: Arc<dyn Clock>,
+        chunk: Chunk,
+        tasks: Tasks,
+    ) -> Self {
+        Self { store, directory, clock, chunk, tasks }
+    }
+
+    /// Grants a block of a region's suffixes, reserving a chunk if the one in hand does not hold enough.
+    pub(crate) async fn grant(
+        &self,
+        space: &str,
+        region: &str,
+        count: NonZeroU64,
+        patience: Patience,
+    ) -> Result<Block, AllocateError> {
+        let space = self.directory.find(space)?;
+        for _ in 0..ATTEMPTS {
+            let facts = facts(&space, region)?;
+            let cell = space.cell(facts.number, self.chunk);
+            if let Some(block) = grant_in_hand(&facts, &cell, count)? {
+                return Ok(block);
+            }
+            // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
+            let reservation = self.clone().reserve(space.clone(), region.to_owned(), cell, count);
+            let reservation = self.tasks.spawn_work(reservation);
+            match time::timeout(patience.left(self.clock.steady()), reservation).await {
+                Ok(Ok(reserved)) => reserved?,
+                Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
+            }
+        }
+        Err(AllocateError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
+    async fn reserve(
+        self,
+        space: Arc<Space>,
+        region: String,
+        cell: Arc<Cell>,
+        count: NonZeroU64,
+    ) -> Result<(), AllocateError> {
+        let _reserving = cell.reserving.lock().await;
+        // An edit may have come first.
+        let facts = facts(&space, &region)?;
+        if cell.with(|counter| counter.left()) >= count.get().into() {
+            return Ok(());
+        }
+        let read = read_counter(&*self.store, space.name(), facts.number).await?;
+        let plan = cell.with(|counter| {
+            let read = Stored { version: read.version, value: position(read.value) };
+            counter.plan_chunk(read, count.get(), facts.capacity, self.clock.steady())
+        });
+        let plan = plan.map_err(|_| exhausted(&space, &region, &facts, read.value, count))?;
+        let reserved = Count::Below(plan.reserved().get());
+        let txn = transaction(&space, &facts, Version::new(plan.guard()), reserved);
+        match self.store.commit(txn).await {
+            Ok(made) => {
+                cell.with(|counter| counter.on_committed(plan, made.version.get()));
+                space.set_reserved(facts.number, reserved);
+                debug!(space = space.name(), region, %reserved, "chunk reserved");
+                Ok(())
+            }
+            // Whatever an unknown commit reserved is a gap: the next attempt reads where the counter is now.
+            Err(CommitError::Unknown(unknown)) => {
+                warn!(space = space.name(), region, %unknown, "a reservation may be a gap");
+                Err(StoreFailure::from(CommitError::Unknown(unknown)).into())
+            }
+            Err(CommitError::Conflict { key, .. }) if key == keys::region(space.name(), facts.number.0) => {
+                let _editing = space.editing.lock().await;
+                self.directory.reload(&space).await.map_err(|_| AllocateError::Contended { attempts: 1 })
+            }
+            Err(CommitError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(StoreFailure::from(error).into()),
+        }
+    }
+
+    /// The chunks that this daemon holds, at most a thousand of them.
+    pub(crate) fn held(&self) -> Vec<HeldChunk> {
+        let spaces = self.directory.spaces();
+        let chunks = spaces.iter().flat_map(|space| {
+            space.cells().into_iter().filter_map(|(number, cell)| {
+                let left = cell.with(|counter| counter.left());
+                let region = space.read(|table| table.get(number).map(|region| region.name.clone()))?;
+                (left > 0).then(|| HeldChunk { space: space.name().to_owned(), region, left })
+            })
+        });
+        chunks.take(LISTED_MAX).collect()
+    }
+
+    /// Gives the rest of every chunk back. Nothing is granted from them any more.
+    pub(crate) async fn give_back_all(&self) {
+        for space in self.directory.spaces() {
+            for (number, cell) in space.cells() {
+                let _reserving = cell.reserving.lock().await;
+                give_back(&*self.store, &space, number, &cell).await;
+            }
+        }
+    }
+}
+
+/// Gives the rest of the chunk in hand back, if nobody has reserved since. Nothing is granted from it any more, whatever the
+/// store answers; if it does not take it back, it is a gap.
+pub(crate) async fn give_back(store: &dyn Store, space: &Space, number: RegionNumber, cell: &Cell) {
+    let Some(plan) = cell.with(|counter| counter.plan_give_back()) else { return };
+    let (key, reserved) = (keys::counter(space.name(), number.0), Count::Below(plan.reserved().get()));
+    let guard = Version::new(plan.guard());
+    let txn = Txn::new().expect(key.clone(), guard).put(key, stored::encode_counter(reserved));
+    match store.commit(txn).await {
+        Ok(_) => space.set_reserved(number, reserved),
+        Err(error) => warn!(space = space.name(), region = number.0, %error, "the rest of a chunk is a gap"),
+    }
+}
+
+fn facts(space: &Space, region: &str) -> Result<RegionFacts, AllocateError> {
+    let (space_name, region) = (space.name().to_owned(), region.to_owned());
+    match space.facts(&region) {
+        Err(_) => Err(NoSuchRegion { space: space_name, region }.into()),
+        Ok(facts) if facts.kind == Kind::Closed => Err(AllocateError::Closed { space: space_name, region }),
+        Ok(facts) => Ok(facts),
+    }
+}
+
+/// A block from the chunk in hand, if it holds enough.
+fn grant_in_hand(facts: &RegionFacts, cell: &Cell, count: NonZeroU64) -> Result<Option<Block>, AllocateError> {
+    let Ok(first) = cell.with(|counter| counter.grant(count.get())) else { return Ok(None) };
+    // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
+    Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
+}
+
+/// Raises the counter, if neither it nor the region's record has changed: no chunk is cut from a region whose capacity just
+/// changed.
+fn transaction(space: &Space, facts: &RegionFacts, guard: Version, reserved: Count) -> Txn {
+    let key = keys::counter(space.name(), facts.number.0);
+    Txn::new()
+        .expect(key.clone(), guard)
+        .expect(keys::region(space.name(), facts.number.0), facts.version)
+        .put(key, stored::encode_counter(reserved))
+}
+
+fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Count, count: NonZeroU64) -> AllocateError {
+    AllocateError::Exhausted(Exhausted {
+        space: space.name().to_owned(),
+        region: region.to_owned(),
+        capacity: Count::power_of_two(facts.constants.suffix_bits).to_string(),
+        reserved: reserved.to_string(),
+        asked: count.get(),
+        expandable_bits: facts.expandable_bits,
+    })
+}
+
+/// A counter as a position; 2^128 is as good as the last one.
+fn position(count: Count) -> Position {
+    Position::new(count.get().unwrap_or(u128::MAX))
+}

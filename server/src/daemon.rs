@@ -1,0 +1,224 @@
+//! Start and stop, each one readable sequence.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use kent_proto::v1::{
+    admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
+    regions_server::RegionsServer,
+};
+use kent_store::{MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId};
+use rand::Rng;
+use thiserror::Error;
+use tokio::{net::TcpListener, time};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Server, server::TcpIncoming};
+use tonic_health::{ServingStatus, server::HealthReporter};
+use tracing::{error, info, warn};
+
+use crate::{
+    clock::{Clock, SystemClock},
+    config::{Config, StoreKind},
+    engine::{Engine, LoadError, Place},
+    http,
+    service::{AdminService, AllocatorService, CodecService, RegionsService},
+    tasks::Tasks,
+};
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    engine: Arc<Engine>,
+    store: Arc<dyn Store>,
+    tasks: Tasks,
+    /// Asked to stop, the ports take no more connections and finish what is under way.
+    ports: Tasks,
+    grace: Duration,
+    grpc: SocketAddr,
+    http: SocketAddr,
+}
+
+/// Why the daemon did not start. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The store cannot be opened.
+    #[error("the store cannot be opened")]
+    Store(#[from] OpenError),
+    /// What is stored cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A port cannot be bound.
+    #[error("cannot listen on {address} ({setting})")]
+    Bind {
+        /// The setting's name.
+        setting: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Reflection cannot be offered.
+    #[error("the protocol's descriptors cannot be served")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// How often the health service looks whether the daemon can grant.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long a start waits for the first slot before it serves without.
+const FIRST_SLOT: Duration = Duration::from_secs(5);
+
+/// The largest request of `tonic`'s HTTP/2 windows: pipelined streams are not held up by flow control.
+const WINDOW_BYTES: u32 = 8 << 20;
+
+impl Daemon {
+    /// Opens the store, loads and checks the state, takes a slot, and serves.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`].
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let grpc = bind("listen", config.listen).await?;
+        let http = bind("http", config.http).await?;
+        let (grpc_address, http_address) = (address(&grpc, config.listen), address(&http, config.http));
+        let (store, place) = open_store(&config)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let tasks = Tasks::new();
+        let engine = Engine::load(store.clone(), clock, &config, place, &tasks).await?;
+        engine.slots().wait_for_slot(FIRST_SLOT).await;
+        let daemon = Self {
+            engine,
+            store,
+            ports: Tasks::new(),
+            tasks,
+            grace: config.grace,
+            grpc: grpc_address,
+            http: http_address,
+        };
+        daemon.serve_grpc(grpc, &config)?;
+        daemon.serve_http(http);
+        info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
+        Ok(daemon)
+    }
+
+    /// Where gRPC is served.
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.grpc
+    }
+
+    /// Where HTTP is served.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Ready when a part of the daemon has failed, and it must stop.
+    pub async fn failed(&self) {
+        tokio::select! {
+            () = self.tasks.failed().cancelled() => {}
+            () = self.ports.failed().cancelled() => {}
+        }
+    }
+
+    /// Drains, writes the exact ceilings back, and closes the store. True if all requests in flight had finished.
+    pub async fn stop(self) -> bool {
+        // Not serving; streams end after the answer that they are at; no more connections; calls in flight finish.
+        self.engine.draining().cancel();
+        let clean = time::timeout(self.grace, self.ports.stop()).await.is_ok();
+        if !clean {
+            warn!(grace = ?self.grace, "requests are still in flight; giving up on them");
+        }
+        // Only now, when nothing is granted any more, the unused rest goes back.
+        let given_back = time::timeout(GIVE_BACK, async {
+            self.engine.give_back().await;
+            self.tasks.stop().await;
+            self.store.close().await;
+        });
+        if given_back.await.is_err() {
+            error!("the store did not take the unused rest back in time; it is a gap");
+        }
+        clean
+    }
+
+    fn serve_grpc(&self, listener: TcpListener, config: &Config) -> Result<(), StartError> {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(kent_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()?;
+        let max = config.request_bytes;
+        let engine = &self.engine;
+        let router = Server::builder()
+            .initial_connection_window_size(WINDOW_BYTES)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+            .add_service(health_service)
+            .add_service(reflection)
+            .add_service(AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max))
+            .add_service(RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max))
+            .add_service(CodecServer::new(CodecService).max_decoding_message_size(max))
+            .add_service(AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max));
+        // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let closing = self.ports.stopping().clone().cancelled_owned();
+        self.ports.spawn("gRPC port", async move {
+            if let Err(error) = router.serve_with_incoming_shutdown(incoming, closing).await {
+                error!(%error, "the gRPC port failed");
+            }
+        });
+        let watch = report_health(engine.clone(), health, self.tasks.stopping().clone());
+        self.tasks.spawn("health reporter", watch);
+        Ok(())
+    }
+
+    fn serve_http(&self, listener: TcpListener) {
+        let serving = http::serve(listener, self.engine.clone(), self.ports.stopping().clone().cancelled_owned());
+        self.ports.spawn("HTTP port", async move {
+            if let Err(error) = serving.await {
+                error!(%error, "the HTTP port failed");
+            }
+        });
+    }
+}
+
+/// How long the store may take to take the unused rest back.
+const GIVE_BACK: Duration = Duration::from_secs(5);
+
+/// Tells the health service whether the daemon can grant, for the daemon as a whole and for the service that grants.
+async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: CancellationToken) {
+    let services = ["", "kent.v1.Allocator"];
+    loop {
+        let status = if engine.readiness().is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
+        for service in services {
+            health.set_service_status(service, status).await;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = engine.draining().cancelled(), if status == ServingStatus::Serving => {}
+            () = time::sleep(HEALTH_INTERVAL) => {}
+        }
+    }
+}
+
+fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Place), OpenError> {
+    let mut new_id = [0; 16];
+    rand::rng().fill_bytes(&mut new_id);
+    match config.store {
+        StoreKind::Sled => {
+            let store = SledStore::open(SledOptions { dir: config.data.clone(), new_id })?;
+            Ok((Arc::new(store), Place { kind: "sled", location: config.data.display().to_string() }))
+        }
+        StoreKind::Memory => {
+            warn!("the store is in memory: what is issued is forgotten at the end, and may be issued again");
+            let store = MemoryStore::new(StoreId::new(new_id));
+            Ok((Arc::new(store), Place { kind: "memory", location: String::new() }))
+        }
+    }
+}
+
+async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|source| StartError::Bind { setting, address, source })
+}
+
+/// The address that was bound, which tells the port where 0 was asked for.
+fn address(listener: &TcpListener, asked: SocketAddr) -> SocketAddr {
+    listener.local_addr().unwrap_or(asked)
+}

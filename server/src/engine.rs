@@ -1,0 +1,364 @@
+//! The daemon without its transport: what the gRPC services and the HTTP port call.
+
+use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
+
+use kent_ids::{Block, ClusterKey, Format, Source};
+use kent_proto::{
+    model::{AllocateInput, Invalid, SpaceInput},
+    stored,
+};
+use kent_regions::{Plan, Table};
+use kent_store::{Store, Txn, Version};
+use rand::Rng;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::{
+    clock::Clock,
+    config::Config,
+    counters::{Counters, HeldChunk},
+    deadline::Patience,
+    directory::{Directory, Order},
+    error::{AllocateError, EditError, StoreFailure},
+    keys,
+    metrics::Metrics,
+    slots::{HeldSlot, Slots},
+    space::Space,
+    tasks::Tasks,
+};
+
+/// The daemon's state and what can be asked of it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    slots: Arc<Slots>,
+    directory: Arc<Directory>,
+    counters: Counters,
+    metrics: Metrics,
+    place: Place,
+    tasks: Tasks,
+    limits: Limits,
+    draining: CancellationToken,
+}
+
+/// Where the store is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The kind of store.
+    pub(crate) kind: &'static str,
+    /// Its directory, if it has one.
+    pub(crate) location: String,
+}
+
+/// What one request may ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most identifiers in one lease.
+    pub(crate) lease_count: u64,
+    /// The most octets in one packed reply.
+    pub(crate) packed_bytes: u64,
+    /// The most `AllocateStream` calls at once.
+    pub(crate) streams: usize,
+}
+
+/// Identifiers that were granted.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
+    /// The block.
+    pub(crate) block: Block,
+    /// Blocks of one source ascend while this stays the same.
+    pub(crate) clock_epoch: u64,
+}
+
+/// Why the daemon did not start.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The store cannot be used.
+    #[error("what is stored cannot be used")]
+    Store(#[from] StoreFailure),
+    /// A table breaks its own rules.
+    #[error(
+        "the table of space {space:?} is damaged ({damage}); nothing was overwritten: restore the store from a backup"
+    )]
+    Table {
+        /// Whose table.
+        space: String,
+        /// Which rule is broken.
+        damage: kent_regions::Damage,
+    },
+    /// The default space is neither there nor can it be made.
+    #[error("the space `default` could not be made")]
+    NoDefaultSpace,
+}
+
+impl Engine {
+    /// Reads the whole state, checks it, and starts keeping a slot.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] if anything stored is damaged, or newer than this program.
+    pub(crate) async fn load(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+        place: Place,
+        tasks: &Tasks,
+    ) -> Result<Arc<Self>, LoadError> {
+        let key = cluster_key(&*store).await?;
+        let directory = Arc::new(Directory::load(store.clone(), config.chunk).await?);
+        let slots = Arc::new(Slots::new(store.clone(), clock.clone(), config.clock, key));
+        tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
+        let limits =
+            Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
+        Ok(Arc::new(Self {
+            counters: Counters::new(store.clone(), directory.clone(), clock.clone(), config.chunk, tasks.clone()),
+            store,
+            clock,
+            slots,
+            directory,
+            metrics: Metrics::new(),
+            place,
+            tasks: tasks.clone(),
+            limits,
+            draining: CancellationToken::new(),
+        }))
+    }
+
+    /// Grants a block, waiting for the clock, a window or a chunk as long as `deadline` allows.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocateError`].
+    pub(crate) async fn allocate(
+        &self,
+        request: &AllocateInput,
+        deadline: Option<Duration>,
+    ) -> Result<Granted, AllocateError> {
+        let patience = Patience::new(self.clock.steady(), deadline);
+        self.check_count(request)?;
+        let granted = self.grant(request, patience).await;
+        if let Err(AllocateError::Broken(error)) = &granted {
+            error!(%error, "an invariant is broken: not one identifier more is issued");
+            self.tasks.fail();
+        }
+        granted
+    }
+
+    async fn grant(&self, request: &AllocateInput, patience: Patience) -> Result<Granted, AllocateError> {
+        match &request.source {
+            Source::Format(format) => self.allocate_time(*format, request.count, patience).await,
+            Source::Region { name, space } => {
+                let block = self.counters.grant(space, name, request.count, patience).await?;
+                Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
+            }
+        }
+    }
+
+    async fn allocate_time(
+        &self,
+        format: Format,
+        count: NonZeroU64,
+        patience: Patience,
+    ) -> Result<Granted, AllocateError> {
+        let max = self.slots.max_count(format);
+        if count.get() > max {
+            let problem = format!("is {count}, but {} has at most {max} identifiers a second", format.token());
+            return Err(Invalid::new("count", problem).into());
+        }
+        let granted = self.slots.grant(format, count, patience).await;
+        let granted = granted.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
+        Ok(Granted { block: granted.block, clock_epoch: granted.clock_epoch })
+    }
+
+    fn check_count(&self, request: &AllocateInput) -> Result<(), Invalid> {
+        let count = request.count.get();
+        if !request.packed {
+            let max = self.limits.lease_count;
+            return check_max(count, max, "in one lease");
+        }
+        let width = match &request.source {
+            Source::Format(format) => format.width_bytes(),
+            Source::Region { space, .. } => match self.directory.find(space) {
+                Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
+                Err(_) => return Ok(()), // The space will be missed where it is looked up.
+            },
+        };
+        check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
+    }
+
+    /// Plans an edit and, unless it is a dry run, makes it. It goes on although its caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`].
+    pub(crate) async fn edit(&self, order: Order) -> Result<(Arc<Space>, Plan), EditError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.edit(&order).await });
+        work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// Makes a space, or only says whether it could. It goes on although its caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`].
+    pub(crate) async fn create_space(&self, input: SpaceInput) -> Result<Arc<Space>, EditError> {
+        let problem = |bad: kent_regions::BadWidth| Invalid::new("bits", bad);
+        let table = Table::new(input.bits.into()).map_err(problem)?;
+        let directory = self.directory.clone();
+        let work =
+            self.tasks.spawn_work(async move { directory.create_space(&input.name, table, input.validate_only).await });
+        work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// The spaces and their tables.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What one request may ask for.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The clocks.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Where the store is.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The time-based sources.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Cancelled when the daemon has begun to stop: streams should end.
+    pub(crate) fn draining(&self) -> &CancellationToken {
+        &self.draining
+    }
+
+    /// Whether every source can be granted from.
+    pub(crate) fn readiness(&self) -> Readiness {
+        Readiness { slot: self.slots.held(), chunks: self.counters.held(), draining: self.draining.is_cancelled() }
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub(crate) fn render_metrics(&self) -> String {
+        let gauges = self.metrics.gauges();
+        let readiness = self.readiness();
+        let slot = readiness.slot;
+        gauges.window_left_seconds.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
+        gauges.slot.set(slot.map_or(-1, |held| i64::from(held.slot.get())));
+        gauges.clock_steps.set(signed(self.slots.clock_epoch()));
+        gauges.ready.set(i64::from(readiness.is_ready()));
+        gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&*chunk.space, &*chunk.region, chunk.left)));
+        let stats = self.store.stats();
+        gauges.store_commits.set(signed(stats.commits));
+        gauges.store_conflicts.set(signed(stats.conflicts));
+        gauges.store_flushes.set(signed(stats.flushes));
+        self.metrics.render()
+    }
+
+    /// Writes the exact counters back; the keeper does the same for its slot when its task is stopped.
+    pub(crate) async fn give_back(&self) {
+        self.counters.give_back_all().await;
+        info!("counters written back");
+    }
+}
+
+/// Whether every source can be granted from, and if not, why.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    slot: Option<HeldSlot>,
+    chunks: Vec<HeldChunk>,
+    draining: bool,
+}
+
+impl Readiness {
+    /// Whether every source can be granted from.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.reasons().is_empty()
+    }
+
+    /// The slot that is held.
+    pub(crate) fn slot(&self) -> Option<&HeldSlot> {
+        self.slot.as_ref()
+    }
+
+    /// The chunks that are held.
+    pub(crate) fn chunks(&self) -> &[HeldChunk] {
+        &self.chunks
+    }
+
+    /// What is wrong.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.draining {
+            reasons.push("the daemon is stopping".to_owned());
+        }
+        match &self.slot {
+            None => reasons.push("no slot is held: time-based identifiers cannot be granted".to_owned()),
+            Some(held) if held.window_left.is_zero() => {
+                reasons.push("the slot's window has ended, and the store does not extend it".to_owned());
+            }
+            Some(_) => {}
+        }
+        reasons
+    }
+}
+
+impl fmt::Display for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons = self.reasons();
+        writeln!(f, "{}", if reasons.is_empty() { "ready" } else { "not ready" })?;
+        reasons.iter().try_for_each(|reason| writeln!(f, "reason: {reason}"))?;
+        if let Some(held) = &self.slot {
+            let left = held.window_left.as_secs_f64();
+            writeln!(f, "slot {}: {left:.1} s of window left without the store", held.slot.get())?;
+        }
+        self.chunks.iter().take(100).try_for_each(|chunk| {
+            writeln!(f, "region {}@{}: {} suffixes left without the store", chunk.region, chunk.space, chunk.left)
+        })
+    }
+}
+
+/// The key of the keyed permutation: read, or drawn and stored if the store is new.
+async fn cluster_key(store: &dyn Store) -> Result<ClusterKey, StoreFailure> {
+    if let Some(versioned) = store.get(&keys::CLUSTER).await? {
+        return Ok(stored::decode_cluster(&versioned.value)?);
+    }
+    let mut octets = [0; 16];
+    rand::rng().fill_bytes(&mut octets);
+    let key = ClusterKey::new(octets);
+    store
+        .commit(Txn::new().expect(keys::CLUSTER, Version::ABSENT).put(keys::CLUSTER, stored::encode_cluster(&key)))
+        .await?;
+    Ok(key)
+}
+
+fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
+    match count > max {
+        true => Err(Invalid::new("count", format!("is {count}, but at most {max} identifiers fit {scope}"))),
+        false => Ok(()),
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

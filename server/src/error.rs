@@ -1,0 +1,195 @@
+//! Why a request was refused, in the daemon's own words. `status` turns these into gRPC.
+
+use kent_issue::Refusal;
+use kent_proto::{model::Invalid, stored::Malformed};
+use kent_regions::Revision;
+use kent_store::{CommitError, ReadError};
+use thiserror::Error;
+
+use crate::engine::LoadError;
+
+/// No such space.
+#[derive(Debug, Error)]
+#[error("there is no space {space:?}; ListSpaces (kent space ls) lists them")]
+pub(crate) struct NoSuchSpace {
+    /// The name that was asked for.
+    pub(crate) space: String,
+}
+
+/// No such region.
+#[derive(Debug, Error)]
+#[error("there is no region {region:?} in space {space:?}; ListRegions (kent region ls) lists them")]
+pub(crate) struct NoSuchRegion {
+    /// The space.
+    pub(crate) space: String,
+    /// The name that was asked for.
+    pub(crate) region: String,
+}
+
+/// What is stored cannot be read, or a write's fate is not known.
+#[derive(Debug, Error)]
+pub enum StoreFailure {
+    /// A read failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A commit failed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// A record makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl From<LoadError> for EditError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Store(failure) => failure.into(),
+            LoadError::Table { .. } | LoadError::NoDefaultSpace => Self::Damaged(error),
+        }
+    }
+}
+
+impl StoreFailure {
+    /// Whether the fault may pass by itself. If not, what is stored cannot be trusted.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Read(error) => error.is_retryable(),
+            Self::Commit(CommitError::Conflict { .. } | CommitError::Unknown(_)) => true,
+            Self::Commit(error) => error.is_retryable(),
+            Self::Malformed(_) => false,
+        }
+    }
+}
+
+/// Why no identifiers were granted.
+#[derive(Debug, Error)]
+pub(crate) enum AllocateError {
+    /// A field cannot be used.
+    #[error(transparent)]
+    BadField(#[from] Invalid),
+    /// No such space.
+    #[error(transparent)]
+    NoSuchSpace(#[from] NoSuchSpace),
+    /// No such region.
+    #[error(transparent)]
+    NoSuchRegion(#[from] NoSuchRegion),
+    /// The clock or the slot do not allow it.
+    #[error("{source_token}: {refusal}")]
+    Time {
+        /// The format's token.
+        source_token: &'static str,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The region is closed.
+    #[error(
+        "region {region:?} of space {space:?} is closed: its subregions take its place, and identifiers come from them"
+    )]
+    Closed {
+        /// The space.
+        space: String,
+        /// The region.
+        region: String,
+    },
+    /// The region does not hold as many more.
+    #[error("{0}")]
+    Exhausted(Exhausted),
+    /// The store could not supply a chunk.
+    #[error("no chunk could be reserved: {0}")]
+    Store(#[from] StoreFailure),
+    /// Others kept reserving first.
+    #[error("no chunk could be reserved in {attempts} attempts, since others did at the same time")]
+    Contended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The caller's deadline was over before a chunk was reserved.
+    #[error("no chunk could be reserved before the deadline")]
+    Late,
+    /// An invariant is broken.
+    #[error("an invariant of the daemon is broken: {0}")]
+    Broken(kent_ids::BlockError),
+}
+
+/// A region that is full, and what would help.
+#[derive(Debug)]
+pub(crate) struct Exhausted {
+    /// The space.
+    pub(crate) space: String,
+    /// The region.
+    pub(crate) region: String,
+    /// 2^s.
+    pub(crate) capacity: String,
+    /// How many suffixes are issued or reserved.
+    pub(crate) reserved: String,
+    /// How many were asked for.
+    pub(crate) asked: u64,
+    /// By how many bits it could be expanded.
+    pub(crate) expandable_bits: u8,
+}
+
+impl std::fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { space, region, capacity, reserved, asked, expandable_bits } = self;
+        write!(
+            f,
+            "region {region:?} of space {space:?} is full: {reserved} of {capacity} suffixes are issued, {asked} more were asked for; "
+        )?;
+        match expandable_bits {
+            0 => write!(f, "it cannot be expanded further"),
+            bits => {
+                write!(f, "it can be expanded by up to {bits} bits (ExpandRegion, kent region expand {region} --by N)")
+            }
+        }
+    }
+}
+
+/// Why an edit was not made.
+#[derive(Debug, Error)]
+pub(crate) enum EditError {
+    /// A field cannot be used.
+    #[error(transparent)]
+    BadField(#[from] Invalid),
+    /// No such space.
+    #[error(transparent)]
+    NoSuchSpace(#[from] NoSuchSpace),
+    /// There is a space of this name already.
+    #[error("there is a space {space:?} already")]
+    SpaceTaken {
+        /// Its name.
+        space: String,
+    },
+    /// A rule of the table.
+    #[error("{refusal}")]
+    Refused {
+        /// The space.
+        space: String,
+        /// Which rule, and the nearest legal edit.
+        refusal: Box<kent_regions::Refusal>,
+    },
+    /// The table has moved on.
+    #[error("the table of space {space:?} is at revision {present}, not at {expected}: look again and repeat the edit")]
+    Stale {
+        /// The space.
+        space: String,
+        /// The revision that the author saw.
+        expected: u64,
+        /// The present one.
+        present: Revision,
+    },
+    /// The store did not take the edit.
+    #[error("the edit was not stored: {0}")]
+    Store(#[from] StoreFailure),
+    /// What is stored is no table.
+    #[error(transparent)]
+    Damaged(LoadError),
+    /// The edit broke off; whether it was made is not known.
+    #[error("the edit broke off")]
+    Abandoned,
+    /// Others kept changing the same records.
+    #[error("others changed the same regions at the same time, {attempts} times in a row")]
+    Contended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+}

@@ -1,0 +1,64 @@
+//! The keys under which the daemon keeps its records. Persisted: the spelling is frozen.
+
+use kent_ids::Slot;
+use kent_proto::stored::Malformed;
+use kent_store::Key;
+
+/// What every daemon on the store shares.
+pub(crate) const CLUSTER: Key = Key::from_static("cluster");
+/// All slots.
+pub(crate) const SLOTS: Key = Key::from_static("slot/");
+/// All spaces.
+pub(crate) const SPACES: Key = Key::from_static("space/");
+
+/// A slot's record.
+pub(crate) fn slot(slot: Slot) -> Key {
+    valid(format!("slot/{:02}", slot.get()))
+}
+
+/// The slot of a key that begins with [`SLOTS`].
+pub(crate) fn parse_slot(key: &Key) -> Result<Slot, Malformed> {
+    let number = key.as_str().strip_prefix(SLOTS.as_str()).and_then(|digits| digits.parse().ok());
+    number.and_then(|number| Slot::new(number).ok()).ok_or(Malformed { what: "the number of a slot" })
+}
+
+/// A space's record.
+pub(crate) fn space(space: &str) -> Key {
+    valid(format!("space/{space}"))
+}
+
+/// The name of the space of a key that begins with [`SPACES`].
+pub(crate) fn parse_space(key: &Key) -> Result<&str, Malformed> {
+    key.as_str().strip_prefix(SPACES.as_str()).ok_or(Malformed { what: "the key of a space" })
+}
+
+/// All regions of a space.
+pub(crate) fn regions(space: &str) -> Key {
+    valid(format!("region/{space}/"))
+}
+
+/// A region's record.
+pub(crate) fn region(space: &str, number: u64) -> Key {
+    valid(format!("region/{space}/{number:016x}"))
+}
+
+/// All counters of a space.
+pub(crate) fn counters(space: &str) -> Key {
+    valid(format!("counter/{space}/"))
+}
+
+/// A region's counter.
+pub(crate) fn counter(space: &str, number: u64) -> Key {
+    valid(format!("counter/{space}/{number:016x}"))
+}
+
+/// The region's number at the end of a key of [`regions`] or [`counters`].
+pub(crate) fn parse_number(key: &Key) -> Result<u64, Malformed> {
+    let digits = key.as_str().rsplit('/').next().unwrap_or_default();
+    u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a region" })
+}
+
+/// A key made of checked names and numbers: at most 63 printable octets of each name.
+fn valid(path: String) -> Key {
+    Key::new(path).expect("OK because names are checked before they come here, and numbers have a fixed width")
+}

@@ -1,0 +1,231 @@
+//! What the daemon counts, for Prometheus.
+//!
+//! Counters of a source are looked up once and then held, so that a grant pays a few atomic additions and no map.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    time::Duration,
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
+};
+
+/// All metrics of one daemon.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Mutex<Registry>,
+    grants: Family<SourceLabel, Counter>,
+    identifiers: Family<SourceLabel, Counter>,
+    errors: Family<ErrorLabel, Counter>,
+    latency: Family<SourceLabel, Histogram, fn() -> Histogram>,
+    edits: Family<EditLabel, Counter>,
+    gauges: Gauges,
+    sources: Mutex<HashMap<String, Arc<SourceMetrics>>>,
+}
+
+/// The counters of one source.
+#[derive(Debug)]
+pub(crate) struct SourceMetrics {
+    grants: Counter,
+    identifiers: Counter,
+    latency: Histogram,
+}
+
+/// Values that are set when they are asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gauges {
+    /// For how long time-based identifiers can be issued without the store.
+    pub(crate) window_left_seconds: Gauge<f64, AtomicU64>,
+    /// The slot that is held, or -1.
+    pub(crate) slot: Gauge,
+    /// Steps of the clock beyond the tolerance.
+    pub(crate) clock_steps: Gauge,
+    /// How many suffixes are left in each chunk that is held.
+    pub(crate) chunk_left: Family<RegionLabel, Gauge<f64, AtomicU64>>,
+    /// Commits that were durable.
+    pub(crate) store_commits: Gauge,
+    /// Commits that somebody else's came before.
+    pub(crate) store_conflicts: Gauge,
+    /// Flushes: fewer than commits, since commits share them.
+    pub(crate) store_flushes: Gauge,
+    /// 1 if every source can be granted from.
+    pub(crate) ready: Gauge,
+    /// `AllocateStream` calls under way.
+    pub(crate) streams: Gauge,
+}
+
+/// Which source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct SourceLabel {
+    source: String,
+}
+
+/// Which region.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RegionLabel {
+    /// Its name and its space's, as REGION@SPACE.
+    pub(crate) region: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabel {
+    source: String,
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EditLabel {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+/// More sources than this share one set of counters, so that a million regions do not make a million time series.
+const SOURCES_MAX: usize = 1000;
+
+/// The label of what has no counters of its own.
+const OTHER: &str = "other";
+
+impl Metrics {
+    /// Metrics that are all zero.
+    pub(crate) fn new() -> Self {
+        let latency: Family<SourceLabel, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(latency_histogram);
+        let metrics = Self {
+            registry: Mutex::new(Registry::with_prefix("kent")),
+            grants: Family::default(),
+            identifiers: Family::default(),
+            errors: Family::default(),
+            latency,
+            edits: Family::default(),
+            gauges: Gauges::default(),
+            sources: Mutex::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register("grants", "Blocks granted", self.grants.clone());
+        registry.register("identifiers", "Identifiers granted", self.identifiers.clone());
+        registry.register("errors", "Requests for identifiers that were refused", self.errors.clone());
+        let seconds = Unit::Seconds;
+        registry.register_with_unit("grant_latency", "Time from request to grant", seconds, self.latency.clone());
+        registry.register("edits", "Edits of prefix tables", self.edits.clone());
+        let gauges = &self.gauges;
+        registry.register("window_left_seconds", "How long the slot lasts", gauges.window_left_seconds.clone());
+        registry.register("slot", "Slot held, or -1", gauges.slot.clone());
+        registry.register("clock_steps", "Clock steps beyond the tolerance", gauges.clock_steps.clone());
+        registry.register("chunk_left", "Suffixes left in the chunk of a region", gauges.chunk_left.clone());
+        registry.register("store_commits", "Durable commits since the start", gauges.store_commits.clone());
+        registry.register("store_conflicts", "Conflicting commits since the start", gauges.store_conflicts.clone());
+        registry.register("store_flushes", "Flushes since the start", gauges.store_flushes.clone());
+        registry.register("ready", "1 if every source can be granted from", gauges.ready.clone());
+        registry.register("streams", "AllocateStream calls under way", gauges.streams.clone());
+    }
+
+    /// The counters of a source that exists.
+    pub(crate) fn source(&self, source: &str) -> Arc<SourceMetrics> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = sources.get(source) {
+            return known.clone();
+        }
+        let name = if sources.len() < SOURCES_MAX { source } else { OTHER };
+        let label = SourceLabel { source: name.to_owned() };
+        let made = Arc::new(SourceMetrics {
+            grants: self.grants.get_or_create(&label).clone(),
+            identifiers: self.identifiers.get_or_create(&label).clone(),
+            latency: self.latency.get_or_create(&label).clone(),
+        });
+        if name == source {
+            sources.insert(source.to_owned(), made.clone());
+        }
+        made
+    }
+
+    /// Counts a refusal with a gRPC code. What names no source that ever granted anything shares a label, so that made-up
+    /// names do not make time series.
+    pub(crate) fn refused(&self, source: &str, code: &'static str) {
+        let known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains_key(source);
+        let source = if known { source } else { OTHER }.to_owned();
+        self.errors.get_or_create(&ErrorLabel { source, code }).inc();
+    }
+
+    /// Counts an edit.
+    pub(crate) fn edited(&self, operation: &'static str, outcome: &'static str) {
+        self.edits.get_or_create(&EditLabel { operation, outcome }).inc();
+    }
+
+    /// Values that are set when they are asked for.
+    pub(crate) fn gauges(&self) -> &Gauges {
+        &self.gauges
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // OK because writing to a String cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SourceMetrics {
+    /// Counts a grant of `count` identifiers.
+    pub(crate) fn granted(&self, count: u64, took: Duration) {
+        self.grants.inc();
+        self.identifiers.inc_by(count);
+        self.latency.observe(took.as_secs_f64());
+    }
+}
+
+impl Gauges {
+    /// Counts one more `AllocateStream` call, until the guard is dropped; `None` if there are `max` already.
+    pub(crate) fn open_stream(&self, max: usize) -> Option<StreamGuard> {
+        let open = self.streams.inc();
+        let guard = StreamGuard { streams: self.streams.clone() };
+        usize::try_from(open).is_ok_and(|open| open < max).then_some(guard)
+    }
+
+    /// Sets how much is left of each chunk, and forgets the others.
+    pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c str, &'c str, u128)>) {
+        self.chunk_left.clear();
+        for (space, region, left) in chunks {
+            let label = RegionLabel { region: format!("{region}@{space}") };
+            self.chunk_left.get_or_create(&label).set(left as f64);
+        }
+    }
+}
+
+/// An `AllocateStream` call under way.
+#[derive(Debug)]
+pub(crate) struct StreamGuard {
+    streams: Gauge,
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.streams.dec();
+    }
+}
+
+/// 1 microsecond to 4 seconds, each bucket four times the one before.
+fn latency_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(1e-6, 4.0, 12))
+}

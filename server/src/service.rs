@@ -1,0 +1,11 @@
+//! The gRPC services: requests in, answers out. What they decide is decided in `engine`.
+
+mod admin;
+mod allocator;
+mod codec;
+mod regions;
+
+pub(crate) use admin::AdminService;
+pub(crate) use allocator::AllocatorService;
+pub(crate) use codec::CodecService;
+pub(crate) use regions::RegionsService;

@@ -1,0 +1,95 @@
+//! `Admin`: how the daemon fares.
+
+use std::{sync::Arc, time::Duration};
+
+use kent_proto::{
+    model::region_name,
+    v1::{
+        ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status as StatusMessage, StoreStatus,
+        admin_server::Admin,
+    },
+};
+use tonic::{Request, Response, Status};
+
+use crate::{engine::Engine, slots::HeldSlot};
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct AdminService {
+    engine: Arc<Engine>,
+}
+
+impl AdminService {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    fn store(&self) -> StoreStatus {
+        let (store, place) = (self.engine.store(), self.engine.place());
+        let stats = store.stats();
+        StoreStatus {
+            kind: place.kind.to_owned(),
+            location: place.location.clone(),
+            id: store.store_id().to_string(),
+            commits: stats.commits,
+            flushes: stats.flushes,
+            conflicts: stats.conflicts,
+        }
+    }
+
+    fn clock(&self) -> ClockStatus {
+        let policy = self.engine.slots().policy();
+        ClockStatus {
+            unix_nanos: i64::try_from(self.engine.clock().wall().get()).unwrap_or(i64::MAX),
+            clock_epoch: self.engine.slots().clock_epoch(),
+            tolerance_ms: millis(policy.tolerance),
+            max_ahead_ms: millis(policy.max_ahead),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let limits = self.engine.limits();
+        Limits {
+            lease_count: limits.lease_count,
+            packed_bytes: limits.packed_bytes,
+            streams: limits.streams as u64, // OK because a usize has 64 bits at most
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
+        let readiness = self.engine.readiness();
+        let chunks = readiness.chunks().iter().map(|chunk| ChunkStatus {
+            region: region_name(&chunk.space, &chunk.region),
+            left: chunk.left.to_string(),
+        });
+        Ok(Response::new(StatusMessage {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: self.engine.clock().steady().as_secs(),
+            ready: readiness.is_ready(),
+            reasons: readiness.reasons(),
+            store: Some(self.store()),
+            clock: Some(self.clock()),
+            slots: readiness.slot().map(slot).into_iter().collect(),
+            chunks: chunks.collect(),
+            limits: Some(self.limits()),
+        }))
+    }
+}
+
+fn slot(held: &HeldSlot) -> SlotStatus {
+    SlotStatus {
+        slot: held.slot.get().into(),
+        slot_epoch: held.record.epoch.get(),
+        node: held.record.node.to_string(),
+        clock_seq: held.record.clock_seq.get().into(),
+        reserved_until: held.record.reserved_until.get(),
+        window_left_ms: millis(held.window_left),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

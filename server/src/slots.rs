@@ -1,0 +1,281 @@
+//! Granting time-based identifiers: the issuer behind a lock, and the task that keeps it supplied with a slot and a window.
+//!
+//! A grant does no I/O. The keeper alone talks to the store: it takes a slot, extends its window in time before it ends, takes
+//! another when the clock went back or the slot was lost, and gives the rest of the window back at the end.
+
+use std::{
+    num::NonZeroU64,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kent_ids::{ClusterKey, Format, Slot};
+use kent_issue::{ClockPolicy, Extended, HolderId, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer};
+use kent_proto::stored;
+use kent_store::{CommitError, Store, Txn, Version};
+use rand::Rng;
+use tokio::{
+    sync::{Notify, watch},
+    time,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use crate::{clock::Clock, deadline::Patience, error::StoreFailure, keys};
+
+/// Grants time-based identifiers.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    issuer: Mutex<TimeIssuer>,
+    /// Rung by a grant that found no slot or no window left.
+    wanted: Notify,
+    /// Counts what the keeper has achieved.
+    supplied: watch::Sender<u64>,
+}
+
+/// What a status report says of the slot that is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldSlot {
+    /// Which slot.
+    pub(crate) slot: Slot,
+    /// Its record.
+    pub(crate) record: SlotRecord,
+    /// For how long it lasts without the store.
+    pub(crate) window_left: Duration,
+}
+
+impl Slots {
+    /// Slots of `store`, none of them held yet.
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, policy: ClockPolicy, key: ClusterKey) -> Self {
+        let mut holder = [0; 16];
+        rand::rng().fill_bytes(&mut holder);
+        let issuer = Mutex::new(TimeIssuer::new(policy, HolderId::new(holder), key));
+        Self { store, clock, issuer, wanted: Notify::new(), supplied: watch::Sender::new(0) }
+    }
+
+    /// Grants a block, waiting for the clock or for a slot as long as `patience` allows.
+    ///
+    /// # Errors
+    ///
+    /// The last [`Refusal`] when patience ran out, or at once if waiting cannot help.
+    pub(crate) async fn grant(
+        &self,
+        format: Format,
+        count: NonZeroU64,
+        patience: Patience,
+    ) -> Result<TimeGrant, Refusal> {
+        let mut supplied = self.supplied.subscribe();
+        loop {
+            supplied.mark_unchanged();
+            let refusal = match self.try_grant(format, count) {
+                Ok(grant) => return Ok(grant),
+                Err(refusal) => refusal,
+            };
+            let left = patience.left(self.clock.steady());
+            match refusal {
+                Refusal::TooMany { .. } | Refusal::OutsideFormat => return Err(refusal),
+                Refusal::Ahead { wait } if wait <= left => time::sleep(wait).await,
+                Refusal::Ahead { .. } => return Err(refusal),
+                Refusal::NoSlot | Refusal::ClockStepped { .. } | Refusal::WindowSpent { .. } => {
+                    self.wanted.notify_one();
+                    let waited = time::timeout(left, supplied.changed()).await;
+                    if !matches!(waited, Ok(Ok(()))) {
+                        return Err(refusal);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Grants a block at once, or not at all.
+    fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<TimeGrant, Refusal> {
+        // The clock is read under the lock: readings that overtake each other would look like steps back.
+        let mut issuer = self.lock();
+        let now = self.clock.wall();
+        let granted = issuer.grant(format, count, now);
+        if let Err(Refusal::ClockStepped { back }) = &granted {
+            log_step(*back);
+        }
+        granted
+    }
+
+    /// Waits until a slot is held, but no longer than `limit`.
+    pub(crate) async fn wait_for_slot(&self, limit: Duration) {
+        let mut supplied = self.supplied.subscribe();
+        if self.held().is_none() {
+            // OK because a daemon without a slot says so through its readiness.
+            let _ = time::timeout(limit, supplied.changed()).await;
+        }
+    }
+
+    /// The most identifiers of `format` that one grant can hold.
+    pub(crate) fn max_count(&self, format: Format) -> u64 {
+        self.lock().max_count(format)
+    }
+
+    /// The slot that is held.
+    pub(crate) fn held(&self) -> Option<HeldSlot> {
+        let issuer = self.lock();
+        let (slot, record) = issuer.held()?;
+        Some(HeldSlot { slot, record: *record, window_left: issuer.window_left(self.clock.wall()) })
+    }
+
+    /// Steps of the clock beyond the tolerance since the start.
+    pub(crate) fn clock_epoch(&self) -> u64 {
+        self.lock().clock().epoch()
+    }
+
+    /// How the clock is trusted.
+    pub(crate) fn policy(&self) -> ClockPolicy {
+        *self.lock().policy()
+    }
+
+    /// Keeps a slot and a window until `stop`, then gives the rest of the window back.
+    ///
+    /// Returns early only if what is stored cannot be trusted.
+    pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            if let Err(error) = self.supply().await {
+                if !error.is_passing() {
+                    error!(%error, "the slot records cannot be trusted; issuing stops");
+                    self.lock().plan_give_back();
+                    return;
+                }
+                warn!(%error, "the store did not supply a window; going on with what is left");
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = self.wanted.notified() => {}
+                () = time::sleep(KEEPER_INTERVAL) => {}
+            }
+        }
+        self.give_back().await;
+    }
+
+    /// Takes a slot if none is held, or extends its window if that is due.
+    async fn supply(&self) -> Result<(), StoreFailure> {
+        let extension = {
+            let mut issuer = self.lock();
+            let now = self.clock.wall();
+            if let Some(back) = issuer.observe(now) {
+                log_step(back);
+            }
+            match issuer.held() {
+                Some(_) => match issuer.plan_extension(now) {
+                    Some(plan) => Some(plan),
+                    None => return Ok(()),
+                },
+                None => None,
+            }
+        };
+        match extension {
+            Some(plan) => self.extend(plan).await,
+            None => self.take().await,
+        }
+    }
+
+    /// Takes a slot. Somebody else may take the same one first, so it is tried as often as there are slots.
+    async fn take(&self) -> Result<(), StoreFailure> {
+        for _ in 0..Slot::COUNT {
+            let records = self.read_all().await?;
+            let random = rand::rng().next_u64();
+            let planned = {
+                let issuer = self.lock();
+                issuer.plan_take(&records, self.clock.wall(), random)
+            };
+            let plan = match planned {
+                Ok(plan) => plan,
+                Err(refusal) => {
+                    warn!(%refusal, "no slot can be taken yet");
+                    return Ok(());
+                }
+            };
+            match self.commit(&plan).await {
+                Ok(version) => {
+                    info!(slot = plan.slot().get(), epoch = plan.record().epoch.get(), "slot taken");
+                    self.committed(plan, version);
+                    return Ok(());
+                }
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn extend(&self, plan: SlotPlan) -> Result<(), StoreFailure> {
+        let slot = plan.slot();
+        match self.commit(&plan).await {
+            Ok(version) => {
+                debug!(slot = slot.get(), until = plan.record().reserved_until.get(), "window extended");
+                self.committed(plan, version);
+                Ok(())
+            }
+            Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => self.reread(slot).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Finds out whether a commit of ours went through, or the slot is somebody else's now.
+    async fn reread(&self, slot: Slot) -> Result<(), StoreFailure> {
+        let read = match self.store.get(&keys::slot(slot)).await? {
+            Some(versioned) => Some(stored_slot(&versioned)?),
+            None => None,
+        };
+        match self.lock().on_read(slot, read) {
+            Extended::Until(_) => self.supplied.send_modify(|count| *count += 1),
+            Extended::Fenced => {
+                warn!(slot = slot.get(), "the slot is somebody else's; taking another");
+                self.wanted.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    fn committed(&self, plan: SlotPlan, version: u64) {
+        let now = self.clock.wall();
+        self.lock().on_committed(plan, version, now);
+        self.supplied.send_modify(|count| *count += 1);
+    }
+
+    async fn read_all(&self) -> Result<Vec<(Slot, Stored<SlotRecord>)>, StoreFailure> {
+        let records = self.store.scan(&keys::SLOTS).await?;
+        let read = records.iter().map(|(key, versioned)| Ok((keys::parse_slot(key)?, stored_slot(versioned)?)));
+        read.collect()
+    }
+
+    async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
+        let key = keys::slot(plan.slot());
+        let txn =
+            Txn::new().expect(key.clone(), Version::new(plan.guard())).put(key, stored::encode_slot(plan.record()));
+        Ok(self.store.commit(txn).await?.version.get())
+    }
+
+    async fn give_back(&self) {
+        let Some(plan) = self.lock().plan_give_back() else { return };
+        match self.commit(&plan).await {
+            Ok(_) => info!(slot = plan.slot().get(), "slot given back"),
+            Err(error) => {
+                warn!(%error, slot = plan.slot().get(), "the slot could not be given back; its window ends by itself")
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TimeIssuer> {
+        // OK because every method of the issuer leaves it whole, and a panic inside one would be a bug that stops the daemon.
+        self.issuer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often the keeper looks whether an extension is due; the first windows last two seconds.
+const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
+
+fn log_step(back: Duration) {
+    warn!(back_ms = back.as_millis(), "the clock went back beyond the tolerance; leaving the slot for another");
+}
+
+fn stored_slot(versioned: &kent_store::Versioned) -> Result<Stored<SlotRecord>, stored::Malformed> {
+    Ok(Stored { version: versioned.version.get(), value: stored::decode_slot(&versioned.value)? })
+}

@@ -1,0 +1,249 @@
+//! One space as the daemon keeps it in memory: its table, the versions of its records, and its counters.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use kent_ids::{Position, RegionConstants};
+use kent_issue::{Chunk, Counter, Stored};
+use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
+use kent_regions::{Count, Kind, Plan, Refusal, Region, RegionNumber, Table};
+use kent_store::{Store, Version, Versioned};
+
+use crate::{engine::LoadError, error::StoreFailure, keys};
+
+/// One space.
+#[derive(Debug)]
+pub(crate) struct Space {
+    name: String,
+    state: RwLock<State>,
+    counters: Mutex<HashMap<RegionNumber, Arc<Cell>>>,
+    /// Held while an edit runs.
+    pub(crate) editing: tokio::sync::Mutex<()>,
+}
+
+/// A table, and the versions of the records that it came from.
+#[derive(Debug)]
+pub(crate) struct State {
+    table: Table,
+    version: Version,
+    region_versions: HashMap<RegionNumber, Version>,
+    last_edit: EditId,
+}
+
+/// The counter of one region, as far as this daemon has reserved.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    counter: Mutex<Counter>,
+    /// Held while a chunk is reserved, or while an edit decides about what is issued.
+    pub(crate) reserving: tokio::sync::Mutex<()>,
+}
+
+/// What a grant must know of a region, as of one revision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegionFacts {
+    pub(crate) constants: RegionConstants,
+    pub(crate) number: RegionNumber,
+    /// Of the region's record.
+    pub(crate) version: Version,
+    pub(crate) kind: Kind,
+    pub(crate) expandable_bits: u8,
+    /// One past the last suffix that can be granted.
+    pub(crate) capacity: Position,
+}
+
+impl Space {
+    /// A space with this table.
+    pub(crate) fn new(name: &str, state: State) -> Self {
+        let (state, counters) = (RwLock::new(state), Mutex::default());
+        Self { name: name.to_owned(), state, counters, editing: tokio::sync::Mutex::default() }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Looks at the table.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
+        look(&self.state().table)
+    }
+
+    /// The version of the space's record, and of a region's.
+    pub(crate) fn versions(&self, number: RegionNumber) -> (Version, Version) {
+        let state = self.state();
+        (state.version, state.region_version(number))
+    }
+
+    /// The edit that made the present revision.
+    pub(crate) fn last_edit(&self) -> EditId {
+        self.state().last_edit
+    }
+
+    /// What a grant must know of a region.
+    pub(crate) fn facts(&self, region: &str) -> Result<RegionFacts, Refusal> {
+        let state = self.state();
+        let (table, region) = (&state.table, state.table.named(region)?);
+        Ok(RegionFacts {
+            constants: RegionConstants {
+                base: region.prefix.base(table.bits()),
+                bits: table.bits(),
+                suffix_bits: region.suffix,
+                number: region.number.0,
+                revision: table.revision().0,
+            },
+            number: region.number,
+            version: state.region_version(region.number),
+            kind: region.kind,
+            expandable_bits: region.expandable_bits(),
+            // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
+            capacity: Position::new(region.capacity().get().unwrap_or(u128::MAX)),
+        })
+    }
+
+    /// Applies a plan that is durable at `version`.
+    pub(crate) fn apply(&self, plan: &Plan, version: Version, edit: EditId) -> Result<(), Refusal> {
+        let mut state = self.state_mut();
+        state.table.apply(plan)?;
+        state.version = version;
+        state.last_edit = edit;
+        for change in &plan.changes {
+            state.region_versions.insert(change.after.number, version);
+        }
+        Ok(())
+    }
+
+    /// Takes note of how many suffixes of a region are reserved.
+    pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Count) {
+        self.state_mut().table.set_issued(number, reserved);
+    }
+
+    /// Replaces the table by what the store says.
+    pub(crate) fn replace(&self, state: State) {
+        *self.state_mut() = state;
+    }
+
+    /// The counter of a region.
+    pub(crate) fn cell(&self, number: RegionNumber, policy: Chunk) -> Arc<Cell> {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
+    }
+
+    /// All counters that have been used.
+    pub(crate) fn cells(&self) -> Vec<(RegionNumber, Arc<Cell>)> {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.iter().map(|(number, cell)| (*number, cell.clone())).collect()
+    }
+
+    /// What is left of the chunk of a region that this daemon holds.
+    pub(crate) fn unused(&self, number: RegionNumber) -> u128 {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.get(&number).map_or(0, |cell| cell.with(|counter| counter.left()))
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The state of a space that was just made.
+    pub(crate) fn fresh(table: Table, version: Version, last_edit: EditId) -> Self {
+        Self { table, version, region_versions: HashMap::new(), last_edit }
+    }
+
+    /// Reads a space from the store and checks it.
+    pub(crate) async fn load(store: &dyn Store, name: &str) -> Result<Self, LoadError> {
+        let missing = Malformed { what: "a space that was there is gone" };
+        loop {
+            let read = async || store.get(&keys::space(name)).await.map_err(StoreFailure::from);
+            let before = read().await?.ok_or_else(|| StoreFailure::from(missing))?;
+            let state = Self::assemble(store, name, &before).await;
+            // The records are read one after another: if an edit came between, they are read again.
+            let after = read().await?;
+            if after.is_some_and(|after| after.version == before.version) {
+                return state;
+            }
+        }
+    }
+
+    async fn assemble(store: &dyn Store, name: &str, space: &Versioned) -> Result<Self, LoadError> {
+        let facts = stored::decode_space(&space.value).map_err(StoreFailure::from)?;
+        let counters = read_counters(store, name).await?;
+        let records = store.scan(&keys::regions(name)).await.map_err(StoreFailure::from)?;
+        let (mut regions, mut region_versions) = (Vec::new(), HashMap::new());
+        for (key, versioned) in &records {
+            let region = read_region(key, versioned, &counters).map_err(StoreFailure::from)?;
+            region_versions.insert(region.number, versioned.version);
+            regions.push(region);
+        }
+        let table = Table::restore(facts.bits, facts.revision, facts.next_number, regions)
+            .map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
+        Ok(Self { table, version: space.version, region_versions, last_edit: facts.last_edit })
+    }
+
+    fn region_version(&self, number: RegionNumber) -> Version {
+        self.region_versions.get(&number).copied().unwrap_or(Version::ABSENT)
+    }
+}
+
+impl Cell {
+    fn new(policy: Chunk) -> Self {
+        Self { counter: Mutex::new(Counter::new(policy)), reserving: tokio::sync::Mutex::default() }
+    }
+
+    /// Uses the counter, for a moment.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Counter) -> T) -> T {
+        act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The record of a space whose table is at the revision that `plan` makes, or as it is without one.
+pub(crate) fn space_record(table: &Table, plan: Option<&Plan>, edit: EditId) -> Vec<u8> {
+    let made = plan.map_or(0, |plan| plan.changes.iter().filter(|change| change.before.is_none()).count());
+    stored::encode_space(&SpaceFacts {
+        bits: table.bits(),
+        revision: plan.map_or(table.revision(), |plan| plan.revision),
+        next_number: RegionNumber(table.next_number().0 + made as u64), // OK because an edit makes few regions
+        last_edit: edit,
+    })
+}
+
+/// Reads a region's counter: how many suffixes are reserved, and the version to compare.
+pub(crate) async fn read_counter(
+    store: &dyn Store,
+    space: &str,
+    number: RegionNumber,
+) -> Result<Stored<Count>, StoreFailure> {
+    match store.get(&keys::counter(space, number.0)).await? {
+        Some(Versioned { version, value }) => {
+            Ok(Stored { version: version.get(), value: stored::decode_counter(&value)? })
+        }
+        None => Ok(Stored { version: 0, value: Count::ZERO }),
+    }
+}
+
+async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionNumber, Count>, StoreFailure> {
+    let records = store.scan(&keys::counters(space)).await?;
+    let read = records.iter().map(|(key, versioned)| {
+        Ok((RegionNumber(keys::parse_number(key)?), stored::decode_counter(&versioned.value)?))
+    });
+    read.collect()
+}
+
+fn read_region(
+    key: &kent_store::Key,
+    versioned: &Versioned,
+    counters: &HashMap<RegionNumber, Count>,
+) -> Result<Region, Malformed> {
+    let number = RegionNumber(keys::parse_number(key)?);
+    let reserved = counters.get(&number).copied().unwrap_or(Count::ZERO);
+    let region = stored::decode_region(&versioned.value, number, reserved)?;
+    // The counter of a region that closed goes on in its all-zero subregion.
+    Ok(if region.kind == Kind::Closed { Region { issued: Count::ZERO, ..region } } else { region })
+}

@@ -1,0 +1,228 @@
+//! From the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that makes a `tonic::Status`.
+//!
+//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` promise that the call had no effect. An edit whose fate is not known is `UNKNOWN`.
+
+use std::time::Duration;
+
+use kent_issue::Refusal as TimeRefusal;
+use kent_proto::model::Invalid;
+use kent_regions::Refusal;
+use kent_store::{CommitError, ReadError};
+use prost::Message;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt, pb};
+
+use crate::error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure};
+
+/// The domain of every `ErrorInfo`.
+const DOMAIN: &str = "kent";
+
+/// When to try again after a refusal that passes by itself.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// A refused allocation.
+pub(crate) fn from_allocate(error: &AllocateError) -> Status {
+    let message = error.to_string();
+    match error {
+        AllocateError::BadField(invalid) => from_invalid(invalid),
+        AllocateError::NoSuchSpace(missing) => no_such_space(missing),
+        AllocateError::NoSuchRegion(missing) => no_such_region(missing),
+        AllocateError::Time { refusal, .. } => from_time(refusal, message),
+        AllocateError::Closed { region, .. } => precondition("CLOSED", region, message),
+        AllocateError::Exhausted(full) => exhausted(full, message),
+        AllocateError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
+        AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
+        AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),
+        AllocateError::Broken(_) => with_reason(Code::Internal, "BROKEN_INVARIANT", message),
+    }
+}
+
+/// A refused edit.
+pub(crate) fn from_edit(error: &EditError) -> Status {
+    let message = error.to_string();
+    match error {
+        EditError::BadField(invalid) => from_invalid(invalid),
+        EditError::NoSuchSpace(missing) => no_such_space(missing),
+        EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
+        EditError::Refused { space, refusal } => from_refusal(space, refusal),
+        EditError::Stale { present, .. } => {
+            let details = reason("STALE_REVISION", [("present_revision", &present.to_string())]);
+            Status::with_error_details(Code::Aborted, message, details)
+        }
+        EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
+        EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
+        EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
+        EditError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+    }
+}
+
+/// A field that cannot be used.
+pub(crate) fn from_invalid(invalid: &Invalid) -> Status {
+    let mut details = reason("BAD_INPUT", []);
+    details.add_bad_request_violation(invalid.field, &invalid.problem);
+    Status::with_error_details(Code::InvalidArgument, invalid.to_string(), details)
+}
+
+/// A text that is no identifier.
+pub(crate) fn from_codec(error: &kent_codec::VerbError) -> Status {
+    let name = error.code.to_ascii_uppercase().replace('-', "_");
+    with_reason(Code::InvalidArgument, &name, error.message.clone())
+}
+
+/// No such space.
+pub(crate) fn no_such_space(missing: &NoSuchSpace) -> Status {
+    not_found("NO_SUCH_SPACE", "space", &missing.space, missing.to_string())
+}
+
+/// No such region.
+pub(crate) fn no_such_region(missing: &NoSuchRegion) -> Status {
+    not_found("NO_SUCH_REGION", "region", &missing.region, missing.to_string())
+}
+
+/// More streams than the daemon serves at once.
+pub(crate) fn too_many_streams(max: usize) -> Status {
+    let message = format!("there are {max} AllocateStream calls already, and more are not served");
+    passing(Code::ResourceExhausted, "TOO_MANY_STREAMS", message, RETRY_AFTER)
+}
+
+/// A status as a message inside a stream.
+pub(crate) fn to_wire(status: &Status) -> pb::Status {
+    // OK because the daemon made the details itself: what cannot be read again is left out.
+    let details = pb::Status::decode(status.details()).unwrap_or_default().details;
+    pb::Status { code: status.code().into(), message: status.message().to_owned(), details }
+}
+
+/// The name of a code, for metrics.
+pub(crate) const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+fn from_time(refusal: &TimeRefusal, message: String) -> Status {
+    match refusal {
+        TimeRefusal::NoSlot => passing(Code::Unavailable, "NO_SLOT", message, RETRY_AFTER),
+        TimeRefusal::ClockStepped { .. } => passing(Code::Unavailable, "CLOCK_STEPPED", message, RETRY_AFTER),
+        TimeRefusal::WindowSpent { .. } => passing(Code::Unavailable, "WINDOW_SPENT", message, RETRY_AFTER),
+        TimeRefusal::Ahead { wait } => passing(Code::ResourceExhausted, "CLOCK_LIMIT", message, *wait),
+        TimeRefusal::TooMany { max } => {
+            from_invalid(&Invalid::new("count", format!("at most {max} identifiers fit one grant")))
+        }
+        TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
+    }
+}
+
+fn exhausted(full: &Exhausted, message: String) -> Status {
+    let facts = [
+        ("space", full.space.as_str()),
+        ("region", &full.region),
+        ("capacity", &full.capacity),
+        ("reserved", &full.reserved),
+        ("expandable_bits", &full.expandable_bits.to_string()),
+    ];
+    let mut details = reason("CAPACITY_EXHAUSTED", facts);
+    details.add_quota_failure_violation(&full.region, &message);
+    Status::with_error_details(Code::ResourceExhausted, message, details)
+}
+
+/// What a caller may conclude from a store that did not answer OK.
+enum Outcome {
+    /// Nothing that the caller could notice has happened.
+    NoEffect,
+    /// The edit may have been made.
+    MayBe,
+}
+
+fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Status {
+    match failure {
+        StoreFailure::Commit(CommitError::Unknown(_)) if matches!(outcome, Outcome::MayBe) => {
+            let message = format!("{message}; it may or may not have been made: look at the table before repeating it");
+            with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message)
+        }
+        StoreFailure::Commit(CommitError::Unknown(_) | CommitError::Conflict { .. } | CommitError::Unavailable(_))
+        | StoreFailure::Read(ReadError::Unavailable(_)) => {
+            passing(Code::Unavailable, "STORE_UNAVAILABLE", message, RETRY_AFTER)
+        }
+        StoreFailure::Commit(CommitError::Invalid(_)) => with_reason(Code::OutOfRange, "EDIT_TOO_LARGE", message),
+        StoreFailure::Commit(CommitError::Corrupt(_) | CommitError::NewerSchema(_))
+        | StoreFailure::Read(ReadError::Corrupt(_) | ReadError::NewerSchema(_))
+        | StoreFailure::Malformed(_) => with_reason(Code::DataLoss, "DAMAGED", message),
+    }
+}
+
+/// A rule of the table: the code says what kind of rule it is, the reason which one.
+fn from_refusal(space: &str, refusal: &Refusal) -> Status {
+    let message = refusal.to_string();
+    let field = match refusal {
+        Refusal::BadName { .. } => Some("region_id"),
+        Refusal::NoBits => Some("by_bits"),
+        Refusal::BadPrefix(kent_regions::BadPrefix::Character { .. } | kent_regions::BadPrefix::TooLong { .. }) => {
+            Some("prefix")
+        }
+        Refusal::BadPrefix(_) | Refusal::SuffixMissing { .. } => Some("newcomers"),
+        Refusal::SuffixBits { .. } => Some("suffix_bits"),
+        Refusal::SuffixValue { .. } => Some("next"),
+        _ => None,
+    };
+    let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
+    let mut details = reason(&reason_name, [("space", space)]);
+    if let Some(field) = field {
+        details.add_bad_request_violation(field, &message);
+        return Status::with_error_details(Code::InvalidArgument, format!("{field}: {message}"), details);
+    }
+    let code = match refusal {
+        Refusal::NoSuchRegion { .. } => Code::NotFound,
+        Refusal::NameTaken { .. } => Code::AlreadyExists,
+        Refusal::StaleRevision { .. } => Code::Aborted,
+        _ => Code::FailedPrecondition,
+    };
+    if code == Code::FailedPrecondition {
+        details.add_precondition_failure_violation(&reason_name, space, &message);
+    }
+    Status::with_error_details(code, message, details)
+}
+
+/// Details that name the reason, and facts about it for programs.
+fn reason<const N: usize>(name: &str, facts: [(&str, &str); N]) -> ErrorDetails {
+    let facts = facts.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    ErrorDetails::with_error_info(name, DOMAIN, facts)
+}
+
+fn with_reason(code: Code, name: &str, message: String) -> Status {
+    Status::with_error_details(code, message, reason(name, []))
+}
+
+fn not_found(name: &str, kind: &str, subject: &str, message: String) -> Status {
+    let mut details = reason(name, []);
+    details.set_resource_info(kind, subject, "", &message);
+    Status::with_error_details(Code::NotFound, message, details)
+}
+
+fn precondition(name: &str, subject: &str, message: String) -> Status {
+    let mut details = reason(name, []);
+    details.add_precondition_failure_violation(name, subject, &message);
+    Status::with_error_details(Code::FailedPrecondition, message, details)
+}
+
+/// A refusal that passes by itself, and when to try again.
+fn passing(code: Code, name: &str, message: String, after: Duration) -> Status {
+    let mut details = reason(name, []);
+    details.set_retry_info(Some(after));
+    Status::with_error_details(code, message, details)
+}

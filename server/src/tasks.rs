@@ -1,0 +1,77 @@
+//! Tasks. This is the only file of the daemon that spawns them.
+//!
+//! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
+//! is better gone than limping.
+
+use std::future::Future;
+
+use tokio::task::JoinHandle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::error;
+
+/// Spawns the daemon's tasks and ends them together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tasks {
+    tracker: TaskTracker,
+    stop: CancellationToken,
+    failed: CancellationToken,
+}
+
+impl Tasks {
+    /// No tasks yet.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
+    #[expect(clippy::disallowed_methods, reason = "this is where tasks are spawned")]
+    pub(crate) fn spawn<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let inner = tokio::spawn(task);
+        let tasks = self.clone();
+        self.tracker.spawn(async move {
+            let outcome = inner.await;
+            if let Err(panic) = &outcome {
+                error!(task = name, %panic, "a task of the daemon panicked; stopping");
+            } else if !tasks.stop.is_cancelled() {
+                error!(task = name, "a task of the daemon ended; stopping");
+            }
+            if outcome.is_err() || !tasks.stop.is_cancelled() {
+                tasks.failed.cancel();
+            }
+        });
+    }
+
+    /// Starts work that ends by itself, such as a commit that must not be abandoned half way. It goes on when the handle is
+    /// dropped, and is waited for at the end.
+    pub(crate) fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        self.tracker.spawn(work)
+    }
+
+    /// Cancelled when the daemon's tasks should end.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Cancelled when a task has failed and the daemon must stop.
+    pub(crate) fn failed(&self) -> &CancellationToken {
+        &self.failed
+    }
+
+    /// Says that the daemon must stop.
+    pub(crate) fn fail(&self) {
+        self.failed.cancel();
+    }
+
+    /// Asks all tasks to end, and waits until they have.
+    pub(crate) async fn stop(&self) {
+        self.stop.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}

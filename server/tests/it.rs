@@ -1,0 +1,12 @@
+//! The daemon from the outside: real processes, real sockets, the embedded store on a real disk.
+
+mod it {
+    mod allocate;
+    mod crash;
+    mod figures;
+    mod harness;
+    mod python;
+    mod raw;
+    mod refusals;
+    mod shutdown;
+}

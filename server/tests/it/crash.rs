@@ -1,0 +1,121 @@
+//! `kill -9` at random moments under load from several clients: no identifier is handed out twice, ever.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use kent_proto::v1::{
+    CreateRegionRequest, Encoding, allocate_stream_response::Outcome, allocator_client::AllocatorClient,
+};
+use rand::RngExt;
+use tokio::task::JoinSet;
+use tonic::transport::Channel;
+
+use super::harness::{Daemon, Ledger, data_dir, identifiers, request};
+
+/// Rounds, unless `KENT_CRASH_ROUNDS` says otherwise. The long form is 100.
+const ROUNDS: u32 = 12;
+
+/// Every source, in both encodings, in sizes from one identifier to many.
+const LOAD: [(&str, u64, Encoding); 8] = [
+    ("uuidv7", 1, Encoding::Packed),
+    ("uuidv7", 1000, Encoding::Lease),
+    ("uuidv6", 1, Encoding::Lease),
+    ("uuidv6", 1000, Encoding::Packed),
+    ("xid", 1, Encoding::Lease),
+    ("xid", 1000, Encoding::Packed),
+    ("region:orders", 1, Encoding::Lease),
+    ("region:orders", 700, Encoding::Packed),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_no_identifier_is_handed_out_twice_over_many_crashes() {
+    let rounds = std::env::var("KENT_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    let data = data_dir();
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    create_orders(data.path()).await;
+    for round in 0..rounds {
+        let daemon = Daemon::start(data.path());
+        let mut clients = JoinSet::new();
+        for (index, (source, count, encoding)) in LOAD.into_iter().enumerate() {
+            let (client, ledger) = (daemon.allocator(), ledger.clone());
+            // Half of the clients keep a pipeline of requests, the others call one by one.
+            if index % 2 == round as usize % 2 {
+                clients.spawn(stream(client, source, count, encoding, ledger));
+            } else {
+                clients.spawn(call(client, source, count, encoding, ledger));
+            }
+        }
+        let moment = Duration::from_millis(rand::rng().random_range(5..400));
+        tokio::time::sleep(moment).await;
+        daemon.kill();
+        while let Some(ended) = clients.join_next().await {
+            ended.expect("a client found an identifier twice, or broke");
+        }
+    }
+    let received = ledger.lock().expect("whole").len();
+    println!("{rounds} rounds, {received} identifiers received, none twice");
+    assert!(received > rounds as usize * 1000, "the load was too small to show anything");
+}
+
+async fn create_orders(data: &std::path::Path) {
+    let daemon = Daemon::start(data);
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "orders".to_owned(),
+        suffix_bits: 50,
+        ..CreateRegionRequest::default()
+    };
+    daemon.regions().create_region(create).await.expect("created");
+    daemon.kill();
+}
+
+/// Calls until the daemon is gone.
+async fn call(
+    mut client: AllocatorClient<Channel>,
+    source: &'static str,
+    count: u64,
+    encoding: Encoding,
+    ledger: Arc<Mutex<Ledger>>,
+) {
+    while let Ok(reply) = client.allocate(request(source, count, encoding)).await {
+        let ids = identifiers(reply.get_ref());
+        assert_eq!(ids.len() as u64, count);
+        ledger.lock().expect("whole").record(source, ids);
+    }
+}
+
+/// Keeps 16 requests on their way until the daemon is gone. What arrived before the end counts.
+async fn stream(
+    mut client: AllocatorClient<Channel>,
+    source: &'static str,
+    count: u64,
+    encoding: Encoding,
+    ledger: Arc<Mutex<Ledger>>,
+) {
+    let (requests, receiver) = tokio::sync::mpsc::channel(16);
+    let outgoing = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let Ok(replies) = client.allocate_stream(outgoing).await else { return };
+    let mut replies = replies.into_inner();
+    loop {
+        while requests.try_send(request(source, count, encoding)).is_ok() {}
+        let Ok(Some(reply)) = replies.message().await else { return };
+        if let Some(Outcome::Granted(granted)) = reply.outcome {
+            ledger.lock().expect("whole").record(source, identifiers(&granted));
+        }
+    }
+}
+
+#[tokio::test]
+async fn ok_the_first_identifier_after_a_crash_carries_the_time_of_the_clock() {
+    let data = data_dir();
+    for _ in 0..3 {
+        let daemon = Daemon::start(data.path());
+        let reply = daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await.expect("granted");
+        let millis = identifiers(reply.get_ref())[0] >> 80;
+        let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_millis();
+        assert!(millis.abs_diff(now) <= 1000, "{millis} is not within a second of {now}");
+        daemon.kill();
+    }
+}

@@ -1,0 +1,162 @@
+//! Starts and ends real daemons, and holds every identifier that they hand out.
+
+use std::{
+    collections::HashSet,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use kent_ids::{Block, Id};
+use kent_proto::v1::{
+    AllocateRequest, AllocateResponse, Encoding, admin_client::AdminClient, allocate_response::Identifiers,
+    allocator_client::AllocatorClient, codec_client::CodecClient, regions_client::RegionsClient,
+};
+use tonic::transport::{Channel, Endpoint};
+
+/// A daemon under test. It is killed when it is dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    grpc: String,
+    http: String,
+}
+
+/// A directory for a store, gone at the end of the test.
+pub(crate) fn data_dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// The daemon's command line on a store, on free ports.
+pub(crate) fn kentd(data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data);
+    command
+}
+
+impl Daemon {
+    /// Starts a daemon on the store in `data`, and waits until it serves.
+    pub(crate) fn start(data: &Path) -> Self {
+        Self::spawn(&mut kentd(data))
+    }
+
+    /// Starts a daemon by its command line, and waits until it serves.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("kentd starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("kentd says where it serves");
+        // "kentd serves gRPC on ADDR and HTTP on ADDR"
+        let addresses: Vec<&str> = line.split_whitespace().filter(|word| word.contains(':')).collect();
+        assert_eq!(addresses.len(), 2, "kentd said {line:?}");
+        Self { grpc: addresses[0].to_owned(), http: addresses[1].to_owned(), child }
+    }
+
+    /// Ends the process at once, as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+
+    /// Waits until the process has ended by itself, while connections to it are still attended to.
+    pub(crate) async fn wait(mut self) -> ExitStatus {
+        let ended = tokio::task::spawn_blocking(move || self.child.wait().expect("ended"));
+        ended.await.expect("waited")
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs");
+        assert!(status.success());
+    }
+
+    /// Where gRPC is served.
+    pub(crate) fn grpc_address(&self) -> &str {
+        &self.grpc
+    }
+
+    pub(crate) fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.grpc)).expect("an address").connect_lazy()
+    }
+
+    pub(crate) fn allocator(&self) -> AllocatorClient<Channel> {
+        AllocatorClient::new(self.channel())
+    }
+
+    pub(crate) fn regions(&self) -> RegionsClient<Channel> {
+        RegionsClient::new(self.channel())
+    }
+
+    pub(crate) fn codec(&self) -> CodecClient<Channel> {
+        CodecClient::new(self.channel())
+    }
+
+    pub(crate) fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.channel())
+    }
+
+    /// GETs a path of the HTTP port: the status and the body.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(&self.http).expect("connected");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("answered");
+        let status = reply.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        let body = reply.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        (status, body)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request for `count` identifiers.
+pub(crate) fn request(source: &str, count: u64, encoding: Encoding) -> AllocateRequest {
+    AllocateRequest { source: source.to_owned(), count, encoding: encoding.into() }
+}
+
+/// The identifiers of a reply, in order, as numbers.
+pub(crate) fn identifiers(reply: &AllocateResponse) -> Vec<u128> {
+    match reply.identifiers.as_ref().expect("identifiers") {
+        Identifiers::Lease(lease) => expand(&Block::try_from(lease.clone()).expect("a valid block")),
+        Identifiers::Packed(packed) => {
+            let width = usize::try_from(packed.width).expect("small");
+            packed.data.chunks_exact(width).map(number).collect()
+        }
+    }
+}
+
+/// The identifiers of a block without their random tails drawn: the rest of each must be unique already.
+fn expand(block: &Block) -> Vec<u128> {
+    block.walk(rand::rng()).map(|id: Id| id.to_u128()).collect()
+}
+
+fn number(octets: &[u8]) -> u128 {
+    octets.iter().fold(0, |number, octet| number << 8 | u128::from(*octet))
+}
+
+/// Every identifier that was ever received, by source.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    seen: HashSet<(String, u128)>,
+}
+
+impl Ledger {
+    /// Takes note of identifiers, and fails if any of them was received before.
+    pub(crate) fn record(&mut self, source: &str, ids: impl IntoIterator<Item = u128>) {
+        for id in ids {
+            // Random tails would hide a position that was granted twice: what is held is the part that must be unique.
+            let essence = if source == "uuidv7" { id >> 46 } else { id };
+            assert!(self.seen.insert((source.to_owned(), essence)), "{source}: {id:#x} was handed out twice");
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.seen.len()
+    }
+}

@@ -1,0 +1,170 @@
+//! Bad input of every kind gets a status that lets the caller mend it, and the daemon stays up.
+
+use kent_proto::v1::{
+    AddSubregionsRequest, AllocateRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, Encoding,
+    ExpandRegionRequest, GetRegionRequest, InspectRequest, ListRegionsRequest, Newcomer, SplitRegionRequest,
+    allocate_stream_response::Outcome,
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::harness::{Daemon, data_dir, request};
+
+const SPACE: &str = "spaces/default";
+
+/// Checks the code, the field or reason that the details name, and that the message says what would be right.
+#[track_caller]
+fn check(refused: Result<impl Sized, Status>, code: Code, subject: &str, help: &str) {
+    let Err(status) = refused else { panic!("{subject} was not refused") };
+    assert_eq!(status.code(), code, "{status}");
+    let details = status.get_error_details();
+    let fields =
+        details.bad_request().map(|bad| bad.field_violations.iter().map(|v| v.field.clone()).collect::<Vec<_>>());
+    let reason = details.error_info().map(|info| info.reason.clone());
+    let named = fields.iter().flatten().chain(&reason).any(|name| name == subject);
+    assert!(named, "{subject} is not named by {fields:?} or {reason:?}: {status}");
+    assert!(status.message().contains(help), "{:?} does not say {help:?}", status.message());
+}
+
+fn create(region: &str) -> CreateRegionRequest {
+    CreateRegionRequest {
+        parent: SPACE.to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: 20,
+        ..CreateRegionRequest::default()
+    }
+}
+
+#[tokio::test]
+async fn err_allocate() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut client = daemon.allocator();
+    let mut ask = async |source: &str, count: u64| client.allocate(request(source, count, Encoding::Lease)).await;
+    check(ask("uuidv7", 0).await, Code::InvalidArgument, "count", "at least 1");
+    check(ask("uuidv7", 1_000_000_001).await, Code::InvalidArgument, "count", "1000000000");
+    check(ask("uuidv6", 20_000_000).await, Code::InvalidArgument, "count", "10000001");
+    check(ask("uuidv9", 1).await, Code::InvalidArgument, "source", "uuidv7");
+    check(ask("", 1).await, Code::InvalidArgument, "source", "uuidv7");
+    check(ask("region:", 1).await, Code::InvalidArgument, "source", "name");
+    check(ask("region:no\u{7}pe", 1).await, Code::InvalidArgument, "source", "a-z");
+    check(ask(&format!("region:{}", "x".repeat(200)), 1).await, Code::InvalidArgument, "source", "63");
+    check(ask("region:nope", 1).await, Code::NotFound, "NO_SUCH_REGION", "nope");
+    check(ask("region:nope@nowhere", 1).await, Code::NotFound, "NO_SUCH_SPACE", "nowhere");
+    let packed = client.allocate(request("uuidv7", 200_000, Encoding::Packed)).await;
+    check(packed, Code::InvalidArgument, "count", "131072");
+    let strange = AllocateRequest { encoding: 77, ..request("uuidv7", 1, Encoding::Lease) };
+    check(client.allocate(strange).await, Code::InvalidArgument, "encoding", "LEASE");
+    client.allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("the daemon is up");
+}
+
+#[tokio::test]
+async fn ok_a_refused_request_does_not_end_a_stream() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let requests = [0, 3, 0, 2].map(|count| request("xid", count, Encoding::Packed));
+    let replies = daemon.allocator().allocate_stream(tokio_stream::iter(requests)).await.expect("a stream");
+    let mut replies = replies.into_inner();
+    let mut seen = Vec::new();
+    while let Some(reply) = replies.message().await.expect("no error") {
+        seen.push(matches!(reply.outcome, Some(Outcome::Granted(_))));
+    }
+    assert_eq!(seen, [false, true, false, true]);
+}
+
+#[tokio::test]
+async fn err_edits() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut client = daemon.regions();
+    client.create_region(create("taken")).await.expect("created");
+    let mut edit = async |request| client.create_region(request).await;
+    let bad = Code::InvalidArgument;
+    check(edit(create("")).await, bad, "region_id", "1 to 63");
+    check(edit(create(&"n".repeat(200))).await, bad, "region_id", "63");
+    check(edit(create("a\u{1}b")).await, bad, "region_id", "a-z");
+    check(edit(create("a/b")).await, bad, "region_id", "a-z");
+    check(edit(create("taken")).await, Code::AlreadyExists, "NAME_TAKEN", "taken");
+    let prefix = |text: &str| CreateRegionRequest { prefix: Some(text.to_owned()), ..create("p") };
+    check(edit(prefix("10x1")).await, bad, "prefix", "'x'");
+    check(edit(prefix(&"1".repeat(65))).await, bad, "prefix", "64");
+    let suffix = |bits| CreateRegionRequest { suffix_bits: bits, ..create("s") };
+    check(edit(suffix(65)).await, bad, "suffix_bits", "64");
+    check(edit(suffix(u32::MAX)).await, bad, "suffix_bits", "128");
+    let both = CreateRegionRequest { zone_bits: Some(3), ..prefix("11") };
+    check(edit(both).await, bad, "zone_bits", "prefix");
+    let stale = CreateRegionRequest { expected_revision: 99, ..create("late") };
+    check(edit(stale).await, Code::Aborted, "STALE_REVISION", "1");
+    let elsewhere = CreateRegionRequest { parent: "spaces/nowhere".to_owned(), ..create("x") };
+    check(edit(elsewhere).await, Code::NotFound, "NO_SUCH_SPACE", "nowhere");
+    let malformed = CreateRegionRequest { parent: "nowhere".to_owned(), ..create("x") };
+    check(edit(malformed).await, bad, "parent", "spaces/");
+    let next = CreateRegionRequest { next: Some((1u128 << 21).into()), ..create("x") };
+    check(edit(next).await, bad, "next", "1048576");
+}
+
+#[tokio::test]
+async fn err_growing_and_dividing() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut client = daemon.regions();
+    client.create_region(create("r")).await.expect("created");
+    let name = || format!("{SPACE}/regions/r");
+    let expand = |by_bits| ExpandRegionRequest { name: name(), by_bits, ..ExpandRegionRequest::default() };
+    check(client.expand_region(expand(9)).await, Code::FailedPrecondition, "ZONE_TOO_SMALL", "8");
+    check(client.expand_region(expand(0)).await, Code::InvalidArgument, "by_bits", "at least 1");
+    let gone =
+        ExpandRegionRequest { name: format!("{SPACE}/regions/gone"), by_bits: 1, ..ExpandRegionRequest::default() };
+    check(client.expand_region(gone).await, Code::NotFound, "NO_SUCH_REGION", "gone");
+    let split = |newcomers| SplitRegionRequest { name: name(), by_bits: 1, newcomers, ..SplitRegionRequest::default() };
+    let newcomer = |extension: &str| Newcomer {
+        region_id: "new".to_owned(),
+        suffix_bits: Some(4),
+        extension: Some(extension.to_owned()),
+    };
+    check(client.split_region(split(vec![newcomer("0")])).await, Code::InvalidArgument, "newcomers", "zero");
+    check(client.split_region(split(vec![newcomer("10")])).await, Code::InvalidArgument, "newcomers", "1 bit");
+    let many = (0..200).map(|_| newcomer("1")).collect();
+    check(client.split_region(split(many)).await, Code::InvalidArgument, "newcomers", "60");
+    let none = AddSubregionsRequest { name: name(), by_bits: 1, ..AddSubregionsRequest::default() };
+    check(client.add_subregions(none).await, Code::InvalidArgument, "newcomers", "at least one");
+    let get = GetRegionRequest { name: "regions/r".to_owned() };
+    check(client.get_region(get).await, Code::InvalidArgument, "name", "spaces/");
+}
+
+#[tokio::test]
+async fn err_spaces_lists_and_questions() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut client = daemon.regions();
+    let space = |space: &str, bits| CreateSpaceRequest { space_id: space.to_owned(), bits, validate_only: false };
+    check(client.create_space(space("wide", 129)).await, Code::InvalidArgument, "bits", "128");
+    check(client.create_space(space("default", 64)).await, Code::AlreadyExists, "NAME_TAKEN", "default");
+    check(client.create_space(space("?", 64)).await, Code::InvalidArgument, "space_id", "a-z");
+    let list = ListRegionsRequest { parent: SPACE.to_owned(), page_size: 0, page_token: "forged".to_owned() };
+    check(client.list_regions(list).await, Code::InvalidArgument, "page_token", "page");
+    let many = ClassifyRequest { parent: SPACE.to_owned(), identifiers: vec![1u128.into(); 10_001] };
+    check(client.classify(many).await, Code::InvalidArgument, "identifiers", "10000");
+    client.create_space(space("small", 8)).await.expect("created");
+    let outside = ClassifyRequest { parent: "spaces/small".to_owned(), identifiers: vec![256u128.into()] };
+    check(client.classify(outside).await, Code::InvalidArgument, "identifiers", "8");
+    let texts = vec![String::new(); 1001];
+    check(daemon.codec().inspect(InspectRequest { texts }).await, Code::InvalidArgument, "texts", "1000");
+}
+
+#[tokio::test]
+async fn err_truncated_protobuf_leaves_the_daemon_up() {
+    use tonic::codegen::http::uri::PathAndQuery;
+
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut raw = tonic::client::Grpc::new(daemon.channel());
+    raw.ready().await.expect("connected");
+    // Field 1 announces 100 octets of text, of which there are two.
+    let truncated = super::raw::Octets(vec![0x0a, 100, b'u', b'u']);
+    let path = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
+    let refused = raw.unary(tonic::Request::new(truncated), path, super::raw::OctetsCodec).await;
+    let status = refused.expect_err("not a message");
+    assert!(matches!(status.code(), Code::Internal | Code::InvalidArgument), "{status}");
+    daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("the daemon is up");
+}

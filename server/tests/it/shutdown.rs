@@ -1,0 +1,100 @@
+//! Clean ends, second daemons, bad configurations.
+
+use std::process::Command;
+
+use kent_proto::v1::{CreateRegionRequest, Encoding, allocate_stream_response::Outcome};
+
+use super::harness::{Daemon, data_dir, identifiers, kentd, request};
+
+#[tokio::test]
+async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no_gap() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "invoices".to_owned(),
+        suffix_bits: 40,
+        prefix: Some("1".to_owned()),
+        ..CreateRegionRequest::default()
+    };
+    daemon.regions().create_region(create).await.expect("created");
+    let mut received = 0;
+    let (requests, receiver) = tokio::sync::mpsc::channel(4);
+    let outgoing = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let mut replies = daemon.allocator().allocate_stream(outgoing).await.expect("a stream").into_inner();
+    for _ in 0..3 {
+        requests.send(request("region:invoices", 5, Encoding::Packed)).await.expect("open");
+        let reply = replies.message().await.expect("no error").expect("an answer");
+        let Some(Outcome::Granted(granted)) = reply.outcome else { panic!("refused") };
+        received += identifiers(&granted).len() as u128;
+    }
+    daemon.signal("TERM");
+    assert!(replies.message().await.expect("a clean end").is_none());
+    assert!(daemon.wait().await.success());
+    let daemon = Daemon::start(data.path());
+    let next = daemon.allocator().allocate(request("region:invoices", 1, Encoding::Packed)).await.expect("granted");
+    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + received, "the exact counter was written back");
+}
+
+#[tokio::test]
+async fn ok_a_restart_after_a_clean_end_uses_the_slot_again() {
+    let data = data_dir();
+    let mut slots = Vec::new();
+    for _ in 0..2 {
+        let daemon = Daemon::start(data.path());
+        let status =
+            daemon.admin().get_status(kent_proto::v1::GetStatusRequest {}).await.expect("answered").into_inner();
+        slots.push((status.slots[0].slot, status.slots[0].slot_epoch));
+        daemon.signal("INT");
+        assert!(daemon.wait().await.success());
+    }
+    assert_eq!(slots, [(0, 1), (0, 2)], "the same slot in another epoch");
+}
+
+#[test]
+fn err_a_second_daemon_on_the_same_store_is_told_so() {
+    let data = data_dir();
+    let _first = Daemon::start(data.path());
+    let second = kentd(data.path()).output().expect("it ran");
+    assert!(!second.status.success());
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("another") && said.contains(&*data.path().to_string_lossy()), "{said}");
+}
+
+#[test]
+fn err_a_directory_that_is_none_is_named() {
+    let data = data_dir();
+    let file = data.path().join("file");
+    std::fs::write(&file, "not a store").expect("written");
+    let refused = kentd(&file).output().expect("it ran");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains(&*file.to_string_lossy()) && said.contains("directory"), "{said}");
+}
+
+#[track_caller]
+fn check_usage(arguments: &[&str], expected: &str) {
+    let refused = Command::new(env!("CARGO_BIN_EXE_kentd")).args(arguments).output().expect("it ran");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(matches!(refused.status.code(), Some(2 | 64)), "{arguments:?}: {:?}", refused.status);
+    assert!(said.contains(expected), "{arguments:?}: {said}");
+}
+
+#[test]
+fn err_bad_configurations_are_refused_before_anything_is_opened() {
+    check_usage(&["--listen", "0.0.0.0:0"], "--insecure");
+    check_usage(&["--window", "1s"], "window is 1s, but must be 2s to 1h");
+    check_usage(&["--listen", "nowhere"], "--listen");
+    check_usage(&["--store", "paper"], "sled or memory");
+    check_usage(&["--config", "does-not-exist.toml"], "does-not-exist.toml");
+    check_usage(&["--log", "kentd=loud=1"], "log");
+}
+
+#[test]
+fn ok_check_config_prints_what_is_in_force() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let shown = command.args(["--check-config", "--grace", "3s"]).env("KENT_CHUNK_MIN", "7").output().expect("it ran");
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success());
+    assert!(said.contains("grace = \"3s\"") && said.contains("chunk-min = 7"), "{said}");
+}

@@ -1,0 +1,69 @@
+"""Draws identifiers through Python's stock gRPC, and checks them with Python's own uuid module and a base58 of its own.
+
+Usage: client.py HOST:PORT
+"""
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import grpc
+from grpc_tools import protoc
+
+PROTO = Path(__file__).resolve().parents[3] / "proto" / "proto"
+
+
+def stubs():
+    """Generates the stubs from the .proto files, as any user would."""
+    out = tempfile.mkdtemp()
+    files = ["kent/v1/types.proto", "kent/v1/allocator.proto", "google/rpc/status.proto"]
+    well_known = str(Path(protoc.__file__).parent / "_proto")
+    assert protoc.main(["", f"-I{PROTO}", f"-I{well_known}", f"--python_out={out}", f"--grpc_python_out={out}", *files]) == 0
+    sys.path.insert(0, out)
+    from kent.v1 import allocator_pb2, allocator_pb2_grpc
+
+    return allocator_pb2, allocator_pb2_grpc
+
+
+def base58(value):
+    alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+    text = ""
+    for _ in range(11):
+        value, digit = divmod(value, 58)
+        text = alphabet[digit] + text
+    return text
+
+
+def main():
+    pb, services = stubs()
+    client = services.AllocatorStub(grpc.insecure_channel(sys.argv[1]))
+
+    def draw(source, count):
+        reply = client.Allocate(pb.AllocateRequest(source=source, count=count, encoding=pb.ENCODING_PACKED), timeout=5)
+        width, data = reply.packed.width, reply.packed.data
+        ids = [data[at : at + width] for at in range(0, len(data), width)]
+        assert len(ids) == len(set(ids)) == count
+        return ids
+
+    now = time.time()
+    v7 = [uuid.UUID(bytes=octets) for octets in draw("uuidv7", 1000)]
+    assert all(u.version == 7 and u.variant == uuid.RFC_4122 for u in v7) and v7 == sorted(v7)
+    assert abs((v7[0].int >> 80) / 1000 - now) < 1
+    v6 = [uuid.UUID(bytes=octets) for octets in draw("uuidv6", 1000)]
+    assert all(u.version == 6 and u.variant == uuid.RFC_4122 for u in v6) and v6 == sorted(v6)
+    ticks = (v6[0].int >> 80) << 12 | (v6[0].int >> 64) & 0xFFF
+    assert abs((ticks - 0x01B21DD213814000) / 1e7 - now) < 1
+    xids = [int.from_bytes(octets, "big") for octets in draw("xid", 1000)]
+    stamps = [(x >> 22) + 1321009871111 for x in xids]
+    assert stamps == sorted(stamps) and abs(stamps[0] / 1000 - now) < 1
+    assert all(len(base58(x)) == 11 for x in xids)
+    try:
+        client.Allocate(pb.AllocateRequest(source="uuidv9", count=1), timeout=5)
+        raise AssertionError("an unknown source was not refused")
+    except grpc.RpcError as refused:
+        assert refused.code() == grpc.StatusCode.INVALID_ARGUMENT and "uuidv7" in refused.details()
+    print("all checks passed")
+
+
+main()
