@@ -1,1 +1,131 @@
-//! To be written in this session.
+//! The Kent client: identifiers at hand, without a call for each.
+//!
+//! A [`Handle`] keeps a block of identifiers in hand and fetches the next one before it is needed. Taking an identifier is a
+//! local operation most of the time; the daemon may restart meanwhile without the caller noticing.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use kent_client::Client;
+//!
+//! let client = Client::new("http://127.0.0.1:7600")?;
+//! let ids = client.uuid_v7();
+//! let id: uuid::Uuid = ids.next().await?;          // from the block in hand, or from the daemon if there is none
+//! let more = ids.take(10_000).await?;              // as many as asked for, distinct and ascending
+//!
+//! let orders = client.region("orders");
+//! let order: u128 = orders.next().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Promises:
+//!
+//! - An identifier leaves a client at most once, however many clones of a handle and tasks there are. A lost reply is a gap,
+//!   never a duplicate: a retry takes the next block.
+//! - A block is refused if its fencing token is older than one already seen for the same slot or region.
+//! - A time-based identifier is at most [`Builder::max_age`] older than the moment at which it is taken.
+//! - Nothing connects before the first identifier is asked for. A client needs a tokio runtime only then.
+//!
+//! What stays in hand when a handle is dropped, or the process ends, is a gap.
+
+mod config;
+mod connection;
+mod error;
+mod fence;
+mod handle;
+mod stock;
+mod tasks;
+
+use std::sync::Arc;
+
+pub use config::{Builder, ConfigError};
+pub use error::Error;
+pub use handle::{Handle, Identifier};
+pub use kent_ids::{Id, Uid11};
+/// Messages and raw stubs of the protocol.
+pub use kent_proto::v1 as proto;
+use kent_proto::v1::{
+    admin_client::AdminClient, allocator_client::AllocatorClient, codec_client::CodecClient,
+    regions_client::RegionsClient,
+};
+pub use stock::Stats;
+use tonic::transport::Channel;
+use uuid::Uuid;
+
+use crate::{connection::Connection, fence::Fences, handle::Shared};
+
+/// A connection to one or several daemons of one store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    connection: Arc<Connection>,
+    fences: Arc<Fences>,
+}
+
+impl Client {
+    /// A client of one daemon, such as `http://127.0.0.1:7600`, with default settings.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the address is none.
+    pub fn new(endpoint: impl Into<String>) -> Result<Self, ConfigError> {
+        Self::builder().endpoint(endpoint).build()
+    }
+
+    /// A client with settings of its own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn with(connection: Connection) -> Self {
+        Self { connection: Arc::new(connection), fences: Arc::default() }
+    }
+
+    /// UUIDs of version 7: milliseconds first, so that they sort by time.
+    pub fn uuid_v7(&self) -> Handle<Uuid> {
+        self.handle("uuidv7".to_owned())
+    }
+
+    /// UUIDs of version 6: 100 ns ticks first.
+    pub fn uuid_v6(&self) -> Handle<Uuid> {
+        self.handle("uuidv6".to_owned())
+    }
+
+    /// xids: 64 bits, 11 symbols of text, milliseconds first.
+    pub fn xid(&self) -> Handle<Uid11> {
+        self.handle("xid".to_owned())
+    }
+
+    /// The identifiers of a region: `NAME` in the space `default`, or `NAME@SPACE`.
+    pub fn region(&self, region: &str) -> Handle<u128> {
+        self.handle(format!("region:{region}"))
+    }
+
+    /// The identifiers of any source, by its name.
+    pub fn source(&self, source: &str) -> Handle<Id> {
+        self.handle(source.to_owned())
+    }
+
+    fn handle<T: Identifier>(&self, source: String) -> Handle<T> {
+        Handle::new(Shared::new(source, self.connection.clone(), self.fences.clone()))
+    }
+
+    /// The raw stub of `Allocator`, on the endpoint in use. Call it inside a tokio runtime.
+    pub fn allocator(&self) -> AllocatorClient<Channel> {
+        AllocatorClient::new(self.connection.channel())
+    }
+
+    /// The raw stub of `Regions`, on the endpoint in use. Call it inside a tokio runtime.
+    pub fn regions(&self) -> RegionsClient<Channel> {
+        RegionsClient::new(self.connection.channel())
+    }
+
+    /// The raw stub of `Codec`, on the endpoint in use. Call it inside a tokio runtime.
+    pub fn codec(&self) -> CodecClient<Channel> {
+        CodecClient::new(self.connection.channel())
+    }
+
+    /// The raw stub of `Admin`, on the endpoint in use. Call it inside a tokio runtime.
+    pub fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.connection.channel())
+    }
+}

@@ -1,0 +1,95 @@
+//! Why no identifier came.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// Why no identifier came. No error means that an identifier was lost to anybody else: what was fetched and not delivered is a
+/// gap.
+#[derive(Clone, Debug, Error)]
+pub enum Error {
+    /// The daemon refused: asking again will not help before something is changed.
+    #[error("the daemon refused ({code:?}): {message}")]
+    Refused {
+        /// The gRPC code.
+        code: Code,
+        /// The daemon's reason, such as `CAPACITY_EXHAUSTED` or `NO_SUCH_REGION`; empty if it gave none.
+        reason: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// No endpoint could serve, all attempts together, within the request's time.
+    #[error("no endpoint could serve within {after:?}; the last one said: {last}")]
+    Unavailable {
+        /// How long it was tried.
+        after: Duration,
+        /// The last failure.
+        last: String,
+    },
+    /// The daemon's answer makes no sense, or it is of a kind that the handle does not give out.
+    #[error("the daemon's answer cannot be used: {what}")]
+    Unusable {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There is no tokio runtime to fetch identifiers with.
+    #[error("a handle fetches identifiers inside a tokio runtime, and there is none here")]
+    NoRuntime,
+}
+
+impl Error {
+    /// Whether the same call may succeed later by itself.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } => true,
+            Self::Refused { .. } | Self::Unusable { .. } | Self::NoRuntime => false,
+        }
+    }
+
+    /// Whether the call is sure to have had no effect. For identifiers that is always so, but for gaps.
+    pub fn has_no_side_effects(&self) -> bool {
+        match self {
+            Self::Refused { .. } | Self::NoRuntime => true,
+            Self::Unavailable { .. } | Self::Unusable { .. } => false,
+        }
+    }
+}
+
+/// What a failed attempt says about the next one.
+pub(crate) enum Verdict {
+    /// Another attempt may help, here or elsewhere, after this long (or after the usual pause).
+    Again(Option<Duration>),
+    /// Asking again will not help.
+    Final(Error),
+}
+
+/// Judges a failed attempt. A lost reply costs a gap at most, so every failure of the transport may be retried.
+pub(crate) fn judge(status: &Status) -> Verdict {
+    let details = status.get_error_details();
+    let after = details.retry_info().and_then(|info| info.retry_delay);
+    match status.code() {
+        Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
+            Verdict::Again(after)
+        }
+        // The clock's limit passes by itself, and says when; a full region does not.
+        Code::ResourceExhausted if after.is_some() => Verdict::Again(after),
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::DataLoss
+        | Code::Unauthenticated => Verdict::Final(Error::Refused {
+            code: status.code(),
+            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
+            message: status.message().to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,27 @@
+//! The one place of the client that starts work in the background.
+
+use tokio::{runtime::Handle, task::AbortHandle};
+
+use crate::error::Error;
+
+/// Work that is given up when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Work(AbortHandle);
+
+impl Work {
+    /// Starts work on the runtime of the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRuntime`] outside of a runtime.
+    pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) -> Result<Self, Error> {
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        Ok(Self(runtime.spawn(work).abort_handle()))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

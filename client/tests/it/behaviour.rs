@@ -1,0 +1,165 @@
+//! What a caller may rely on.
+
+use std::{collections::HashSet, time::Duration};
+
+use kent_client::{Builder, Client, Error};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use uuid::Uuid;
+
+use super::daemon::{Answer, Daemon, Part};
+
+fn builder(daemon: &Daemon) -> Builder {
+    Client::builder().endpoint(daemon.endpoint()).block_size(10).block_size_max(10)
+}
+
+/// Waits until the stock holds at least so many.
+async fn until_in_hand(handle: &kent_client::Handle<Uuid>, count: u64) {
+    while handle.in_hand() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn ok_clones_and_tasks_never_get_the_same_identifier() {
+    let daemon = Daemon::start(Part::new()).await;
+    let handle = builder(&daemon).build().expect("valid").uuid_v7();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let handle = handle.clone();
+            tokio::runtime::Handle::current().spawn(async move {
+                let mut ids = Vec::new();
+                for _ in 0..100 {
+                    ids.push(handle.next().await.expect("granted"));
+                }
+                ids.extend(handle.take(50).await.expect("granted"));
+                ids
+            })
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    for task in tasks {
+        for id in task.await.expect("whole") {
+            // The random tail would hide a position that was given out twice.
+            assert!(seen.insert(id.as_u128() >> 46), "{id} was given out twice");
+        }
+    }
+    assert_eq!(seen.len(), 8 * 150);
+    assert_eq!(handle.stats().identifiers, 8 * 150);
+}
+
+#[tokio::test]
+async fn ok_the_next_block_is_fetched_before_the_last_one_is_used_up() {
+    let daemon = Daemon::start(Part::new()).await;
+    let handle = builder(&daemon).build().expect("valid").uuid_v7();
+    handle.next().await.expect("granted");
+    // Nine are left of ten; at five the next block is on its way.
+    for _ in 0..4 {
+        assert!(handle.try_next().is_some());
+    }
+    until_in_hand(&handle, 15).await;
+    assert_eq!(daemon.part.counts.lock().expect("whole").len(), 2, "one fetch at a time");
+}
+
+#[tokio::test]
+async fn ok_identifiers_in_hand_outlast_a_restart() {
+    let part = Part::new();
+    let daemon = Daemon::start(part.clone()).await;
+    let address = daemon.address;
+    let handle = builder(&daemon).low_water(0.0).build().expect("valid").uuid_v7();
+    handle.next().await.expect("granted");
+    daemon.stop().await;
+    for _ in 0..8 {
+        handle.next().await.expect("in hand");
+    }
+    let daemon = Daemon::start_on(part, address).await;
+    for _ in 0..50 {
+        handle.next().await.expect("from the new daemon");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn ok_another_endpoint_serves_when_the_preferred_one_does_not() {
+    let gone = Daemon::start(Part::new()).await;
+    let endpoint = gone.endpoint();
+    gone.stop().await;
+    let daemon = Daemon::start(Part::new()).await;
+    let client = Client::builder().endpoint(endpoint).endpoint(daemon.endpoint()).build().expect("valid");
+    client.uuid_v7().next().await.expect("from the second endpoint");
+}
+
+#[tokio::test]
+async fn err_nobody_there_is_unavailable_and_says_so() {
+    let client = Client::builder().endpoint("http://127.0.0.1:1").request_timeout(Duration::from_millis(100));
+    let error = client.build().expect("valid").uuid_v7().next().await.expect_err("nobody there");
+    assert!(matches!(error, Error::Unavailable { .. }) && error.is_retryable(), "{error}");
+}
+
+#[tokio::test]
+async fn err_a_refusal_comes_through_with_its_reason_and_is_not_repeated() {
+    let daemon = Daemon::start(Part::new()).await;
+    let details =
+        ErrorDetails::with_error_info("CAPACITY_EXHAUSTED", "kent", [("capacity".to_owned(), "8".to_owned())]);
+    let full = Status::with_error_details(Code::ResourceExhausted, "region \"r\" is full", details);
+    daemon.part.then(Answer::Refuse(full));
+    let handle = builder(&daemon).build().expect("valid").region("r");
+    let error = handle.next().await.expect_err("full");
+    assert!(matches!(&error, Error::Refused { reason, .. } if reason == "CAPACITY_EXHAUSTED"), "{error}");
+    assert!(!error.is_retryable());
+    assert_eq!(daemon.part.counts.lock().expect("whole").len(), 1);
+}
+
+#[tokio::test]
+async fn ok_a_limit_of_the_clock_is_waited_for() {
+    let daemon = Daemon::start(Part::new()).await;
+    let mut details = ErrorDetails::new();
+    details.set_retry_info(Some(Duration::from_millis(1)));
+    for _ in 0..3 {
+        let ahead = Status::with_error_details(Code::ResourceExhausted, "ahead of the clock", details.clone());
+        daemon.part.then(Answer::Refuse(ahead));
+    }
+    builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("granted at last");
+}
+
+#[tokio::test]
+async fn ok_a_block_of_an_older_epoch_is_refused() {
+    let daemon = Daemon::start(Part::new()).await;
+    for epoch in [5, 4, 6] {
+        daemon.part.then(Answer::Epoch(epoch));
+    }
+    let handle = builder(&daemon).low_water(0.0).build().expect("valid").uuid_v7();
+    for _ in 0..20 {
+        handle.next().await.expect("granted");
+    }
+    assert_eq!((handle.stats().fenced, handle.stats().blocks), (1, 2));
+}
+
+#[tokio::test]
+async fn ok_old_time_based_identifiers_are_thrown_away() {
+    let daemon = Daemon::start(Part::new()).await;
+    let client = builder(&daemon).max_age(Duration::from_nanos(1)).build().expect("valid");
+    let handle = client.uuid_v7();
+    // Whatever was fetched is older than a nanosecond when it could be taken.
+    assert!(handle.try_next().is_none());
+    until_in_hand(&handle, 10).await;
+    assert!(handle.try_next().is_none());
+    assert_eq!(handle.stats().expired, 10);
+}
+
+#[tokio::test]
+async fn ok_the_last_clone_ends_the_fetch_under_way() {
+    let daemon = Daemon::start(Part::new()).await;
+    daemon.part.then(Answer::Held);
+    let handle = builder(&daemon).build().expect("valid").uuid_v7();
+    assert!(handle.try_next().is_none());
+    drop(handle);
+    daemon.part.gate.add_permits(1);
+    builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("the daemon is free");
+}
+
+#[test]
+fn err_outside_a_runtime_nothing_is_fetched() {
+    let client = Client::new("http://127.0.0.1:1").expect("valid");
+    assert!(client.uuid_v7().try_next().is_none());
+}
