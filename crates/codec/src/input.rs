@@ -34,6 +34,11 @@ impl<'a> Input<'a> {
         self.value(name)?.as_object().map(Self).ok_or_else(|| bad_input(name, "must be an object"))
     }
 
+    /// The list of this name.
+    pub(crate) fn list(&self, name: &str) -> Result<&'a [Value], CodecError> {
+        self.value(name)?.as_array().map(Vec::as_slice).ok_or_else(|| bad_input(name, "must be a list"))
+    }
+
     /// Yes or no; no if it is not there.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, CodecError> {
         match self.has(name) {

@@ -2,6 +2,7 @@
 
 mod permutation;
 mod position;
+mod table_run;
 mod uid11;
 mod uuid;
 
@@ -16,7 +17,7 @@ pub(crate) type Verb = fn(&Input<'_>) -> Result<Value, VerbError>;
 /// The verbs of one file, by name.
 type Family = &'static [(&'static str, Verb)];
 
-const FAMILIES: &[Family] = &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS];
+const FAMILIES: &[Family] = &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS, table_run::VERBS];
 
 /// The verb of this name.
 pub(crate) fn by_name(name: &str) -> Option<Verb> {

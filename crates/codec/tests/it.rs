@@ -25,6 +25,11 @@ fn ok_position() {
     replay(include_str!("data/position.jsonl"));
 }
 
+#[test]
+fn ok_regions() {
+    replay(include_str!("data/regions.jsonl"));
+}
+
 #[track_caller]
 fn replay(vectors: &str) {
     for line in vectors.lines() {

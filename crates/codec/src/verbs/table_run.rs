@@ -1,0 +1,316 @@
+//! The verb `table.run`: a script of operations on an empty prefix table, then the table (regions.md, sections 2 to 5).
+//!
+//! An operation that is refused does not end the script: its result is `{"error": CODE}`, and nothing has changed. The model
+//! is Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*; `kent-regions` has the rules.
+
+use kent_ids::ErrorCode;
+use kent_regions::{Count, Edit, Newcomer, Place, Plan, Prefix, Refusal, Region, Revision, Status, Table, Zone};
+use serde_json::{Value, json};
+
+use super::Verb;
+use crate::{error::VerbError, input::Input};
+
+pub(super) const VERBS: &[(&str, Verb)] = &[("table.run", table_run)];
+
+/// The width of the identifiers of a script that does not say.
+const BITS_DEFAULT: u128 = 64;
+
+/// What an operation answers.
+type Answer = Result<Value, VerbError>;
+
+/// Runs the script `ops` on an empty table over `n` bits.
+fn table_run(input: &Input<'_>) -> Answer {
+    let bits = if input.has("n") { input.wide("n", 128)? } else { BITS_DEFAULT };
+    // OK because a width beyond 32 bits is as wrong as the widest of 32.
+    let table = Table::new(u32::try_from(bits).unwrap_or(u32::MAX));
+    let mut table = table.map_err(|bad| VerbError::new(ErrorCode::Range.as_str(), bad.to_string()))?;
+    let results: Vec<Value> = input.list("ops")?.iter().map(|op| result(&mut table, op)).collect();
+    Ok(json!({"results": results, "table": table_out(&table)}))
+}
+
+fn result(table: &mut Table, op: &Value) -> Value {
+    let op = op.as_object().ok_or_else(|| bad_input("an operation must be an object"));
+    match op.and_then(|op| run(table, &Input::new(op))) {
+        Ok(out) => json!({"out": out}),
+        Err(refused) => json!({"error": refused.code}),
+    }
+}
+
+fn run(table: &mut Table, op: &Input<'_>) -> Answer {
+    if op.has("table") {
+        return Err(bad_input("there are no local tables here: delegation is not offered yet"));
+    }
+    match op.text("op")? {
+        "create" => create(table, op),
+        "expand" => edit(table, Edit::Expand { name: name(op)?, by: bits(op, "k")? }, resized),
+        "shrink" => edit(table, Edit::Shrink { name: name(op)?, by: bits(op, "k")? }, resized),
+        "split" => split(table, op),
+        "subdivide" => subdivide(table, op),
+        "note" => note(table, op),
+        "issue" => issue(table, op),
+        "capacity" => capacity(table, op),
+        "classify" => classify(table, op),
+        "held" => held(table, op),
+        "free" => Ok(json!({"blocks": texts(&table.free_blocks(Prefix::EMPTY))})),
+        other => Err(bad_input(format!("there is no operation {other:?}"))),
+    }
+}
+
+fn create(table: &mut Table, op: &Input<'_>) -> Answer {
+    let (name, suffix) = (name(op)?, bits(op, "s")?);
+    let place = match op.has("prefix") {
+        true => Place::At(prefix(op, "prefix")?),
+        false => Place::Chosen {
+            zone: Zone::Exactly(if op.has("z") { bits(op, "z")? } else { 0 }),
+            auto_split: op.flag("auto_split")?,
+        },
+    };
+    edit(table, Edit::Create { name, suffix, place, next: Count::ZERO }, |_, plan, region| {
+        let mut out = json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone});
+        if let Some(block) = plan.block {
+            out["block"] = block.to_string().into();
+            out["split"] = plan.donor.clone().into();
+        }
+        out
+    })
+}
+
+fn split(table: &mut Table, op: &Input<'_>) -> Answer {
+    let split = Edit::Split { name: name(op)?, by: bits(op, "k")?, newcomers: Vec::new() };
+    edit(table, split, |_, plan, region| {
+        let freed = texts(&plan.freed);
+        json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone, "freed": freed})
+    })
+}
+
+fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
+    let newcomers = op.list("subs")?.iter().map(newcomer).collect::<Result<_, _>>()?;
+    let subdivide =
+        Edit::Subdivide { name: name(op)?, by: bits(op, "k")?, newcomers, reserve_others: op.flag("abstract")? };
+    edit(table, subdivide, |table, _, region| {
+        // OK because a table has fewer regions than there are numbers.
+        let children = Count::from(table.children(region).count() as u128);
+        let covered = children == Count::power_of_two(region.sub_bits);
+        json!({"kind": region.kind.as_str(), "covered": covered, "s": region.suffix, "z": region.zone})
+    })
+}
+
+fn newcomer(sub: &Value) -> Result<Newcomer, VerbError> {
+    let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
+    let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
+    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(prefix(sub, "ext")?) })
+}
+
+fn note(table: &mut Table, op: &Input<'_>) -> Answer {
+    let issued = table.note(&name(op)?, op.wide("suffix", 128)?)?;
+    Ok(json!({"issued": issued.to_string()}))
+}
+
+fn issue(table: &mut Table, op: &Input<'_>) -> Answer {
+    let (name, count) = (name(op)?, if op.has("count") { op.wide("count", 128)? } else { 1 });
+    if count == 0 {
+        return Err(bad_input("\"count\" must be at least 1"));
+    }
+    let first = table.issue(&name, count)?;
+    // OK because the last of what was issued is a suffix of the region.
+    let last = first + (count - 1);
+    let (first, last) = (table.compose(&name, first)?, table.compose(&name, last)?);
+    let issued = table.named(&name)?.issued.to_string();
+    Ok(json!({"first": id_out(table, first), "last": id_out(table, last), "issued": issued}))
+}
+
+fn capacity(table: &Table, op: &Input<'_>) -> Answer {
+    let region = table.named(&name(op)?)?;
+    let (current, ultimate) = (region.capacity().to_string(), region.ultimate_capacity().to_string());
+    Ok(json!({"current": current, "ultimate": ultimate, "issued": region.issued.to_string()}))
+}
+
+fn classify(table: &Table, op: &Input<'_>) -> Answer {
+    let found = id(op.text("id")?).and_then(|id| table.classify(id));
+    let found = found.ok_or_else(|| {
+        VerbError::new("bad-id", format!("an id is 0x and at most {} bits in hexadecimal", table.bits()))
+    })?;
+    let mut out = json!({"status": found.status.as_str()});
+    if let Some(region) = found.path.last() {
+        out["region"] = region.name.as_str().into();
+    }
+    if let Status::Member { suffix, issued } = found.status {
+        out["suffix"] = suffix.to_string().into();
+        out["issued"] = issued.into();
+    }
+    Ok(out)
+}
+
+fn held(table: &Table, op: &Input<'_>) -> Answer {
+    let holders = table.held(prefix(op, "prefix")?).into_iter().map(
+        |(region, from, to)| json!({"region": region.name, "from_rev": from.0, "to_rev": to.map(|Revision(to)| to)}),
+    );
+    Ok(json!({"holders": holders.collect::<Vec<_>>()}))
+}
+
+/// Makes an edit, and answers with what it made of the region that it is about.
+fn edit(table: &mut Table, edit: Edit, out: impl FnOnce(&Table, &Plan, &Region) -> Value) -> Answer {
+    let plan = table.plan(&edit)?;
+    table.apply(&plan)?;
+    Ok(out(table, &plan, table.named(edit.subject())?))
+}
+
+fn resized(_: &Table, _: &Plan, region: &Region) -> Value {
+    json!({"s": region.suffix, "z": region.zone})
+}
+
+fn table_out(table: &Table) -> Value {
+    let regions = table.iter().map(|region| {
+        json!({
+            "name": region.name,
+            "prefix": region.prefix.to_string(),
+            "z": region.zone,
+            "s": region.suffix,
+            "kind": region.kind.as_str(),
+        })
+    });
+    json!({"regions": regions.collect::<Vec<_>>()})
+}
+
+fn id_out(table: &Table, id: u128) -> String {
+    format!("0x{id:0width$x}", width = usize::from(table.bits()).div_ceil(4))
+}
+
+fn texts(prefixes: &[Prefix]) -> Vec<String> {
+    prefixes.iter().map(Prefix::to_string).collect()
+}
+
+fn bad_input(message: impl Into<String>) -> VerbError {
+    VerbError::new(ErrorCode::BadInput.as_str(), message)
+}
+
+impl From<Refusal> for VerbError {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code(), refusal.to_string())
+    }
+}
+
+fn name(op: &Input<'_>) -> Result<String, VerbError> {
+    Ok(op.text("name")?.to_owned())
+}
+
+/// A number of bits. What no table could have is cut to 255, which no table could have either.
+fn bits(op: &Input<'_>, key: &str) -> Result<u8, VerbError> {
+    Ok(u8::try_from(op.wide(key, 128)?).unwrap_or(u8::MAX))
+}
+
+/// A prefix or extension: zeros and ones.
+fn prefix(op: &Input<'_>, key: &str) -> Result<Prefix, VerbError> {
+    op.text(key)?.parse().map_err(|bad| Refusal::BadPrefix(bad).into())
+}
+
+/// `0x` and at most 32 hexadecimal digits, but for zeros before them.
+fn id(text: &str) -> Option<u128> {
+    let digits = text.strip_prefix("0x")?;
+    let hex = digits.bytes().all(|octet| octet.is_ascii_hexdigit());
+    hex.then(|| u128::from_str_radix(digits, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The results of a script over 8 bits that begins with regions `a` on 1 (s = 4) and `b` on 01 (s = 6).
+    fn results(ops: &[Value]) -> Vec<Value> {
+        let mut script = vec![
+            json!({"op": "create", "name": "a", "prefix": "1", "s": 4}),
+            json!({"op": "create", "name": "b", "prefix": "01", "s": 6}),
+        ];
+        script.extend_from_slice(ops);
+        let out = crate::answer("table.run", &json!({"n": 8, "ops": script})).expect("a script runs");
+        out["results"].as_array().expect("a list")[2..].to_vec()
+    }
+
+    #[track_caller]
+    fn check(op: Value, code: &str) {
+        let results = results(std::slice::from_ref(&op));
+        assert_eq!(results[0], json!({"error": code}), "{op}");
+    }
+
+    #[test]
+    fn err_operations_of_the_wrong_shape() {
+        for op in [
+            json!(7),
+            json!({}),
+            json!({"op": "merge", "name": "a"}),
+            json!({"op": "delegate", "name": "a"}),
+            json!({"op": "create", "table": "a", "name": "x", "s": 1}),
+            json!({"op": "create", "name": "x"}),
+            json!({"op": "create", "s": 1}),
+            json!({"op": "create", "name": "x", "s": 1.5}),
+            json!({"op": "create", "name": "x", "s": 1, "auto_split": 1}),
+            json!({"op": "create", "name": "x", "s": 1, "prefix": 0}),
+            json!({"op": "expand", "name": "a"}),
+            json!({"op": "subdivide", "name": "a", "k": 1}),
+            json!({"op": "subdivide", "name": "a", "k": 1, "subs": ["1"]}),
+            json!({"op": "subdivide", "name": "a", "k": 1, "subs": [{"name": "x", "s": 1}]}),
+            json!({"op": "issue", "name": "a", "count": 0}),
+            json!({"op": "note", "name": "a"}),
+            json!({"op": "classify"}),
+        ] {
+            check(op, "bad-input");
+        }
+    }
+
+    #[test]
+    fn err_values_that_no_table_takes() {
+        check(json!({"op": "create", "name": "x", "prefix": "00", "s": 256}), "suffix-range");
+        check(json!({"op": "create", "name": "x", "s": u64::MAX, "z": u64::MAX, "auto_split": true}), "no-free-prefix");
+        check(json!({"op": "create", "name": "x", "prefix": "0x", "s": 0}), "bad-prefix");
+        check(json!({"op": "create", "name": "x", "prefix": "0".repeat(129), "s": 0}), "bad-prefix");
+        check(json!({"op": "create", "name": "x/y", "prefix": "00", "s": 0}), "bad-name");
+        check(json!({"op": "expand", "name": "a", "k": 1000}), "zone-too-small");
+        check(json!({"op": "expand", "name": "a", "k": -1}), "range");
+        check(json!({"op": "expand", "name": "a", "k": 0}), "range");
+        check(json!({"op": "split", "name": "a", "k": "340282366920938463463374607431768211455"}), "zone-too-small");
+        check(json!({"op": "note", "name": "a", "suffix": "16"}), "suffix-range");
+        check(
+            json!({"op": "issue", "name": "a", "count": "340282366920938463463374607431768211455"}),
+            "capacity-exhausted",
+        );
+        check(json!({"op": "subdivide", "name": "a", "k": 1, "subs": [{"ext": "1", "name": "x"}]}), "suffix-range");
+        for id in ["0x100", "ff", "0x", "0x+1", "0xg", "0x100000000000000000000000000000000"] {
+            check(json!({"op": "classify", "id": id}), "bad-id");
+        }
+    }
+
+    #[test]
+    fn ok_a_refused_operation_changes_nothing() {
+        let asked = json!({"op": "held", "prefix": "1"});
+        let results = results(&[json!({"op": "split", "name": "a", "k": 4}), asked]);
+        assert_eq!(results[1]["out"], json!({"holders": [{"region": "a", "from_rev": 1, "to_rev": null}]}));
+    }
+
+    #[test]
+    fn ok_the_whole_of_128_bits_can_be_issued() {
+        let last = u128::MAX.to_string();
+        let script = json!({"n": 128, "ops": [
+            {"op": "create", "name": "all", "prefix": "", "s": 128},
+            {"op": "issue", "name": "all", "count": last},
+            {"op": "issue", "name": "all"},
+            {"op": "issue", "name": "all"},
+            {"op": "capacity", "name": "all"},
+        ]});
+        let out = crate::answer("table.run", &script).expect("a script runs");
+        let whole = "340282366920938463463374607431768211456";
+        assert_eq!(out["results"][2]["out"]["last"], "0xffffffffffffffffffffffffffffffff");
+        assert_eq!(out["results"][3]["error"], "capacity-exhausted");
+        assert_eq!(out["results"][4]["out"], json!({"current": whole, "ultimate": whole, "issued": whole}));
+    }
+
+    #[test]
+    fn err_scripts_of_the_wrong_shape() {
+        let code = |input: Value| crate::answer("table.run", &input).map_err(|error| error.code).err();
+        assert_eq!(code(json!({})), Some("bad-input"));
+        assert_eq!(code(json!({"ops": {}})), Some("bad-input"));
+        assert_eq!(code(json!({"n": "x", "ops": []})), Some("bad-input"));
+        for n in [json!(0), json!(129), json!(1u64 << 40)] {
+            assert_eq!(code(json!({"n": n, "ops": []})), Some("range"));
+        }
+    }
+}
