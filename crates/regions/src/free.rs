@@ -1,19 +1,72 @@
 //! Free blocks: the maximal subtrees that meet no top-level region.
+//!
+//! They are kept with the table, as a buddy allocator keeps them: a region takes its prefix out of the block around it, and
+//! a prefix that is given back joins its sibling if that is free, too. Both take at most 128 steps.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use crate::{prefix::Prefix, region::Region, table::Table};
 
+/// The free blocks of a table, larger ones first, from left to right among equals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FreeBlocks(BTreeSet<(u8, Prefix)>);
+
+impl FreeBlocks {
+    /// Everything is free.
+    pub(crate) fn all() -> Self {
+        Self(BTreeSet::from([(0, Prefix::EMPTY)]))
+    }
+
+    /// Takes a prefix out of the free block around it. What is not free stays so.
+    pub(crate) fn take(&mut self, prefix: Prefix) {
+        let Some(around) = self.around(prefix) else { return };
+        self.0.remove(&(around.len(), around));
+        let siblings = (around.len() + 1..=prefix.len()).filter_map(|len| prefix.first(len).sibling());
+        self.0.extend(siblings.map(|sibling| (sibling.len(), sibling)));
+    }
+
+    /// Gives back a prefix that was taken.
+    pub(crate) fn give(&mut self, prefix: Prefix) {
+        let mut block = prefix;
+        while let Some(sibling) = block.sibling()
+            && self.0.remove(&(sibling.len(), sibling))
+        {
+            block = block.first(block.len() - 1); // OK because the empty prefix has no sibling
+        }
+        self.0.insert((block.len(), block));
+    }
+
+    /// The free block that holds all of `prefix`.
+    fn around(&self, prefix: Prefix) -> Option<Prefix> {
+        (0..=prefix.len()).map(|len| prefix.first(len)).find(|outer| self.0.contains(&(outer.len(), *outer)))
+    }
+
+    /// The smallest block whose prefix has at most `len` bits, leftmost on a tie.
+    pub(crate) fn smallest(&self, len: u8) -> Option<Prefix> {
+        let (longest, _) = self.0.range(..(len.saturating_add(1), Prefix::EMPTY)).next_back()?;
+        self.0.range((*longest, Prefix::EMPTY)..).next().map(|(_, block)| *block)
+    }
+
+    /// All blocks, larger ones first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> {
+        self.0.iter().map(|(_, block)| *block)
+    }
+}
+
 impl Table {
-    /// The regions that are in no other.
+    /// The regions that are in no other, in the order of their prefixes.
     pub fn top_level(&self) -> impl Iterator<Item = &Region> {
-        self.iter().filter(|region| region.parent.is_none())
+        self.outermost_from(core::ops::Bound::Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
     }
 
     /// The largest blocks below `under` that meet no top-level region, from left to right.
     pub fn free_blocks(&self, under: Prefix) -> Vec<Prefix> {
-        let taken: Vec<Prefix> = self.top_level().map(|region| region.prefix).collect();
-        blocks(under, &taken)
+        if self.free().around(under).is_some() {
+            return Vec::from([under]);
+        }
+        let mut blocks: Vec<Prefix> = self.free().iter().filter(|block| block.starts_with(under)).collect();
+        blocks.sort();
+        blocks
     }
 }
 
@@ -35,6 +88,39 @@ fn collect(under: Prefix, taken: &[Prefix], found: &mut Vec<Prefix>) {
             let middle = taken.partition_point(|prefix| *prefix < right);
             collect(left, &taken[..middle], found);
             collect(right, &taken[middle..], found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::{Count, Edit, Place};
+
+    #[track_caller]
+    fn check(under: &str, expected: &[&str]) {
+        let mut table = Table::new(8).expect("a width");
+        for on in ["00", "0101", "1"] {
+            let place = Place::At(on.parse().expect("a prefix"));
+            let create = Edit::Create { name: on.to_string(), suffix: 0, place, next: Count::ZERO };
+            let plan = table.plan(&create).expect("a plan");
+            table.apply(&plan).expect("a fresh plan");
+        }
+        let blocks = table.free_blocks(under.parse().expect("a prefix"));
+        assert!(blocks.iter().map(ToString::to_string).eq(expected.iter().map(ToString::to_string)), "{blocks:?}");
+    }
+
+    #[test]
+    fn ok_blocks_below_any_prefix() {
+        check("", &["0100", "011"]);
+        check("0", &["0100", "011"]);
+        check("01", &["0100", "011"]);
+        check("011", &["011"]);
+        check("01111111", &["01111111"]);
+        for taken in ["00", "000", "0101", "010111", "1", "10", "11111111"] {
+            check(taken, &[]);
         }
     }
 }

@@ -6,6 +6,8 @@
 mod create;
 mod divide;
 mod resize;
+#[cfg(test)]
+mod tests;
 
 use alloc::{
     string::{String, ToString},

@@ -104,6 +104,24 @@ impl Prefix {
         if len >= self.len { Self::EMPTY } else { Self { left: self.left << len, len: self.len - len } }
     }
 
+    /// The first `len` bits.
+    pub(crate) const fn first(self, len: u8) -> Self {
+        if len >= self.len { self } else { Self { left: self.left & high(len), len } }
+    }
+
+    /// The prefix that differs in the last bit only; the empty one has none.
+    pub(crate) const fn sibling(self) -> Option<Self> {
+        match self.len {
+            0 => None,
+            len => Some(Self { left: self.left ^ 1 << (128 - len as u32), len }),
+        }
+    }
+
+    /// The last of all prefixes that begin with this one.
+    pub(crate) const fn last_inside(self) -> Self {
+        Self { left: self.left | !high(self.len), len: Self::MAX_LEN }
+    }
+
     /// Whether this prefix begins with `outer` (every prefix begins with itself).
     pub const fn starts_with(self, outer: Self) -> bool {
         self.len >= outer.len && (self.left ^ outer.left) & high(outer.len) == 0
@@ -200,6 +218,27 @@ mod tests {
         assert!(prefix("10110101").starts_with(p) && p.relates_to(prefix("10")) && !p.relates_to(prefix("100")));
         assert!(p.holds(0xb400_0000_0000_0000, 64) && !p.holds(0xb800_0000_0000_0000, 64));
         assert!(Prefix::EMPTY.holds(u128::MAX, 128) && Prefix::EMPTY.base(128) == 0);
+    }
+
+    #[test]
+    fn ok_joins_beyond_128_bits_are_cut() {
+        let (ones, zeros) = ("1".repeat(128), "0".repeat(128));
+        assert_eq!(prefix(&ones).join(prefix("01")), prefix(&ones));
+        assert_eq!(prefix(&ones).zeros(255), prefix(&ones));
+        assert_eq!(Prefix::EMPTY.zeros(255), prefix(&zeros));
+        assert_eq!(prefix("1").zeros(255).len(), 128);
+        assert_eq!(prefix("1").join(prefix(&ones)), prefix(&ones));
+        assert_eq!(Prefix::new(u128::MAX, 255), prefix(&ones));
+    }
+
+    #[test]
+    fn ok_neighbours() {
+        assert_eq!(prefix("1011").first(2), prefix("10"));
+        assert_eq!(prefix("1011").first(200), prefix("1011"));
+        assert_eq!((prefix("10").sibling(), Prefix::EMPTY.sibling()), (Some(prefix("11")), None));
+        assert_eq!(prefix(&"1".repeat(128)).sibling(), Some(Prefix::new(u128::MAX - 1, 128)));
+        assert_eq!(prefix("1").last_inside(), prefix(&"1".repeat(128)));
+        assert_eq!(prefix("01").last_inside(), Prefix::new(u128::MAX >> 1, 128));
     }
 
     #[test]

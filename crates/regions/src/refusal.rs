@@ -1,6 +1,7 @@
 //! Refusals: which rule an edit breaks, and what would be legal.
 
 use alloc::{string::String, vec::Vec};
+use core::fmt;
 
 use thiserror::Error;
 
@@ -34,6 +35,9 @@ pub enum Refusal {
     /// `range`: by no bits at all.
     #[error("the number of bits must be at least 1")]
     NoBits,
+    /// `range`: a subdivision into nothing.
+    #[error("a subdivision makes at least one subregion")]
+    NoSubregions,
     /// `bad-prefix`.
     #[error(transparent)]
     BadPrefix(#[from] BadPrefix),
@@ -126,7 +130,7 @@ pub enum Refusal {
     },
     /// `zero-extension`: the all-zero extension is taken while others are not.
     #[error(
-        "the all-zero extension is taken but {missing} of {all} others are not: assign them all, leave the all-zero one \
+        "the all-zero extension is taken but {missing} of the {all} extensions are not: assign them all, leave the all-zero one \
          unassigned, or say `abstract` to reserve the others",
         all = Count::power_of_two(*bits),
     )]
@@ -188,21 +192,39 @@ pub struct Donor {
     pub zone: u8,
 }
 
-impl core::fmt::Display for NoFreePrefix {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "no free prefix leaves {} bits", self.asked)?;
-        match self.free.first() {
-            Some(block) => write!(f, "; the largest free block is {block} with {} bits", self.bits - block.len())?,
-            None => f.write_str("; no block is free")?,
+impl fmt::Display for NoFreePrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no free prefix leaves {} bits; ", self.asked)?;
+        match self.free[..] {
+            [] => f.write_str("no block is free")?,
+            [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} bits", self.bits)?,
+            _ => self.write_blocks(f)?,
         }
-        match self.donors.first() {
-            Some(donor) => {
-                let Donor { region, zone } = donor;
-                write!(f, "; splitting {region:?} would make room, and take 1 of its {zone} bits of expansion zone")
-            }
-            None => f.write_str("; no region could be split to make room"),
+        f.write_str("; ")?;
+        match self.donors[..] {
+            [] => f.write_str("no region could be split to make room"),
+            _ => self.write_donors(f),
         }
     }
+}
+
+impl NoFreePrefix {
+    fn write_blocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the largest free blocks are ")?;
+        self.free.iter().enumerate().try_for_each(|(at, block)| {
+            write!(f, "{}{block} with {} bits", comma(at), self.bits.saturating_sub(block.len()))
+        })
+    }
+
+    fn write_donors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("splitting would make room, and take 1 bit of the expansion zone of ")?;
+        let mut donors = self.donors.iter().enumerate();
+        donors.try_for_each(|(at, Donor { region, zone })| write!(f, "{}{region:?} (of {zone} bits)", comma(at)))
+    }
+}
+
+const fn comma(at: usize) -> &'static str {
+    if at == 0 { "" } else { ", " }
 }
 
 impl Refusal {
@@ -212,7 +234,7 @@ impl Refusal {
             Self::BadName { .. } => "bad-name",
             Self::NameTaken { .. } => "name-taken",
             Self::NoSuchRegion { .. } => "no-such-region",
-            Self::NoBits => "range",
+            Self::NoBits | Self::NoSubregions => "range",
             Self::BadPrefix(_) => "bad-prefix",
             Self::PrefixConflict { .. } => "prefix-conflict",
             Self::SuffixBits { .. } | Self::SuffixMissing { .. } | Self::SuffixValue { .. } => "suffix-range",

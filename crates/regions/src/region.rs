@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 use core::fmt;
 
-use crate::{count::Count, prefix::Prefix};
+use crate::{count::Count, prefix::Prefix, refusal::Refusal};
 
 /// The stable number of a region in its space: given when it is made, never to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +16,7 @@ pub struct Revision(pub u64);
 impl Revision {
     /// The revision that the next edit makes.
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -104,6 +104,14 @@ impl Region {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix.saturating_add(self.expandable_bits())),
             Kind::Closed => Count::ZERO,
         }
+    }
+
+    /// Checks that the suffix holds what is issued.
+    pub(crate) fn check_issued(&self) -> Result<(), Refusal> {
+        if self.issued <= Count::power_of_two(self.suffix) {
+            return Ok(());
+        }
+        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), asked: self.suffix })
     }
 
     /// By how many bits it could be expanded.

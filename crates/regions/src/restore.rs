@@ -8,7 +8,7 @@ use crate::{
     count::Count,
     name::is_table_name,
     prefix::Prefix,
-    region::{Kind, Region, RegionNumber, Revision},
+    region::{FormerPrefix, Kind, Region, RegionNumber, Revision},
     table::{BITS_MAX, Table},
 };
 
@@ -55,7 +55,7 @@ impl Table {
             if table.get(region.number).is_some() || table.named(&region.name).is_ok() {
                 return Err(damage("its number or name is there twice"));
             }
-            if table.within(region.prefix).any(|other| other.prefix == region.prefix) {
+            if table.at(region.prefix).is_some() {
                 return Err(damage("its prefix is there twice (I1)"));
             }
             table.insert(region);
@@ -92,8 +92,13 @@ impl Table {
         if region.parent != around.map(|outer| outer.number) {
             return Some("its prefix is inside another region's than its parent's (I2)");
         }
-        if around.is_some_and(|outer| outer.prefix.len() + outer.sub_bits != region.prefix.len()) {
+        let level = |outer: &Region| u32::from(outer.prefix.len()) + u32::from(outer.sub_bits);
+        if around.is_some_and(|outer| level(outer) != u32::from(region.prefix.len())) {
             return Some("its prefix is not k bits longer than its parent's (I2)");
+        }
+        let former = |former: &FormerPrefix| former.prefix != region.prefix && region.prefix.starts_with(former.prefix);
+        if !region.history.iter().all(former) {
+            return Some("its prefix does not begin with one that it had");
         }
         self.broken_alone(region)
     }

@@ -1,12 +1,14 @@
 //! The table of one space: its regions, found by name, by number and by prefix.
 
-use alloc::{collections::BTreeMap, string::String};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use core::ops::Bound::{self, Excluded, Unbounded};
 
 use thiserror::Error;
 
 use crate::{
     count::Count,
-    plan::Plan,
+    free::FreeBlocks,
+    plan::{Change, CounterMove, Plan},
     prefix::Prefix,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber, Revision},
@@ -23,6 +25,7 @@ pub struct Table {
     regions: BTreeMap<RegionNumber, Region>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
+    free: FreeBlocks,
 }
 
 /// Identifiers have 1 to 128 bits.
@@ -51,7 +54,7 @@ impl Table {
 
     pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
         let (regions, by_name, by_prefix) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { bits, revision, next_number, regions, by_name, by_prefix }
+        Self { bits, revision, next_number, regions, by_name, by_prefix, free: FreeBlocks::all() }
     }
 
     /// The width n of the identifiers.
@@ -101,7 +104,6 @@ impl Table {
 
     /// The regions after `prefix`, in the same order.
     pub fn iter_after(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
-        use core::ops::Bound::{Excluded, Unbounded};
         self.by_prefix.range((Excluded(prefix), Unbounded)).filter_map(|(_, number)| self.regions.get(number))
     }
 
@@ -113,7 +115,27 @@ impl Table {
     /// The subregions of a region, in the order of their prefixes.
     pub fn children(&self, region: &Region) -> impl Iterator<Item = &Region> {
         let number = region.number;
-        self.within(region.prefix).filter(move |inner| inner.parent == Some(number))
+        let inside = self.outermost_from(Excluded(region.prefix), region.prefix);
+        inside.filter(move |inner| inner.parent == Some(number))
+    }
+
+    /// The regions from `from` on whose prefix begins with `under`, without those that are inside another of them.
+    pub(crate) fn outermost_from(&self, from: Bound<Prefix>, under: Prefix) -> impl Iterator<Item = &Region> {
+        let mut from = from;
+        core::iter::from_fn(move || {
+            let (prefix, number) = self.by_prefix.range((from, Unbounded)).next()?;
+            from = Excluded(prefix.last_inside());
+            prefix.starts_with(under).then(|| self.regions.get(number)).flatten()
+        })
+    }
+
+    /// The region with exactly this prefix.
+    pub(crate) fn at(&self, prefix: Prefix) -> Option<&Region> {
+        self.by_prefix.get(&prefix).and_then(|number| self.regions.get(number))
+    }
+
+    pub(crate) const fn free(&self) -> &FreeBlocks {
+        &self.free
     }
 
     /// The regions whose prefix begins with `prefix`, in the order of their prefixes.
@@ -130,21 +152,42 @@ impl Table {
 
     /// Applies a plan that was made on this revision of the table.
     ///
+    /// Counters move without a revision. What was issued since the plan was made stays issued.
+    ///
     /// # Errors
     ///
-    /// `stale-revision` if the table has moved on since; nothing has changed then.
+    /// `stale-revision` if the table has moved on since, `suffix-in-use` if what was issued since does not fit any more;
+    /// nothing has changed then.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
         if plan.base != self.revision {
             return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision });
         }
+        let regions =
+            plan.changes.iter().map(|change| self.with_counter(plan, change)).collect::<Result<Vec<_>, _>>()?;
         for change in &plan.changes {
             self.remove(change.after.number);
         }
-        for change in &plan.changes {
-            self.insert(change.after.clone());
+        for region in regions {
+            self.insert(region);
         }
         self.revision = plan.revision;
         Ok(())
+    }
+
+    /// A region after a change, with the counter that it has, or inherits, now.
+    fn with_counter(&self, plan: &Plan, change: &Change) -> Result<Region, Refusal> {
+        let mut after = change.after.clone();
+        let source = match plan.counter_move {
+            Some(CounterMove { from, to }) if to == after.number => self.get(from),
+            _ => self.get(after.number),
+        };
+        if after.kind != Kind::Closed
+            && let Some(source) = source
+        {
+            after.issued = source.issued;
+            after.check_issued()?;
+        }
+        Ok(after)
     }
 
     /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays.
@@ -216,6 +259,9 @@ impl Table {
         self.next_number = self.next_number.max(RegionNumber(region.number.0.saturating_add(1)));
         self.by_name.insert(region.name.clone(), region.number);
         self.by_prefix.insert(region.prefix, region.number);
+        if region.parent.is_none() {
+            self.free.take(region.prefix);
+        }
         self.regions.insert(region.number, region);
     }
 
@@ -223,6 +269,9 @@ impl Table {
         if let Some(region) = self.regions.remove(&number) {
             self.by_name.remove(&region.name);
             self.by_prefix.remove(&region.prefix);
+            if region.parent.is_none() {
+                self.free.give(region.prefix);
+            }
         }
     }
 }

@@ -90,12 +90,11 @@ fn check_next(next: Count, suffix: u8) -> Result<Count, Refusal> {
 fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, auto_split: bool) -> Result<Prefix, Refusal> {
     let (most, least) = match zone {
         Zone::Exactly(zone) => (zone, zone),
-        Zone::UpTo(zone) => (zone, 0),
+        Zone::UpTo(zone) => (zone.min(table.bits()), 0),
     };
     let need = |zone: u8| u32::from(suffix) + u32::from(zone);
-    let free = table.free_blocks(Prefix::EMPTY);
     for zone in (least..=most).rev() {
-        if let Some(block) = best_block(&free, table.bits(), need(zone)) {
+        if let Some(block) = best_block(table, need(zone)) {
             return Ok(place(table, plan, block, need(zone)));
         }
     }
@@ -107,7 +106,7 @@ fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, auto_split: bo
             return Ok(place(table, plan, block, need(zone)));
         }
     }
-    Err(Refusal::NoFreePrefix(no_free_prefix(table, &free, need(least))))
+    Err(Refusal::NoFreePrefix(no_free_prefix(table, need(least))))
 }
 
 /// The prefix at the left of the block that leaves exactly `need` bits.
@@ -118,9 +117,10 @@ fn place(table: &Table, plan: &mut Plan, block: Prefix, need: u32) -> Prefix {
 }
 
 /// The smallest block that holds `need` bits, leftmost on a tie.
-fn best_block(free: &[Prefix], bits: u8, need: u32) -> Option<Prefix> {
-    let fits = free.iter().copied().filter(|block| u32::from(bits - block.len()) >= need);
-    fits.reduce(|best, block| if block.len() > best.len() { block } else { best })
+fn best_block(table: &Table, need: u32) -> Option<Prefix> {
+    let longest = u32::from(table.bits()).checked_sub(need)?;
+    // OK because identifiers have at most 128 bits.
+    table.free().smallest(longest as u8)
 }
 
 /// The region with the largest zone that can spare a bit for a block of `need` bits, leftmost on a tie.
@@ -134,10 +134,8 @@ fn donors(table: &Table, need: u32) -> impl Iterator<Item = &Region> {
     })
 }
 
-fn no_free_prefix(table: &Table, free: &[Prefix], need: u32) -> NoFreePrefix {
-    let mut free = free.to_vec();
-    free.sort_by_key(|block| block.len());
-    free.truncate(LISTED_MAX);
+fn no_free_prefix(table: &Table, need: u32) -> NoFreePrefix {
+    let free = table.free().iter().take(LISTED_MAX).collect();
     let mut donors: Vec<Donor> =
         donors(table, need).map(|region| Donor { region: region.name.clone(), zone: region.zone }).collect();
     donors.sort_by_key(|donor| core::cmp::Reverse(donor.zone));

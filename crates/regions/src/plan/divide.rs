@@ -3,7 +3,8 @@
 //! The bits that are taken were zero in every identifier issued so far, so all of these stay valid.
 
 use alloc::{
-    string::{String, ToString},
+    collections::{BTreeMap, BTreeSet},
+    string::ToString,
     vec::Vec,
 };
 
@@ -30,14 +31,11 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
         return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
     }
     check_zone(region, by)?;
-    let mut extensions = Extensions::new(by, false);
+    let mut extensions = Extensions::new(table, region, by, newcomers);
     let mut plan = table.draft();
     plan.change(region, lengthened(table, region, by));
     for (newcomer, number) in newcomers.iter().zip(table.next_number().0..) {
-        let extension = extensions.take(newcomer, region)?;
-        if extension.is_zero() {
-            return Err(BadPrefix::AllZero.into());
-        }
+        let extension = extensions.take(newcomer)?;
         let suffix = checked_suffix(table, region, by, newcomer)?;
         let prefix = region.prefix.join(extension);
         plan.make(top_level(table, &newcomer.name, RegionNumber(number), prefix, suffix));
@@ -68,38 +66,31 @@ pub(super) fn subdivide(
 ) -> Result<Plan, Refusal> {
     check_new_names(table, newcomers)?;
     let parent = table.subject(name, by)?;
+    if newcomers.is_empty() {
+        return Err(Refusal::NoSubregions);
+    }
     if parent.kind == Kind::Open {
         check_zone(parent, by)?;
     } else if parent.sub_bits != by {
         let (region, present) = (name.to_string(), parent.sub_bits);
         return Err(Refusal::LevelMismatch { region, present, asked: by });
     }
-    let mut extensions = Extensions::new(by, true);
-    for child in table.children(parent) {
-        extensions.taken.push((child.prefix.rest(parent.prefix.len()), child.name.clone()));
-    }
+    let mut extensions = Extensions::new(table, parent, by, newcomers).with_zero();
     let mut subs = Vec::new();
     for (newcomer, number) in newcomers.iter().zip(table.next_number().0..) {
-        let extension = extensions.take(newcomer, parent)?;
+        let extension = extensions.take(newcomer)?;
         subs.push(subregion(table, parent, by, newcomer, extension, RegionNumber(number))?);
     }
-    assemble(table, parent, by, subs, &extensions, reserve_others)
+    assemble(&extensions, subs, reserve_others)
 }
 
 /// The plan of a subdivision, whose subregions are legal one by one.
-fn assemble(
-    table: &Table,
-    parent: &Region,
-    by: u8,
-    mut subs: Vec<Region>,
-    extensions: &Extensions,
-    reserve_others: bool,
-) -> Result<Plan, Refusal> {
-    let mut plan = table.draft();
-    let zero = extensions.taken.iter().any(|(extension, _)| extension.is_zero());
-    let missing = extensions.missing();
-    if zero && missing != Count::ZERO && !reserve_others {
-        return Err(Refusal::ZeroExtension { bits: by, missing });
+fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: bool) -> Result<Plan, Refusal> {
+    let (parent, by) = (extensions.region, extensions.by);
+    let mut plan = extensions.table.draft();
+    let zero = extensions.holder(Prefix::new(0, by)).is_some();
+    if zero && !reserve_others {
+        extensions.check_full()?;
     }
     if let Some(heir) = subs.iter_mut().find(|sub| sub.prefix.rest(parent.prefix.len()).is_zero()) {
         inherit(parent, heir)?;
@@ -116,12 +107,8 @@ fn assemble(
 
 /// The members of a region that closes move to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
-    if parent.issued > Count::power_of_two(heir.suffix) {
-        let (issued, needed) = (parent.issued, parent.issued.bits());
-        return Err(Refusal::SuffixInUse { issued, needed, asked: heir.suffix });
-    }
     heir.issued = parent.issued;
-    Ok(())
+    heir.check_issued()
 }
 
 fn subregion(
@@ -158,64 +145,89 @@ fn check_zone(region: &Region, by: u8) -> Result<(), Refusal> {
 
 /// Checks the names of newcomers, against the table and against each other.
 fn check_new_names(table: &Table, newcomers: &[Newcomer]) -> Result<(), Refusal> {
-    for (at, newcomer) in newcomers.iter().enumerate() {
-        table.check_new_name(&newcomer.name)?;
-        if newcomers[..at].iter().any(|earlier| earlier.name == newcomer.name) {
-            return Err(Refusal::NameTaken { name: newcomer.name.clone() });
-        }
-    }
-    Ok(())
+    let mut earlier = BTreeSet::new();
+    newcomers.iter().try_for_each(|Newcomer { name, .. }| {
+        table.check_new_name(name)?;
+        if earlier.insert(name) { Ok(()) } else { Err(Refusal::NameTaken { name: name.clone() }) }
+    })
 }
 
-/// The extensions of one level, and who has them.
-struct Extensions {
+/// The extensions of one level below a region, and who has them.
+struct Extensions<'t> {
+    table: &'t Table,
+    region: &'t Region,
     by: u8,
     /// Whether the all-zero one may be given away.
     zero: bool,
-    taken: Vec<(Prefix, String)>,
+    /// Those that newcomers ask for, or asked for.
+    named: BTreeSet<Prefix>,
+    /// Those that newcomers have got.
+    given: BTreeMap<Prefix, &'t str>,
+    /// All below this are given away.
+    lowest: u128,
 }
 
-impl Extensions {
-    const fn new(by: u8, zero: bool) -> Self {
-        Self { by, zero, taken: Vec::new() }
+impl<'t> Extensions<'t> {
+    fn new(table: &'t Table, region: &'t Region, by: u8, newcomers: &[Newcomer]) -> Self {
+        let named = newcomers.iter().filter_map(|newcomer| newcomer.extension).collect();
+        Self { table, region, by, zero: false, named, given: BTreeMap::new(), lowest: 1 }
     }
 
-    /// Gives a newcomer the extension that it names, or the lowest free one.
-    fn take(&mut self, newcomer: &Newcomer, region: &Region) -> Result<Prefix, Refusal> {
+    fn with_zero(self) -> Self {
+        Self { zero: true, lowest: 0, ..self }
+    }
+
+    /// Who has an extension.
+    fn holder(&self, extension: Prefix) -> Option<&'t str> {
+        let child = || self.table.at(self.region.prefix.join(extension)).filter(|sub| self.is_child(sub));
+        self.given.get(&extension).copied().or_else(|| child().map(|sub| sub.name.as_str()))
+    }
+
+    fn is_child(&self, sub: &Region) -> bool {
+        sub.parent == Some(self.region.number)
+    }
+
+    /// Gives a newcomer the extension that it names, or the lowest that nobody has and none of the newcomers names.
+    fn take(&mut self, newcomer: &'t Newcomer) -> Result<Prefix, Refusal> {
         let extension = match newcomer.extension {
             Some(extension) if extension.len() != self.by => {
                 return Err(BadPrefix::Length { expected: self.by, found: extension }.into());
             }
+            Some(extension) if extension.is_zero() && !self.zero => return Err(BadPrefix::AllZero.into()),
             Some(extension) => extension,
             None => self.lowest_free()?,
         };
-        if let Some((_, holder)) = self.taken.iter().find(|(taken, _)| *taken == extension) {
-            let prefix = region.prefix.join(extension);
-            return Err(Refusal::PrefixConflict { prefix, region: holder.clone(), taken: prefix });
+        if let Some(holder) = self.holder(extension) {
+            let prefix = self.region.prefix.join(extension);
+            return Err(Refusal::PrefixConflict { prefix, region: holder.to_string(), taken: prefix });
         }
-        self.taken.push((extension, newcomer.name.clone()));
+        self.given.insert(extension, &newcomer.name);
         Ok(extension)
     }
 
-    fn lowest_free(&self) -> Result<Prefix, Refusal> {
-        let first = u128::from(!self.zero);
+    fn lowest_free(&mut self) -> Result<Prefix, Refusal> {
         let all = Count::power_of_two(self.by);
-        let candidates = (first..).take_while(|value| all.includes(*value)).map(|value| Prefix::new(value, self.by));
-        // Only so many are taken, so one of the first so many and one is free, if there are as many.
-        let mut candidates = candidates.take(self.taken.len() + 1);
-        let free = candidates.find(|candidate| self.taken.iter().all(|(taken, _)| taken != candidate));
-        let max = all.get().map_or(u64::MAX, |all| u64::try_from(all - first).unwrap_or(u64::MAX));
-        free.ok_or(Refusal::BadPrefix(BadPrefix::NoneLeft { max }))
+        while all.includes(self.lowest) {
+            let extension = Prefix::new(self.lowest, self.by);
+            if !self.named.contains(&extension) && self.holder(extension).is_none() {
+                return Ok(extension);
+            }
+            // OK because fewer than 2^128 extensions are taken.
+            self.lowest += 1;
+        }
+        let max = all.get().map_or(u64::MAX, |all| u64::try_from(all - u128::from(!self.zero)).unwrap_or(u64::MAX));
+        Err(BadPrefix::NoneLeft { max }.into())
     }
 
-    /// How many extensions nobody has.
-    fn missing(&self) -> Count {
-        let taken = self.taken.len() as u128;
-        match Count::power_of_two(self.by) {
+    /// Checks that no extension is left over.
+    fn check_full(&self) -> Result<(), Refusal> {
+        // OK because a table has fewer than 2^64 regions.
+        let taken = self.given.len() as u128 + self.table.children(self.region).count() as u128;
+        let missing = match Count::power_of_two(self.by) {
             Count::Below(all) => Count::Below(all.saturating_sub(taken)),
-            // 2^128 extensions are never all taken.
-            Count::Max => Count::Below((u128::MAX - taken).saturating_add(1)),
-        }
+            Count::Max => (u128::MAX - taken).checked_add(1).map_or(Count::Max, Count::Below),
+        };
+        if missing == Count::ZERO { Ok(()) } else { Err(Refusal::ZeroExtension { bits: self.by, missing }) }
     }
 }
 

@@ -4,7 +4,6 @@ use alloc::string::ToString;
 
 use super::Plan;
 use crate::{
-    count::Count,
     refusal::Refusal,
     region::{Kind, Region},
     table::Table,
@@ -17,7 +16,8 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
         let (region, zone) = (region.name.clone(), region.zone);
         return Err(Refusal::ZoneTooSmall { region, zone, usable, asked: by });
     }
-    Ok(resized(table, region, region.zone - by, region.suffix + by))
+    // OK because `by` is at most the zone, and zone and suffix together have at most 128 bits.
+    Ok(resized(table, region, Region { zone: region.zone - by, suffix: region.suffix + by, ..region.clone() }))
 }
 
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
@@ -25,11 +25,10 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let Some(suffix) = region.suffix.checked_sub(by) else {
         return Err(Refusal::SuffixBits { bits: by, max: region.suffix });
     };
-    if region.issued > Count::power_of_two(suffix) {
-        let (issued, needed) = (region.issued, region.issued.bits());
-        return Err(Refusal::SuffixInUse { issued, needed, asked: suffix });
-    }
-    Ok(resized(table, region, region.zone + by, suffix))
+    // OK because zone and suffix together have at most 128 bits.
+    let shrunk = Region { zone: region.zone + by, suffix, ..region.clone() };
+    shrunk.check_issued()?;
+    Ok(resized(table, region, shrunk))
 }
 
 /// A region with identifiers of its own.
@@ -41,8 +40,8 @@ fn own<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> 
     }
 }
 
-fn resized(table: &Table, region: &Region, zone: u8, suffix: u8) -> Plan {
+fn resized(table: &Table, region: &Region, after: Region) -> Plan {
     let mut plan = table.draft();
-    plan.change(region, Region { zone, suffix, ..region.clone() });
+    plan.change(region, after);
     plan
 }

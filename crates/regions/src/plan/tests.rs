@@ -1,0 +1,396 @@
+//! Every rule of the operations table of regions.md, section 2, in the order in which it is checked.
+
+use alloc::{format, string::String, vec, vec::Vec};
+
+use crate::{Count, Edit, Newcomer, Place, Prefix, Refusal, Table, Zone};
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().expect("a prefix")
+}
+
+fn at(name: &str, on: &str, suffix: u8) -> Edit {
+    Edit::Create { name: name.into(), suffix, place: Place::At(prefix(on)), next: Count::ZERO }
+}
+
+fn chosen(name: &str, suffix: u8, zone: Zone, auto_split: bool) -> Edit {
+    Edit::Create { name: name.into(), suffix, place: Place::Chosen { zone, auto_split }, next: Count::ZERO }
+}
+
+fn expand(name: &str, by: u8) -> Edit {
+    Edit::Expand { name: name.into(), by }
+}
+
+fn shrink(name: &str, by: u8) -> Edit {
+    Edit::Shrink { name: name.into(), by }
+}
+
+/// Newcomers written `name extension suffix`; `-` leaves out.
+fn newcomers(texts: &[&str]) -> Vec<Newcomer> {
+    let parse = |text: &&str| {
+        let parts: Vec<&str> = text.split(' ').collect();
+        let given = |at: usize| parts.get(at).filter(|part| **part != "-");
+        Newcomer {
+            name: parts[0].into(),
+            extension: given(1).map(|bits| prefix(bits)),
+            suffix: given(2).map(|bits| bits.parse().expect("a number of bits")),
+        }
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn split(name: &str, by: u8, new: &[&str]) -> Edit {
+    Edit::Split { name: name.into(), by, newcomers: newcomers(new) }
+}
+
+fn subdivide(name: &str, by: u8, subs: &[&str]) -> Edit {
+    Edit::Subdivide { name: name.into(), by, newcomers: newcomers(subs), reserve_others: false }
+}
+
+fn reserve(name: &str, by: u8, subs: &[&str]) -> Edit {
+    Edit::Subdivide { name: name.into(), by, newcomers: newcomers(subs), reserve_others: true }
+}
+
+fn apply(table: &mut Table, edit: &Edit) {
+    let plan = table.plan(edit).unwrap_or_else(|refusal| panic!("{edit:?}: {refusal}"));
+    table.apply(&plan).expect("a plan is good for its table");
+    assert_eq!(table.check(), Ok(()), "{edit:?}");
+}
+
+/// Eight bits: `open` 1 | zzz | ssss with 9 issued; `partial` 01 | zzzz | ss with a sub `p1` on 0101; `closed` 001 with subs
+/// `c0` and `c1`. 000 is free.
+fn sample() -> Table {
+    let mut table = Table::new(8).expect("a width");
+    apply(&mut table, &at("open", "1", 4));
+    apply(&mut table, &at("partial", "01", 2));
+    apply(&mut table, &at("closed", "001", 2));
+    apply(&mut table, &subdivide("partial", 2, &["p1 01 1"]));
+    apply(&mut table, &subdivide("closed", 1, &["c0 0", "c1 1 0"]));
+    table.issue("open", 9).expect("room");
+    table.issue("partial", 3).expect("room");
+    table
+}
+
+#[track_caller]
+fn check(edit: &Edit, code: &str, help: &[&str]) {
+    let table = sample();
+    let refusal = table.plan(edit).expect_err("a refusal");
+    let message = format!("{refusal}");
+    assert_eq!(refusal.code(), code, "{edit:?}: {message}");
+    for part in help {
+        assert!(message.contains(part), "{edit:?}: {message:?} does not say {part:?}");
+    }
+    assert_eq!(table, sample());
+}
+
+#[test]
+fn err_names_come_first() {
+    for name in ["", "a/b", "/"] {
+        check(&at(name, &"1".repeat(9), 200), "bad-name", &["name"]);
+        check(&split("nobody", 0, &["x 1 1", &format!("{name} 1 1")]), "bad-name", &[]);
+        check(&subdivide("nobody", 0, &[&format!("{name} 1 1")]), "bad-name", &[]);
+    }
+    check(&at("c1", &"1".repeat(9), 200), "name-taken", &["c1"]);
+    check(&split("nobody", 0, &["open 1 1"]), "name-taken", &["open"]);
+    check(&subdivide("nobody", 0, &["x 0 1", "x 1 1"]), "name-taken", &["x"]);
+}
+
+#[test]
+fn err_then_the_region_then_the_number_of_bits() {
+    for by in [0, 1, 255] {
+        for edit in [expand("x", by), shrink("x", by), split("x", by, &[]), subdivide("x", by, &[])] {
+            check(&edit, "no-such-region", &["x"]);
+        }
+    }
+    for name in ["open", "closed", "c0"] {
+        for edit in [expand(name, 0), shrink(name, 0), split(name, 0, &[]), subdivide(name, 0, &["y 1 1"])] {
+            check(&edit, "range", &["at least 1"]);
+        }
+    }
+}
+
+#[test]
+fn err_create_on_a_prefix() {
+    check(&at("x", "111111111", 255), "bad-prefix", &["at most 8 bits", "9"]);
+    check(&at("x", &"1".repeat(128), 255), "bad-prefix", &["128"]);
+    check(&at("x", "1", 8), "suffix-range", &["at most 7", "8"]);
+    check(&at("x", "1", 255), "suffix-range", &["255"]);
+    check(&at("x", "11111111", 1), "suffix-range", &["at most 0"]);
+    check(&at("x", "1", 0), "prefix-conflict", &["\"open\"", "has 1"]);
+    check(&at("x", "1111", 0), "prefix-conflict", &["\"open\""]);
+    check(&at("x", "0", 0), "prefix-conflict", &["\"closed\"", "001"]);
+    check(&at("x", "", 0), "prefix-conflict", &["\"closed\""]);
+    check(&at("x", "0111", 0), "prefix-conflict", &["\"partial\""]);
+    check(&at("x", "00111111", 0), "prefix-conflict", &["\"closed\""]);
+    let full = Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), next: Count::Below(5) };
+    check(&full, "suffix-range", &["suffix 4", "below 4"]);
+}
+
+#[test]
+fn err_create_without_room_lists_blocks_and_donors() {
+    check(
+        &chosen("x", 6, Zone::Exactly(0), false),
+        "no-free-prefix",
+        &["6 bits", "000 with 5 bits", "\"open\"", "3 bits"],
+    );
+    check(&chosen("x", 7, Zone::Exactly(0), true), "no-free-prefix", &["000", "no region could be split"]);
+    check(&chosen("x", 255, Zone::Exactly(255), true), "no-free-prefix", &["000"]);
+    check(&chosen("x", 255, Zone::UpTo(255), true), "no-free-prefix", &["000"]);
+    let mut table = Table::new(8).expect("a width");
+    let refusal = table.plan(&chosen("x", 9, Zone::Exactly(0), true)).expect_err("nine bits of eight");
+    assert!(format!("{refusal}").contains("whole space"), "{refusal}");
+    for (name, on) in [("a", "000"), ("b", "01"), ("c", "1")] {
+        apply(&mut table, &at(name, on, 1));
+    }
+    let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 6, Zone::Exactly(0), false)) else {
+        panic!("there is no room")
+    };
+    assert_eq!(help.free, [prefix("001")]);
+    let donors: Vec<(&str, u8)> = help.donors.iter().map(|donor| (&*donor.region, donor.zone)).collect();
+    assert_eq!(donors, [("c", 6)]);
+    let text = format!("{help}");
+    let refusal = table.plan(&chosen("x", 5, Zone::Exactly(1), false)).expect_err("no room");
+    assert_eq!(format!("{refusal}"), text);
+}
+
+#[test]
+fn err_no_free_prefix_lists_no_more_than_eight_of_each() {
+    let mut table = Table::new(16).expect("a width");
+    for value in 0..20 {
+        let on = Prefix::new(value * 2, 6);
+        let place = Place::At(on);
+        apply(&mut table, &Edit::Create { name: format!("r{value}"), suffix: 1, place, next: Count::ZERO });
+    }
+    let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 15, Zone::Exactly(0), false)) else {
+        panic!("there is no room")
+    };
+    assert_eq!((help.free.len(), help.free[0]), (8, prefix("11")));
+    assert!(help.free.is_sorted_by_key(|block| block.len()));
+    assert!(help.donors.is_empty());
+    let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 1, Zone::Exactly(14), false)) else {
+        panic!("there is no room")
+    };
+    assert_eq!(help.asked, 15);
+}
+
+#[test]
+fn err_expand() {
+    check(&expand("closed", 1), "closed", &["closed"]);
+    check(&expand("open", 4), "zone-too-small", &["\"open\"", "3 bits"]);
+    check(&expand("open", 255), "zone-too-small", &["3 bits", "255"]);
+    check(&expand("partial", 3), "zone-too-small", &["4 bits", "2 can be used"]);
+}
+
+#[test]
+fn err_shrink() {
+    check(&shrink("closed", 1), "closed", &[]);
+    check(&shrink("open", 5), "suffix-range", &["at most 4", "5"]);
+    check(&shrink("open", 255), "suffix-range", &[]);
+    check(&shrink("open", 1), "suffix-in-use", &["9", "4 bits", "3 would"]);
+    check(&shrink("partial", 1), "suffix-in-use", &["2 bits"]);
+}
+
+#[test]
+fn err_split() {
+    check(&split("p1", 255, &[]), "is-subregion", &["\"partial\""]);
+    check(&split("partial", 255, &[]), "has-subregions", &["2 bits"]);
+    check(&split("closed", 255, &[]), "has-subregions", &["1 bits"]);
+    check(&split("open", 4, &["x 1111 9"]), "zone-too-small", &["3 bits"]);
+    check(&split("open", 255, &[]), "zone-too-small", &["3 bits"]);
+    check(&split("open", 1, &["x 11 9"]), "bad-prefix", &["1 bit"]);
+    check(&split("open", 1, &["x 0 1"]), "bad-prefix", &["all-zero"]);
+    check(&split("open", 1, &["x 1 1", "y 1 1"]), "prefix-conflict", &["\"x\"", "11"]);
+    check(&split("open", 1, &["x", "y"]), "suffix-range", &["must be given"]);
+    check(&split("open", 1, &["x - 1", "y - 1"]), "bad-prefix", &["only 1"]);
+    check(&split("open", 1, &["x 1 7"]), "suffix-range", &["at most 6"]);
+    check(&split("open", 1, &["x 1 255"]), "suffix-range", &["255"]);
+}
+
+#[test]
+fn err_subdivide() {
+    check(&subdivide("open", 4, &["x 1 9"]), "zone-too-small", &["3 bits"]);
+    check(&subdivide("open", 255, &["x 1 9"]), "zone-too-small", &[]);
+    check(&subdivide("partial", 1, &["x 1 9"]), "level-mismatch", &["2 bits", "1 bits"]);
+    check(&subdivide("closed", 255, &["x 1 9"]), "level-mismatch", &[]);
+    check(&subdivide("partial", 2, &["x 1 9"]), "bad-prefix", &["2 bits"]);
+    check(&subdivide("partial", 2, &["x 01 9"]), "prefix-conflict", &["\"p1\"", "0101"]);
+    check(&subdivide("partial", 2, &["x 11 1", "y 11 9"]), "prefix-conflict", &["\"x\""]);
+    check(&subdivide("partial", 2, &["x 11 5"]), "suffix-range", &["at most 4"]);
+    check(&subdivide("partial", 2, &["x 11"]), "suffix-range", &["must be given"]);
+    check(&subdivide("closed", 1, &["x - 1"]), "bad-prefix", &["only 2"]);
+    check(&subdivide("partial", 2, &["x 00", "y 11 1"]), "zero-extension", &["1 of", "abstract"]);
+    check(&subdivide("partial", 2, &["x 00 1", "y 11 1", "z 10 1"]), "suffix-in-use", &["2 bits", "1 would"]);
+    check(&reserve("partial", 2, &["x 00 1"]), "suffix-in-use", &[]);
+    check(&subdivide("open", 1, &[]), "range", &["at least one subregion"]);
+    check(&reserve("closed", 1, &[]), "range", &["at least one subregion"]);
+}
+
+#[track_caller]
+fn refused_count(result: Result<impl core::fmt::Debug, Refusal>, code: &str, help: &[&str]) {
+    let refusal = result.expect_err("a refusal");
+    assert_eq!(refusal.code(), code);
+    for part in help {
+        assert!(format!("{refusal}").contains(part), "{refusal} does not say {part:?}");
+    }
+}
+
+#[test]
+fn err_counters() {
+    let mut table = sample();
+    refused_count(table.issue("x", 1), "no-such-region", &["x"]);
+    refused_count(table.issue("closed", 1), "closed", &[]);
+    refused_count(table.issue("open", 8), "capacity-exhausted", &["9 of 16", "up to 3 bits"]);
+    refused_count(table.issue("partial", u128::MAX), "capacity-exhausted", &["3 of 4", "up to 2 bits"]);
+    refused_count(table.note("x", 1), "no-such-region", &[]);
+    refused_count(table.note("closed", 0), "closed", &[]);
+    refused_count(table.note("open", 16), "suffix-range", &["16"]);
+    refused_count(table.note("open", u128::MAX), "suffix-range", &[]);
+    refused_count(table.compose("closed", 0), "closed", &[]);
+    refused_count(table.compose("open", 16), "suffix-range", &[]);
+    assert_eq!(table, sample());
+}
+
+#[track_caller]
+fn becomes(edits: &[Edit], name: &str, expected: &str) -> Table {
+    let mut table = sample();
+    edits.iter().for_each(|edit| apply(&mut table, edit));
+    let region = table.named(name).expect("the region");
+    let (z, s, issued) = (region.zone, region.suffix, region.issued);
+    assert_eq!(format!("{} {z} {s} {} {issued}", region.prefix, region.kind.as_str()), expected);
+    table
+}
+
+#[test]
+fn ok_operations_do_what_they_say() {
+    becomes(&[expand("open", 3)], "open", "1 0 7 open 9");
+    becomes(&[expand("partial", 2)], "partial", "01 2 4 partial 3");
+    becomes(&[shrink("c0", 2)], "c0", "0010 4 0 open 0");
+    becomes(&[split("open", 3, &["x 010 1", "y - 4"])], "open", "1000 0 4 open 9");
+    becomes(&[split("open", 3, &["x 010 1", "y - 4"])], "y", "1001 0 4 open 0");
+    becomes(&[subdivide("open", 2, &["x 01 0"])], "open", "1 3 4 partial 9");
+    becomes(&[reserve("open", 2, &["x 00"])], "x", "100 1 4 open 9");
+    becomes(&[reserve("open", 2, &["x 00"])], "open", "1 0 0 closed 0");
+    becomes(&[subdivide("partial", 2, &["x 00 3", "y 10 1", "z 11 1"])], "x", "0100 1 3 open 3");
+    becomes(&[at("x", "000", 5)], "x", "000 0 5 open 0");
+    becomes(&[chosen("x", 2, Zone::Exactly(1), false)], "x", "00000 1 2 open 0");
+    becomes(&[chosen("x", 2, Zone::UpTo(255), false)], "x", "000 3 2 open 0");
+    becomes(&[chosen("x", 6, Zone::UpTo(8), true)], "x", "11 0 6 open 0");
+    becomes(&[chosen("x", 6, Zone::UpTo(8), true)], "open", "10 2 4 open 9");
+}
+
+#[test]
+fn ok_a_completed_partition_is_as_one_made_at_once() {
+    let once = becomes(&[subdivide("open", 1, &["x 0", "y 1 2"])], "open", "1 0 0 closed 0");
+    let twice = becomes(&[subdivide("open", 1, &["y 1 2"]), subdivide("open", 1, &["x 0"])], "x", "10 2 4 open 9");
+    let shape = |table: &Table| -> Vec<(String, Prefix, u8, u8)> {
+        table.iter().map(|region| (region.name.clone(), region.prefix, region.zone, region.suffix)).collect()
+    };
+    assert_eq!(shape(&once), shape(&twice));
+}
+
+#[test]
+fn ok_history_tells_who_had_a_prefix() {
+    let table = becomes(&[split("open", 1, &["x 1 1"]), split("open", 1, &[])], "open", "100 1 4 open 9");
+    let held = |on| table.held(prefix(on)).into_iter().map(|(r, from, to)| (&*r.name, from.0, to.map(|to| to.0)));
+    assert!(held("1").eq([("open", 1, Some(5))]));
+    assert!(held("10").eq([("open", 6, Some(6))]));
+    assert!(held("100").eq([("open", 7, None)]));
+    assert!(held("11").eq([("x", 6, None)]));
+    assert_eq!(held("101").count(), 0);
+}
+
+#[test]
+fn err_a_plan_is_good_for_one_revision() {
+    let mut table = sample();
+    let (first, other) = (table.plan(&expand("open", 1)), table.plan(&expand("p1", 1)));
+    table.apply(&first.clone().expect("a plan")).expect("the first time");
+    let after = table.clone();
+    for plan in [first, other] {
+        refused_count(table.apply(&plan.expect("a plan")), "stale-revision", &["revision 6, not at 5"]);
+    }
+    assert_eq!(table, after);
+}
+
+#[test]
+fn ok_a_plan_leaves_counters_that_moved_since() {
+    let mut table = sample();
+    let plan = table.plan(&expand("open", 1)).expect("a plan");
+    assert_eq!(table.issue("open", 1), Ok(9));
+    table.apply(&plan).expect("the revision is the same");
+    assert_eq!(table.issue("open", 1), Ok(10));
+
+    let plan = table.plan(&reserve("open", 1, &["x 0"])).expect("a plan");
+    assert_eq!(table.issue("open", 1), Ok(11));
+    table.apply(&plan).expect("the revision is the same");
+    assert_eq!(table.issue("x", 1), Ok(12));
+}
+
+#[test]
+fn err_a_plan_that_would_cut_off_what_was_issued_since() {
+    for (edit, issue) in [(shrink("c0", 1), "c0"), (reserve("c0", 1, &["x 0 1"]), "c0")] {
+        let mut table = sample();
+        let plan = table.plan(&edit).expect("a plan");
+        table.issue(issue, 3).expect("room");
+        let before = table.clone();
+        refused_count(table.apply(&plan), "suffix-in-use", &["3", "2 bits"]);
+        assert_eq!(table, before);
+    }
+}
+
+#[test]
+fn ok_the_whole_of_128_bits() {
+    let mut table = Table::new(128).expect("a width");
+    apply(&mut table, &at("all", "", 128));
+    assert_eq!(table.free_blocks(Prefix::EMPTY), []);
+    assert_eq!(table.issue("all", u128::MAX), Ok(0));
+    assert_eq!(table.issue("all", 1), Ok(u128::MAX));
+    refused_count(table.issue("all", 1), "capacity-exhausted", &["340282366920938463463374607431768211456 of"]);
+    assert_eq!(table.note("all", u128::MAX), Ok(Count::Max));
+    assert_eq!(table.compose("all", u128::MAX), Ok(u128::MAX));
+    refused_count(table.plan(&shrink("all", 1)), "suffix-in-use", &["128 bits"]);
+    refused_count(table.plan(&at("x", &"1".repeat(128), 0)), "prefix-conflict", &["all"]);
+    refused_count(table.plan(&chosen("x", 0, Zone::Exactly(0), true)), "no-free-prefix", &[]);
+}
+
+#[test]
+fn ok_prefixes_of_128_bits() {
+    let (ones, zeros) = ("1".repeat(128), "0".repeat(128));
+    let mut table = Table::new(128).expect("a width");
+    apply(&mut table, &at("one", &ones, 0));
+    apply(&mut table, &at("zero", &zeros, 0));
+    assert_eq!(table.free_blocks(Prefix::EMPTY).len(), 254);
+    assert_eq!(table.issue("one", 1), Ok(0));
+    refused_count(table.issue("one", 1), "capacity-exhausted", &["1 of 1"]);
+    refused_count(table.plan(&split("one", 1, &[])), "zone-too-small", &["0 bits"]);
+    apply(&mut table, &chosen("next", 0, Zone::Exactly(0), false));
+    assert_eq!(table.named("next").expect("it").prefix, Prefix::new(1, 128));
+}
+
+#[test]
+fn ok_subregions_128_bits_below() {
+    let mut table = Table::new(128).expect("a width");
+    apply(&mut table, &at("root", "", 0));
+    let (ones, zeros) = ("1".repeat(128), "0".repeat(128));
+    let sub = subdivide("root", 128, &[&format!("x {ones} 0"), "y - 0"]);
+    refused_count(table.plan(&sub), "zero-extension", &["340282366920938463463374607431768211454"]);
+    apply(&mut table, &subdivide("root", 128, &[&format!("x {ones} 0")]));
+    apply(&mut table, &reserve("root", 128, &[&format!("y {zeros} 0"), "z - 0"]));
+    assert_eq!(table.named("z").expect("it").prefix, Prefix::new(1, 128));
+    let mut table = Table::new(128).expect("a width");
+    apply(&mut table, &at("root", "", 0));
+    apply(&mut table, &split("root", 128, &["x - 0", &format!("y {ones} 0")]));
+    assert_eq!(table.named("x").expect("it").prefix, Prefix::new(1, 128));
+}
+
+#[test]
+fn ok_every_extension_at_once() {
+    let mut table = Table::new(16).expect("a width");
+    apply(&mut table, &at("root", "", 0));
+    let subs: Vec<Newcomer> =
+        (0..1 << 14).map(|value| Newcomer { name: format!("s{value}"), suffix: Some(1), extension: None }).collect();
+    let all = Edit::Subdivide { name: "root".into(), by: 14, newcomers: subs, reserve_others: false };
+    apply(&mut table, &all);
+    assert_eq!(table.named("s16383").expect("it").prefix, Prefix::new(16383, 14));
+    let one_more = vec![Newcomer { name: "x".into(), suffix: Some(1), extension: None }];
+    let more = Edit::Subdivide { name: "root".into(), by: 14, newcomers: one_more, reserve_others: false };
+    refused_count(table.plan(&more), "bad-prefix", &["only 16384"]);
+}

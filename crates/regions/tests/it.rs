@@ -1,0 +1,10 @@
+//! Properties of the prefix table, by random scripts against naive models (Kent 1992; regions.md).
+
+#[path = "it/naive.rs"]
+mod naive;
+#[path = "it/restore.rs"]
+mod restore;
+#[path = "it/script.rs"]
+mod script;
+#[path = "it/wide.rs"]
+mod wide;

@@ -1,0 +1,116 @@
+//! Stored regions that make no table are refused, never a panic.
+
+use kent_regions::{Count, Damage, FormerPrefix, Kind, Region, RegionNumber, Revision, Table};
+use proptest::{collection::vec, prelude::*};
+
+fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
+    Region {
+        number: RegionNumber(number),
+        name: format!("r{number}"),
+        prefix: on.parse().expect("a prefix"),
+        zone,
+        suffix,
+        kind: Kind::Open,
+        sub_bits: 0,
+        parent: None,
+        issued: Count::ZERO,
+        since: Revision(1),
+        history: Vec::new(),
+    }
+}
+
+fn below(parent: u64, region: Region) -> Region {
+    Region { parent: Some(RegionNumber(parent)), ..region }
+}
+
+fn parted(kind: Kind, sub_bits: u8, region: Region) -> Region {
+    Region { kind, sub_bits, ..region }
+}
+
+fn restore(regions: Vec<Region>) -> Result<Table, Damage> {
+    Table::restore(8, Revision(9), RegionNumber(9), regions)
+}
+
+#[track_caller]
+fn check(regions: Vec<Region>, says: &str) {
+    let damage = restore(regions).expect_err("damage");
+    assert!(damage.to_string().contains(says), "{damage}");
+}
+
+#[test]
+fn ok_regions_in_any_order() {
+    let regions = vec![
+        below(2, open(3, "001", 1, 4)),
+        below(2, open(1, "000", 0, 5)),
+        parted(Kind::Closed, 1, open(2, "00", 0, 0)),
+        below(5, open(4, "111", 2, 3)),
+        parted(Kind::Partial, 2, open(5, "1", 3, 4)),
+    ];
+    let table = restore(regions.clone()).expect("a table");
+    assert_eq!(restore(regions.into_iter().rev().collect()), Ok(table));
+}
+
+#[test]
+fn err_each_invariant() {
+    check(vec![open(9, "0", 3, 4)], "not been given");
+    check(vec![open(1, "0", 3, 4), open(1, "1", 3, 4)], "twice");
+    check(vec![open(1, "0", 3, 4), Region { name: "r1".into(), ..open(2, "1", 3, 4) }], "twice");
+    check(vec![open(1, "0", 3, 4), open(2, "0", 3, 4)], "I1");
+    check(vec![Region { name: "a/b".into(), ..open(1, "0", 3, 4) }], "name");
+    check(vec![open(1, "0", 3, 5)], "I3");
+    check(vec![open(1, "0", 255, 255)], "I3");
+    check(vec![open(1, &"0".repeat(128), 255, 137)], "I3");
+    check(vec![open(1, "0", 3, 4), open(2, "00", 2, 4)], "I2");
+    check(vec![open(1, "00", 2, 4), open(2, "0", 3, 4)], "I2");
+    check(vec![below(7, open(1, "0", 3, 4))], "I2");
+    check(vec![open(1, "0", 3, 4), below(1, open(2, "00", 2, 4))], "open and has subregions");
+    check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "open and has subregions");
+    check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4))], "open and has subregions");
+    check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4))], "without any");
+    check(vec![parted(Kind::Closed, 1, open(1, "0", 3, 4))], "zone or suffix");
+    check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 0))], "without an all-zero");
+    check(vec![parted(Kind::Partial, 4, open(1, "0", 3, 4)), below(1, open(2, "00001", 0, 3))], "I5");
+    check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "all-zero subregion");
+    check(vec![parted(Kind::Partial, 2, open(1, "0", 3, 4)), below(1, open(2, "01", 2, 4))], "k bits");
+    check(vec![Region { issued: Count::Below(17), ..open(1, "0", 3, 4) }], "I4");
+    check(vec![Region { issued: Count::Max, ..open(1, "0", 3, 4) }], "I4");
+    for former in ["1", "00", "0"] {
+        let former = FormerPrefix { prefix: former.parse().expect("one"), from: Revision(1), to: Revision(1) };
+        check(vec![Region { history: vec![former], ..open(1, "0", 3, 4) }], "had");
+    }
+    for bits in [0, 129, 255] {
+        assert_eq!(Table::restore(bits, Revision(0), RegionNumber(1), Vec::new()), Err(Damage::Width { bits }));
+    }
+}
+
+#[test]
+fn err_a_level_beyond_all_bits() {
+    for sub_bits in [126, 128, 255] {
+        let outer = parted(Kind::Closed, sub_bits, open(1, "0", 0, 0));
+        let inner = below(1, open(2, &"0".repeat(128), 0, 0));
+        let restored = Table::restore(128, Revision(9), RegionNumber(9), vec![outer, inner]);
+        assert!(restored.is_err(), "{sub_bits}");
+    }
+}
+
+fn any_region() -> impl Strategy<Value = Region> {
+    let kind = prop::sample::select(vec![Kind::Open, Kind::Partial, Kind::Closed]);
+    let bits = || prop_oneof![4 => 0..5u8, 1 => any::<u8>()];
+    (0..6u64, "[01]{0,4}", bits(), bits(), kind, bits(), prop::option::of(0..6u64)).prop_map(
+        |(number, on, zone, suffix, kind, sub_bits, parent)| Region {
+            parent: parent.map(RegionNumber),
+            ..parted(kind, sub_bits, open(number, &on, zone, suffix))
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ok_anything_stored_is_a_table_or_damage(bits in any::<u8>(), regions in vec(any_region(), 0..6)) {
+        if let Ok(table) = Table::restore(bits, Revision(9), RegionNumber(6), regions) {
+            prop_assert_eq!(table.check(), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Random scripts of valid and invalid edits, checked after each step.
+
+use kent_regions::{Count, Edit, Kind, Newcomer, Place, Prefix, RegionNumber, Status, Table, Zone};
+use proptest::{collection::vec, prelude::*, sample::Index};
+
+use crate::naive;
+
+/// One step, before it is known what regions there are.
+#[derive(Clone, Debug)]
+struct Step {
+    operation: u8,
+    region: Index,
+    bits: u8,
+    suffix: u8,
+    value: u128,
+    len: u8,
+    flag: bool,
+    subs: Vec<(bool, u128, Option<u8>)>,
+}
+
+/// Mostly small numbers of bits, at times hostile ones.
+fn bits() -> impl Strategy<Value = u8> {
+    prop_oneof![20 => 0..5u8, 4 => 0..=128u8, 1 => any::<u8>()]
+}
+
+fn value() -> impl Strategy<Value = u128> {
+    prop_oneof![3 => 0..16u128, 1 => any::<u128>(), 1 => any::<u128>().prop_map(|value| !(value & 15))]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let few = prop_oneof![6 => 0..3u8, 1 => bits()];
+    let sub = (prop::bool::weighted(0.6), prop_oneof![2 => 0..4u128, 1 => value()], prop::option::weighted(0.9, few));
+    let subs = vec(sub, 0..5);
+    (0..10u8, any::<Index>(), bits(), bits(), value(), bits(), any::<bool>(), subs).prop_map(
+        |(operation, region, bits, suffix, value, len, flag, subs)| Step {
+            operation,
+            region,
+            bits,
+            suffix,
+            value,
+            len,
+            flag,
+            subs,
+        },
+    )
+}
+
+/// Steps, the first two of which make regions.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    vec(step(), 2..40).prop_map(|mut steps| {
+        steps.iter_mut().take(2).for_each(|step| step.operation = 4);
+        steps
+    })
+}
+
+fn width() -> impl Strategy<Value = u32> {
+    prop_oneof![6 => 4..11u32, 2 => 11..65u32, 1 => 65..128u32, 1 => Just(128u32)]
+}
+
+/// An identifier that was issued, and the region that issued it.
+struct Issued {
+    id: u128,
+    by: RegionNumber,
+}
+
+struct Run {
+    table: Table,
+    issued: Vec<Issued>,
+    names: u32,
+}
+
+impl Run {
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("r{}", self.names)
+    }
+
+    fn region(&self, step: &Step) -> String {
+        let nobody = (step.suffix == 0).then_some("nobody");
+        let names: Vec<&str> = self.table.iter().map(|region| region.name.as_str()).chain(nobody).collect();
+        if names.is_empty() { "nobody".to_owned() } else { step.region.get(&names).to_string() }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step.operation {
+            0..3 => self.issue(step),
+            _ => self.edit(step),
+        }
+        self.check(step);
+    }
+
+    fn issue(&mut self, step: &Step) {
+        let (name, before) = (self.region(step), self.table.clone());
+        let count = u128::from(step.len % 8);
+        let granted = match step.flag {
+            true => self.table.issue(&name, count).map(|first| (0..count).map(|at| first + at).collect()),
+            false => self.table.note(&name, step.value).map(|_| vec![step.value]),
+        };
+        let Ok(suffixes): Result<Vec<u128>, _> = granted else {
+            assert_eq!(self.table, before);
+            return;
+        };
+        for suffix in suffixes {
+            let id = self.table.compose(&name, suffix).expect("a suffix of the region");
+            self.issued.push(Issued { id, by: self.table.named(&name).expect("the region").number });
+        }
+        assert_eq!(self.table.revision(), before.revision());
+    }
+
+    fn edit(&mut self, step: &Step) {
+        let (edit, before) = (self.edit_of(step), self.table.clone());
+        let plan = self.table.plan(&edit);
+        assert_eq!(self.table, before);
+        let Ok(plan) = plan else { return };
+        self.table.apply(&plan).expect("a fresh plan");
+        assert_eq!(self.table.revision(), plan.revision);
+        let after = self.table.clone();
+        assert_eq!(self.table.apply(&plan).map_err(|refusal| refusal.code()), Err("stale-revision"));
+        assert_eq!(self.table, after);
+        for change in &plan.changes {
+            assert_eq!(self.table.get(change.after.number), Some(&change.after));
+            assert_eq!(before.get(change.after.number), change.before.as_ref());
+        }
+    }
+
+    fn edit_of(&mut self, step: &Step) -> Edit {
+        let (name, by) = (self.region(step), step.bits);
+        let suffix = step.suffix;
+        match step.operation {
+            3 => {
+                let next = if step.flag { Count::Below(step.value % 8) } else { Count::ZERO };
+                let place = Place::At(Prefix::new(step.value, step.len));
+                Edit::Create { name: self.name(), suffix, place, next }
+            }
+            4 | 5 => {
+                let zone = if step.value & 1 == 0 { Zone::Exactly(by) } else { Zone::UpTo(by) };
+                let place = Place::Chosen { zone, auto_split: step.flag };
+                Edit::Create { name: self.name(), suffix, place, next: Count::ZERO }
+            }
+            6 => Edit::Expand { name, by },
+            7 => Edit::Shrink { name, by },
+            8 => Edit::Split { name, by, newcomers: self.newcomers(step, by) },
+            _ => {
+                // The level that is there already, as often as not.
+                let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
+                let by = if step.flag && present != 0 { present } else { by.div_ceil(2) };
+                Edit::Subdivide { name, by, newcomers: self.newcomers(step, by), reserve_others: step.len & 1 == 1 }
+            }
+        }
+    }
+
+    fn newcomers(&mut self, step: &Step, by: u8) -> Vec<Newcomer> {
+        let newcomer = |(named, value, suffix): &(bool, u128, Option<u8>)| Newcomer {
+            name: self.name(),
+            suffix: *suffix,
+            extension: named.then(|| Prefix::new(*value, by)),
+        };
+        step.subs.iter().map(newcomer).collect()
+    }
+
+    fn check(&self, step: &Step) {
+        let table = &self.table;
+        assert_eq!(table.check(), Ok(()));
+        naive::check_free(table);
+        self.check_ids(step);
+        self.check_issued();
+        self.check_family();
+        let regions = table.iter().cloned().collect();
+        let restored = Table::restore(table.bits(), table.revision(), table.next_number(), regions);
+        assert_eq!(restored.as_ref(), Ok(table));
+    }
+
+    /// The step's value, and the first and last identifiers of every region and of its suffixes, and their neighbours.
+    fn check_ids(&self, step: &Step) {
+        let bits = self.table.bits();
+        let last = u128::MAX >> (128 - bits);
+        let mut ids = vec![0, last, step.value & last];
+        for region in self.table.iter() {
+            let first = region.prefix.base(bits);
+            for len in [region.suffix, bits - region.prefix.len(), region.sub_bits.min(bits)] {
+                let end = first + (u128::MAX.checked_shr(128 - u32::from(len)).unwrap_or(0) & last);
+                ids.extend([first, first.saturating_sub(1), end, end.saturating_add(1).min(last)]);
+            }
+        }
+        for id in ids {
+            let found = self.table.classify(id).expect("an identifier of the space");
+            assert_eq!((found.path, found.status), naive::classify(&self.table, id), "{id:x}");
+        }
+        assert_eq!(self.table.classify(last.wrapping_add(1)).is_none(), bits < 128);
+    }
+
+    /// What was issued once is an issued member of its region, or of the one that it went to as that was closed.
+    fn check_issued(&self) {
+        for Issued { id, by } in &self.issued {
+            let mut region = self.table.get(*by).expect("regions are never removed");
+            while region.kind == Kind::Closed {
+                region = self.table.children(region).next().expect("a closed region has subregions");
+            }
+            let suffix = id - region.prefix.base(self.table.bits());
+            let found = self.table.classify(*id).expect("an identifier of the space");
+            assert_eq!(found.status, Status::Member { suffix, issued: true }, "{id:x}");
+            assert_eq!(found.path.last(), Some(&region), "{id:x}");
+        }
+    }
+
+    fn check_family(&self) {
+        for region in self.table.iter() {
+            let children: Vec<_> = self.table.children(region).collect();
+            let expected = self.table.iter().filter(|inner| inner.parent == Some(region.number));
+            assert!(children.into_iter().eq(expected));
+            let held = self.table.held(region.prefix);
+            assert!(held.contains(&(region, region.since, None)));
+            for former in &region.history {
+                assert!(self.table.held(former.prefix).contains(&(region, former.from, Some(former.to))));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ok_every_script_keeps_the_promises(bits in width(), steps in steps()) {
+        let table = Table::new(bits).expect("a width");
+        let mut run = Run { table, issued: Vec::new(), names: 0 };
+        steps.iter().for_each(|step| run.step(step));
+    }
+
+    #[test]
+    fn ok_the_counters_of_a_plan_may_move_before_it_is_applied(
+        bits in 4..11u32,
+        steps in steps(),
+        edit in step(),
+        issues in vec((any::<Index>(), 1..4u128), 1..4),
+    ) {
+        let mut run = Run { table: Table::new(bits).expect("a width"), issued: Vec::new(), names: 0 };
+        steps.iter().for_each(|step| run.step(step));
+        let asked = run.edit_of(&edit);
+        let Ok(plan) = run.table.plan(&asked) else { return Ok(()) };
+        for (index, count) in issues {
+            run.issue(&Step { operation: 0, region: index, flag: true, len: count as u8, ..edit.clone() });
+        }
+        let before = run.table.clone();
+        match run.table.apply(&plan) {
+            Ok(()) => run.check(&edit),
+            Err(refusal) => {
+                prop_assert_eq!(refusal.code(), "suffix-in-use");
+                prop_assert_eq!(&run.table, &before);
+            }
+        }
+    }
+}

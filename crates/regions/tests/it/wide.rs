@@ -1,0 +1,65 @@
+//! Tables of many regions: no step looks at all of them, or these tests would take minutes.
+
+use kent_regions::{Count, Edit, Newcomer, Place, Prefix, RegionNumber, Table, Zone};
+
+const WIDE: u64 = 100_000;
+
+fn apply(table: &mut Table, edit: &Edit) {
+    let plan = table.plan(edit).expect("a plan");
+    table.apply(&plan).expect("a fresh plan");
+}
+
+fn created(place: impl Fn(u64) -> Place) -> Table {
+    let mut table = Table::new(64).expect("a width");
+    for at in 0..WIDE {
+        let name = format!("r{at}");
+        apply(&mut table, &Edit::Create { name, suffix: 20, place: place(at), next: Count::ZERO });
+    }
+    table
+}
+
+#[test]
+fn ok_create_on_given_prefixes_and_expand() {
+    let mut table = created(|at| Place::At(Prefix::new(at.into(), 20)));
+    for at in 0..WIDE {
+        apply(&mut table, &Edit::Expand { name: format!("r{at}"), by: 1 });
+    }
+    assert_eq!(table.check(), Ok(()));
+    assert_eq!(table.top_level().count(), WIDE as usize);
+    let mut regions: Vec<_> = table.iter().cloned().collect();
+    regions.reverse();
+    assert_eq!(Table::restore(64, table.revision(), table.next_number(), regions), Ok(table));
+}
+
+#[test]
+fn ok_create_on_chosen_prefixes() {
+    let zone = Zone::UpTo(8);
+    let table = created(|_| Place::Chosen { zone, auto_split: false });
+    assert_eq!(table.check(), Ok(()));
+    assert_eq!(table.named("r99999").expect("the last").prefix, Prefix::new(99_999, 36));
+}
+
+#[test]
+fn ok_subdivide_one_by_one() {
+    let mut table = Table::new(64).expect("a width");
+    let place = Place::At(Prefix::EMPTY);
+    apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO });
+    for at in 0..WIDE {
+        let extension = Some(Prefix::new(at.into(), 20));
+        let newcomers = vec![Newcomer { name: format!("s{at}"), suffix: Some(9), extension }];
+        apply(&mut table, &Edit::Subdivide { name: "root".into(), by: 20, newcomers, reserve_others: true });
+    }
+    assert_eq!(table.check(), Ok(()));
+    assert_eq!(table.children(table.named("root").expect("the root")).count(), WIDE as usize);
+}
+
+#[test]
+fn ok_split_among_many_newcomers() {
+    let mut table = Table::new(64).expect("a width");
+    let place = Place::At(Prefix::EMPTY);
+    apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO });
+    let newcomers = (0..WIDE).map(|at| Newcomer { name: format!("s{at}"), suffix: Some(9), extension: None });
+    apply(&mut table, &Edit::Split { name: "root".into(), by: 20, newcomers: newcomers.collect() });
+    assert_eq!(table.check(), Ok(()));
+    assert_eq!(table.next_number(), RegionNumber(WIDE + 2));
+}
