@@ -156,7 +156,15 @@ impl Directory {
         let edit = new_edit();
         let txn = transaction(space, &plan, counter, edit);
         match self.store.commit(txn).await {
-            Ok(made) => self.made(space, order, plan, made.version, edit).map(Some),
+            Ok(made) => {
+                if let Err(refusal) = space.apply(&plan, made.version, edit) {
+                    // The store has the edit; what was counted meanwhile does not fit it. The store is right.
+                    warn!(space = space.name(), %refusal, "a durable edit did not fit the table in memory");
+                    self.reload(space).await?;
+                }
+                log_edit(space, order, &plan);
+                Ok(Some(plan))
+            }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(CommitError::Unknown(unknown)) => {
                 self.reload(space).await?;
@@ -184,31 +192,22 @@ impl Directory {
         Ok((Version::new(read.version), read.value))
     }
 
-    fn made(
-        &self,
-        space: &Space,
-        order: &Order,
-        plan: Plan,
-        version: Version,
-        edit: EditId,
-    ) -> Result<Plan, EditError> {
-        space.apply(&plan, version, edit).map_err(|refusal| refused(space, refusal))?;
-        info!(
-            space = space.name(),
-            operation = order.edit.operation(),
-            region = order.edit.subject(),
-            revision = plan.revision.0,
-            "table edited"
-        );
-        Ok(plan)
-    }
-
     /// Replaces a table in memory by what the store says.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
         warn!(space = space.name(), "reading the table again, since the store has moved on or did not answer");
         space.replace(State::load(&*self.store, space.name()).await.map_err(EditError::from)?);
         Ok(())
     }
+}
+
+fn log_edit(space: &Space, order: &Order, plan: &Plan) {
+    info!(
+        space = space.name(),
+        operation = order.edit.operation(),
+        region = order.edit.subject(),
+        revision = plan.revision.0,
+        "table edited"
+    );
 }
 
 fn plan(space: &Space, order: &Order) -> Result<Plan, EditError> {

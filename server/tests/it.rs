@@ -8,5 +8,6 @@ mod it {
     mod python;
     mod raw;
     mod refusals;
+    mod rooms;
     mod shutdown;
 }

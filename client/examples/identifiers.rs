@@ -1,0 +1,18 @@
+//! Takes identifiers from a daemon on this machine: `cargo run --release -p kent-client --example identifiers`.
+
+use kent_client::Client;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = Client::new("http://127.0.0.1:7600")?;
+
+    // A handle keeps a block in hand and the next one on its way; clones share it.
+    let events = client.uuid_v7();
+    println!("one event: {}", events.next().await?);
+    println!("one more, without waiting: {:?}", events.try_next());
+    println!("{} at once", events.take(100_000).await?.len());
+
+    println!("an xid: {}", client.xid().next().await?);
+    println!("an order: {}", client.region("r1").next().await?);
+    Ok(())
+}
