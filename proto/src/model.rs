@@ -5,6 +5,7 @@ mod names;
 mod regions;
 
 use thiserror::Error;
+use tonic::Code;
 
 pub use block::{AllocateInput, pack};
 pub use names::{RegionName, SpaceName, region_name, space_name};
@@ -28,6 +29,29 @@ impl Invalid {
     /// A field and its problem.
     pub fn new(field: &'static str, problem: impl ToString) -> Self {
         Self { field, problem: problem.to_string() }
+    }
+}
+
+/// The name of a gRPC code, as the specification spells it.
+pub const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
 

@@ -17,6 +17,7 @@ use thiserror::Error;
 #[derive(Debug, Parser)]
 #[command(
     name = "kentd",
+    args_override_self = true,
     version,
     about = "The Kent daemon: hands out blocks of identifiers, each of them once, for ever",
     long_about = "The Kent daemon keeps durable generator state and the prefix tables of spaces, and hands out blocks of \

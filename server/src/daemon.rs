@@ -140,10 +140,11 @@ impl Daemon {
 
     fn serve_grpc(&self, listener: TcpListener, config: &Config) -> Result<(), StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(kent_proto::DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .build_v1()?;
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(kent_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
         let max = config.request_bytes;
         let engine = &self.engine;
         let router = Server::builder()
@@ -151,7 +152,9 @@ impl Daemon {
             .initial_stream_window_size(WINDOW_BYTES)
             .http2_keepalive_interval(Some(Duration::from_secs(30)))
             .add_service(health_service)
-            .add_service(reflection)
+            .add_service(reflection().build_v1()?)
+            // Python's stock reflection client speaks the older version.
+            .add_service(reflection().build_v1alpha()?)
             .add_service(AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max))
             .add_service(RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max))
             .add_service(CodecServer::new(CodecService).max_decoding_message_size(max))

@@ -2,6 +2,7 @@
 
 mod it {
     mod allocate;
+    mod client;
     mod crash;
     mod figures;
     mod harness;

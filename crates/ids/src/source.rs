@@ -136,7 +136,7 @@ impl FromStr for Source {
             Some(region) => parse_region(region),
             None => match Format::by_token(text) {
                 Some(format) => Ok(Self::Format(format)),
-                None => Err(SourceError::Unknown { token: text.to_owned() }),
+                None => Err(SourceError::Unknown { token: shown(text) }),
             },
         }
     }
@@ -145,7 +145,7 @@ impl FromStr for Source {
 fn parse_region(text: &str) -> Result<Source, SourceError> {
     let (name, space) = text.split_once('@').unwrap_or((text, DEFAULT_SPACE));
     for (what, name) in [("region", name), ("space", space)] {
-        check_name(name).map_err(|fault| SourceError::BadName { what, name: name.to_owned(), fault })?;
+        check_name(name).map_err(|fault| SourceError::BadName { what, name: shown(name), fault })?;
     }
     Ok(Source::Region { name: name.to_owned(), space: space.to_owned() })
 }
@@ -165,6 +165,14 @@ impl From<Format> for Source {
         Self::Format(format)
     }
 }
+
+/// As much of a text as an error repeats: whatever was given, the message stays small.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_MAX).collect()
+}
+
+/// In characters: a name and a little more.
+const SHOWN_MAX: usize = 80;
 
 fn known_tokens() -> String {
     Format::all().map(|format| format.token().to_string()).collect::<Vec<_>>().join(", ")

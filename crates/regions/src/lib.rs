@@ -25,7 +25,6 @@ mod table;
 pub use classify::{Classification, Status};
 pub use count::Count;
 pub use edit::{Edit, Newcomer, Place, Zone};
-pub use name::{BadName, NAME_BYTES_MAX, check_name};
 pub use plan::{Change, CounterMove, Plan};
 pub use prefix::{BadPrefix, Prefix};
 pub use refusal::{Donor, NoFreePrefix, Refusal};

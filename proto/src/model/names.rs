@@ -1,6 +1,6 @@
 //! Resource names: `spaces/SPACE` and `spaces/SPACE/regions/REGION`.
 
-use kent_regions::check_name;
+use kent_ids::check_name;
 
 use super::Invalid;
 
@@ -25,7 +25,8 @@ impl SpaceName {
     /// [`Invalid`] naming the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
         let space = name.strip_prefix("spaces/").filter(|space| !space.contains('/'));
-        let space = space.ok_or_else(|| Invalid::new(field, format!("is {name:?}, but must be spaces/SPACE")))?;
+        let space =
+            space.ok_or_else(|| Invalid::new(field, format!("is {:?}, but must be spaces/SPACE", shown(name))))?;
         check(field, space).map(Self)
     }
 
@@ -43,7 +44,7 @@ impl RegionName {
     /// [`Invalid`] naming the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
         let parts = name.strip_prefix("spaces/").and_then(|rest| rest.split_once("/regions/"));
-        let wrong = || Invalid::new(field, format!("is {name:?}, but must be spaces/SPACE/regions/REGION"));
+        let wrong = || Invalid::new(field, format!("is {:?}, but must be spaces/SPACE/regions/REGION", shown(name)));
         let (space, region) = parts.ok_or_else(wrong)?;
         Ok(Self { space: check(field, space)?, region: check(field, region)? })
     }
@@ -53,9 +54,20 @@ impl RegionName {
 pub(super) fn check(field: &'static str, name: &str) -> Result<String, Invalid> {
     match check_name(name) {
         Ok(()) => Ok(name.to_owned()),
-        Err(bad) => Err(Invalid::new(field, bad)),
+        Err(fault) => {
+            let rule = "a name is 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or digit";
+            Err(Invalid::new(field, format!("{:?} is no name, since {fault}; {rule}", shown(name))))
+        }
     }
 }
+
+/// As much of a text as an error repeats: whatever was sent, the answer stays small.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_MAX).collect()
+}
+
+/// In characters: a name and a little more.
+const SHOWN_MAX: usize = 80;
 
 /// `spaces/SPACE`.
 pub fn space_name(space: &str) -> String {

@@ -4,7 +4,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
 use kent_proto::{
-    model::{AllocateInput, pack},
+    model::{AllocateInput, code_name, pack},
     v1::{
         self, AllocateRequest, AllocateResponse, AllocateStreamResponse, allocate_response::Identifiers,
         allocate_stream_response::Outcome, allocator_server::Allocator,
@@ -87,7 +87,7 @@ async fn answer(
         }
         Err(error) => {
             let refused = status::from_allocate(&error);
-            engine.metrics().refused(&request.source, status::code_name(refused.code()));
+            engine.metrics().refused(&request.source, code_name(refused.code()));
             Err(refused)
         }
     }

@@ -20,12 +20,20 @@ pub(crate) struct CodecService;
 /// The most texts of one call.
 const TEXTS_MAX: usize = 1000;
 
+/// The longest text, in octets.
+const TEXT_BYTES_MAX: usize = 1024;
+
 #[tonic::async_trait]
 impl Codec for CodecService {
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
         let texts = request.into_inner().texts;
         if texts.len() > TEXTS_MAX {
             let problem = format!("are {}, but one call inspects at most {TEXTS_MAX}", texts.len());
+            return Err(status::from_invalid(&Invalid::new("texts", problem)));
+        }
+        if let Some(long) = texts.iter().find(|text| text.len() > TEXT_BYTES_MAX) {
+            let problem =
+                format!("one has {} octets, but no text of an identifier has more than {TEXT_BYTES_MAX}", long.len());
             return Err(status::from_invalid(&Invalid::new("texts", problem)));
         }
         let results = texts.iter().map(|text| InspectResult { outcome: Some(inspect(text)) }).collect();

@@ -8,7 +8,7 @@ use std::{
 use super::harness::{Daemon, data_dir};
 
 /// What the environment of the test holds, besides Python itself.
-const PACKAGES: [&str; 2] = ["grpcio==1.76.0", "grpcio-tools==1.76.0"];
+const PACKAGES: [&str; 3] = ["grpcio==1.76.0", "grpcio-tools==1.76.0", "grpcio-reflection==1.76.0"];
 
 #[test]
 fn ok_pythons_stock_grpc_draws_valid_identifiers() {
@@ -30,7 +30,7 @@ fn ok_pythons_stock_grpc_draws_valid_identifiers() {
 fn python() -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let python = home.join("bin/python");
-    let has_grpc = || succeeds(Command::new(&python).args(["-c", "import grpc_tools"]));
+    let has_grpc = || succeeds(Command::new(&python).args(["-c", "import grpc_tools, grpc_reflection"]));
     if has_grpc() {
         return Some(python);
     }

@@ -49,6 +49,7 @@ async fn err_allocate() {
     check(ask("region:", 1).await, Code::InvalidArgument, "source", "name");
     check(ask("region:no\u{7}pe", 1).await, Code::InvalidArgument, "source", "a-z");
     check(ask(&format!("region:{}", "x".repeat(200)), 1).await, Code::InvalidArgument, "source", "63");
+    check(ask(&"y".repeat(500_000), 1).await, Code::InvalidArgument, "source", "uuidv7");
     check(ask("region:nope", 1).await, Code::NotFound, "NO_SUCH_REGION", "nope");
     check(ask("region:nope@nowhere", 1).await, Code::NotFound, "NO_SUCH_SPACE", "nowhere");
     let packed = client.allocate(request("uuidv7", 200_000, Encoding::Packed)).await;
@@ -148,8 +149,11 @@ async fn err_spaces_lists_and_questions() {
     client.create_space(space("small", 8)).await.expect("created");
     let outside = ClassifyRequest { parent: "spaces/small".to_owned(), identifiers: vec![256u128.into()] };
     check(client.classify(outside).await, Code::InvalidArgument, "identifiers", "8");
-    let texts = vec![String::new(); 1001];
-    check(daemon.codec().inspect(InspectRequest { texts }).await, Code::InvalidArgument, "texts", "1000");
+    for (texts, help) in [(vec![String::new(); 1001], "1000"), (vec!["z".repeat(2000)], "1024")] {
+        check(daemon.codec().inspect(InspectRequest { texts }).await, Code::InvalidArgument, "texts", help);
+    }
+    let long = GetRegionRequest { name: "n".repeat(500_000) };
+    check(client.get_region(long).await, Code::InvalidArgument, "name", "spaces/");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 import grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_tools import protoc
 
 PROTO = Path(__file__).resolve().parents[3] / "proto" / "proto"
@@ -63,6 +64,8 @@ def main():
         raise AssertionError("an unknown source was not refused")
     except grpc.RpcError as refused:
         assert refused.code() == grpc.StatusCode.INVALID_ARGUMENT and "uuidv7" in refused.details()
+    services = ProtoReflectionDescriptorDatabase(grpc.insecure_channel(sys.argv[1])).get_services()
+    assert {"kent.v1.Allocator", "kent.v1.Regions", "grpc.health.v1.Health"} <= set(services), services
     print("all checks passed")
 
 
