@@ -129,8 +129,7 @@ impl Directory {
         let _editing = space.editing.lock().await;
         for _ in 0..ATTEMPTS {
             if let Some(plan) = self.try_edit(&space, order).await? {
-                drop(_editing);
-                return Ok((space, plan));
+                return Ok((space.clone(), plan));
             }
             self.reload(&space).await?;
         }

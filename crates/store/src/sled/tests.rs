@@ -327,3 +327,17 @@ fn space_is_reclaimed() {
     assert!(bytes <= 12 * disk::SEGMENT_BYTES as u64, "{bytes} bytes for 64 values of 2 KiB");
     disk.release(ledger);
 }
+
+/// Without the sync of the log, a power cut would take back what was acknowledged. A handle that cannot be synced shows
+/// that it is asked for.
+#[test]
+fn the_real_durability_syncs_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = ::sled::Config::new().path(dir.path()).flush_every_ms(None).open().unwrap();
+    db.insert("key", "value").unwrap();
+    let log = File::open(dir.path().join("db")).unwrap();
+    disk::FlushAndSync.make_durable(&db, &log).unwrap();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let pipe = File::from(std::os::fd::OwnedFd::from(reader));
+    assert!(disk::FlushAndSync.make_durable(&db, &pipe).is_err(), "a pipe cannot be synced, and nobody noticed");
+}
