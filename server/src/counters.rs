@@ -93,7 +93,7 @@ impl Counters {
         cell: Arc<Cell>,
         count: NonZeroU64,
     ) -> Result<(), AllocateError> {
-        let _reserving = cell.reserving.lock().await;
+        let reserving = cell.reserving.lock().await;
         // An edit may have come first.
         let facts = facts(&space, &region)?;
         if cell.with(|counter| counter.left()) >= count.get().into() {
@@ -120,8 +120,14 @@ impl Counters {
                 Err(StoreFailure::from(CommitError::Unknown(unknown)).into())
             }
             Err(CommitError::Conflict { key, .. }) if key == keys::region(space.name(), facts.number.0) => {
+                // An edit of ours is applied when its lock is free; if there was none, the store has moved on without us.
+                // An edit takes its lock first and this one second, so this one is not kept while waiting for that.
+                drop(reserving);
                 let _editing = space.editing.lock().await;
-                self.directory.reload(&space).await.map_err(|_| AllocateError::Contended { attempts: 1 })
+                match space.versions(facts.number).1 == facts.version {
+                    true => self.directory.reload(&space).await.map_err(|_| AllocateError::Contended { attempts: 1 }),
+                    false => Ok(()),
+                }
             }
             Err(CommitError::Conflict { .. }) => Ok(()),
             Err(error) => Err(StoreFailure::from(error).into()),

@@ -4,6 +4,7 @@ mod it {
     mod allocate;
     mod client;
     mod crash;
+    mod edits;
     mod figures;
     mod harness;
     mod python;
