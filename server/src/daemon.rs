@@ -6,7 +6,7 @@ use kent_proto::v1::{
     admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
     regions_server::RegionsServer,
 };
-use kent_store::{MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId};
+use kent_store::{Bounded, MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId};
 use rand::Rng;
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
@@ -67,7 +67,10 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a start waits for the first slot before it serves without.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
-/// The largest request of `tonic`'s HTTP/2 windows: pipelined streams are not held up by flow control.
+/// A store that does not answer within this does not answer: some ten thousand times as long as a commit takes.
+const STORE_LIMIT: Duration = Duration::from_secs(5);
+
+/// HTTP/2 windows, in octets: pipelined streams of packed identifiers are not held up by flow control.
 const WINDOW_BYTES: u32 = 8 << 20;
 
 impl Daemon {
@@ -207,7 +210,8 @@ fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Place), OpenError> {
     match config.store {
         StoreKind::Sled => {
             let store = SledStore::open(SledOptions { dir: config.data.clone(), new_id })?;
-            Ok((Arc::new(store), Place { kind: "sled", location: config.data.display().to_string() }))
+            let place = Place { kind: "sled", location: config.data.display().to_string() };
+            Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
         }
         StoreKind::Memory => {
             warn!("the store is in memory: what is issued is forgotten at the end, and may be issued again");

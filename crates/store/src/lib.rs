@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod envelope;
 mod error;
 mod key;
@@ -32,6 +33,7 @@ mod sled;
 mod store;
 mod txn;
 
+pub use bounded::Bounded;
 pub use envelope::SCHEMA;
 pub use error::{CommitError, Corrupt, Damage, NewerSchema, ReadError, Unavailable, Unknown};
 pub use key::{InvalidKey, KEY_BYTES_MAX, Key};

@@ -1,0 +1,78 @@
+//! A bound on every answer: a store that hangs must not hang its callers.
+//!
+//! A read that takes too long is `Unavailable`. A commit that takes too long is `Unknown`: it may happen yet.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tokio::time;
+
+use crate::{CommitError, Committed, Key, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown, Versioned};
+
+/// A store that answers within a limit.
+#[derive(Debug)]
+pub struct Bounded {
+    store: Arc<dyn Store>,
+    limit: Duration,
+}
+
+impl Bounded {
+    /// The same store, whose answers to `get`, `commit` and `close` take no longer than `limit`. A `scan` takes as long as
+    /// there is much to read.
+    pub fn new(store: Arc<dyn Store>, limit: Duration) -> Self {
+        Self { store, limit }
+    }
+
+    fn late(&self) -> String {
+        format!("no answer within {:?}", self.limit)
+    }
+}
+
+#[async_trait]
+impl Store for Bounded {
+    async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        let answer = time::timeout(self.limit, self.store.get(key)).await;
+        answer.unwrap_or_else(|_| Err(Unavailable::backend(self.late()).into()))
+    }
+
+    async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
+        self.store.scan(prefix).await
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        let answer = time::timeout(self.limit, self.store.commit(txn)).await;
+        answer.unwrap_or_else(|_| Err(Unknown::new(self.late()).into()))
+    }
+
+    fn store_id(&self) -> StoreId {
+        self.store.store_id()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    async fn close(&self) {
+        // OK because the process ends after this, and with it whatever the store still held.
+        let _ = time::timeout(self.limit, self.store.close()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fault, MemoryStore, Version};
+
+    const KEY: Key = Key::from_static("a");
+
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_that_hangs_is_unknown_and_the_next_one_is_served() {
+        let memory = MemoryStore::new(StoreId::new([0; 16]));
+        memory.inject(Fault::DelayBefore(Box::pin(std::future::pending())));
+        let store = Bounded::new(Arc::new(memory), Duration::from_secs(10));
+        let create = || Txn::new().expect(KEY, Version::ABSENT).put(KEY, b"1".to_vec());
+        assert!(matches!(store.commit(create()).await, Err(CommitError::Unknown(_))));
+        store.commit(create()).await.expect("the store is well again");
+        assert!(store.get(&KEY).await.expect("readable").is_some());
+    }
+}
