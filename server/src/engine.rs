@@ -162,11 +162,6 @@ impl Engine {
         count: NonZeroU64,
         patience: Patience,
     ) -> Result<Granted, AllocateError> {
-        let max = self.slots.max_count(format);
-        if count.get() > max {
-            let problem = format!("is {count}, but {} has at most {max} identifiers a second", format.token());
-            return Err(Invalid::new("count", problem).into());
-        }
         let granted = self.slots.grant(format, count, patience).await;
         let granted = granted.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
         Ok(Granted { block: granted.block, clock_epoch: granted.clock_epoch })

@@ -1,10 +1,10 @@
 //! `kentd`: reads the configuration, starts the daemon, waits for a signal, and says whether the end was clean.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use clap::Parser;
 use kentd::{Args, Config, Daemon, telemetry};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
 /// Exit code for a configuration that cannot be used (EX_USAGE).
@@ -32,6 +32,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(config: Config) -> ExitCode {
+    // Before anything is opened: from here on, a signal ends the daemon cleanly or not at all.
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => return fail(1, &error),
+    };
     let daemon = match Daemon::start(config).await {
         Ok(daemon) => daemon,
         Err(error) => {
@@ -41,7 +46,7 @@ async fn run(config: Config) -> ExitCode {
     };
     println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_address(), daemon.http_address());
     let by_signal = tokio::select! {
-        name = stop_signal() => { info!(signal = name, "draining"); true }
+        name = signals.next() => { info!(signal = name, "draining"); true }
         () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }
     };
     let clean = daemon.stop().await;
@@ -58,16 +63,23 @@ async fn run(config: Config) -> ExitCode {
     }
 }
 
-/// Waits for SIGTERM or Ctrl-C.
-async fn stop_signal() -> &'static str {
-    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(mut terminate), Ok(mut interrupt)) = (terminate, interrupt) else {
-        error!("signals cannot be received");
-        return "none";
-    };
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+/// SIGTERM and Ctrl-C.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// The name of the next signal that comes, or that has come since listening began.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
     }
 }
 

@@ -110,11 +110,6 @@ impl Slots {
         }
     }
 
-    /// The most identifiers of `format` that one grant can hold.
-    pub(crate) fn max_count(&self, format: Format) -> u64 {
-        self.lock().max_count(format)
-    }
-
     /// The slot that is held.
     pub(crate) fn held(&self) -> Option<HeldSlot> {
         let issuer = self.lock();

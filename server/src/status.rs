@@ -98,9 +98,7 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
         TimeRefusal::ClockStepped { .. } => passing(Code::Unavailable, "CLOCK_STEPPED", message, RETRY_AFTER),
         TimeRefusal::WindowSpent { .. } => passing(Code::Unavailable, "WINDOW_SPENT", message, RETRY_AFTER),
         TimeRefusal::Ahead { wait } => passing(Code::ResourceExhausted, "CLOCK_LIMIT", message, *wait),
-        TimeRefusal::TooMany { max } => {
-            from_invalid(&Invalid::new("count", format!("at most {max} identifiers fit one grant")))
-        }
+        TimeRefusal::TooMany { .. } => from_invalid(&Invalid::new("count", message)),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
     }
 }

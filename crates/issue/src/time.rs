@@ -99,7 +99,7 @@ pub enum Refusal {
         wait: Duration,
     },
     /// The clock never allows so many at once.
-    #[error("at most {max} at once")]
+    #[error("the clock never allows more than {max} identifiers at once")]
     TooMany {
         /// The most that one grant can hold.
         max: u64,
@@ -264,7 +264,7 @@ impl TimeIssuer {
     }
 
     /// The most identifiers of `format` that one grant can hold: those of `max_ahead`.
-    pub fn max_count(&self, format: Format) -> u64 {
+    fn max_count(&self, format: Format) -> u64 {
         let line = format.line();
         let ticks = self.policy.max_ahead.as_nanos() / u128::from(line.tick_nanos()) + 1;
         u64::try_from(ticks << line.counter_bits()).unwrap_or(u64::MAX)
