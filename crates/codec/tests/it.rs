@@ -62,3 +62,24 @@ fn assert_contains(expected: &Value, actual: &Value, line: &str) {
         _ => assert_eq!(expected, actual, "{line}"),
     }
 }
+
+/// The codes of the operations of a script.
+#[track_caller]
+fn check_codes(ops: &str, expected: &[&str]) {
+    let line = format!(r#"{{"verb":"table.run","in":{{"n":16,"ops":[{ops}]}}}}"#);
+    let answer: serde_json::Value = serde_json::from_str(&kent_codec::answer_line(line.as_bytes())).expect("JSON");
+    let results = answer["out"]["results"].as_array().expect("results");
+    let codes: Vec<&str> = results.iter().map(|result| result["error"].as_str().unwrap_or("ok")).collect();
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn err_rules_are_checked_in_the_order_of_the_table() {
+    let first = r#"{"op":"create","name":"a","prefix":"0","s":4}"#;
+    let taken = r#"{"op":"create","name":"a","prefix":"2","s":4}"#;
+    let malformed = r#"{"op":"create","name":"b","prefix":"2","s":4}"#;
+    check_codes(&format!("{first},{taken},{malformed}"), &["ok", "name-taken", "bad-prefix"]);
+    let unknown = r#"{"op":"subdivide","name":"x","k":1,"subs":[{"ext":"z","name":"y","s":1}]}"#;
+    let extension = r#"{"op":"subdivide","name":"a","k":1,"subs":[{"ext":"z","name":"y","s":1}]}"#;
+    check_codes(&format!("{first},{unknown},{extension}"), &["ok", "no-such-region", "bad-prefix"]);
+}

@@ -59,7 +59,7 @@ fn run(table: &mut Table, op: &Input<'_>) -> Answer {
 fn create(table: &mut Table, op: &Input<'_>) -> Answer {
     let (name, suffix) = (name(op)?, bits(op, "s")?);
     let place = match op.has("prefix") {
-        true => Place::At(prefix(op, "prefix")?),
+        true => Place::At(new_prefix(table, &name, op)?),
         false => Place::Chosen {
             zone: Zone::Exactly(if op.has("z") { bits(op, "z")? } else { 0 }),
             auto_split: op.flag("auto_split")?,
@@ -75,6 +75,20 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
+/// The prefix of a new region. A text that is none is refused after the name, as the order of the rules has it.
+fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
+    let parsed = prefix(op, "prefix");
+    if parsed.is_err() {
+        let anywhere =
+            Edit::Create { name: name.to_owned(), suffix: 0, place: Place::At(Prefix::EMPTY), next: Count::ZERO };
+        let refused = table.plan(&anywhere).err();
+        if let Some(refusal) = refused.filter(|refusal| matches!(refusal.code(), "bad-name" | "name-taken")) {
+            return Err(refusal.into());
+        }
+    }
+    parsed
+}
+
 fn split(table: &mut Table, op: &Input<'_>) -> Answer {
     let split = Edit::Split { name: name(op)?, by: bits(op, "k")?, newcomers: Vec::new() };
     edit(table, split, |_, plan, region| {
@@ -84,9 +98,9 @@ fn split(table: &mut Table, op: &Input<'_>) -> Answer {
 }
 
 fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
-    let newcomers = op.list("subs")?.iter().map(newcomer).collect::<Result<_, _>>()?;
-    let subdivide =
-        Edit::Subdivide { name: name(op)?, by: bits(op, "k")?, newcomers, reserve_others: op.flag("abstract")? };
+    let by = bits(op, "k")?;
+    let newcomers = op.list("subs")?.iter().map(|sub| newcomer(sub, by)).collect::<Result<_, _>>()?;
+    let subdivide = Edit::Subdivide { name: name(op)?, by, newcomers, reserve_others: op.flag("abstract")? };
     edit(table, subdivide, |table, _, region| {
         // OK because a table has fewer regions than there are numbers.
         let children = Count::from(table.children(region).count() as u128);
@@ -95,10 +109,13 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
-fn newcomer(sub: &Value) -> Result<Newcomer, VerbError> {
+fn newcomer(sub: &Value, by: u8) -> Result<Newcomer, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
-    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(prefix(sub, "ext")?) })
+    // A text that is no extension is refused where one of a wrong length is, as the order of the rules has it.
+    let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
+    let extension = sub.text("ext")?.parse().unwrap_or(wrong);
+    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(extension) })
 }
 
 fn note(table: &mut Table, op: &Input<'_>) -> Answer {
