@@ -100,12 +100,16 @@ impl<'a> Input<'a> {
 }
 
 impl Inputs for Input<'_> {
-    fn uint(&self, name: &'static str, bits: u32) -> Result<u64, CodecError> {
-        self.wide(name, bits.min(u64::BITS)).map(|value| value as u64) // OK because it has at most 64 bits
+    fn has(&self, name: &'static str) -> bool {
+        Input::has(self, name)
     }
 
-    fn hex(&self, name: &'static str, octets: usize) -> Result<u64, CodecError> {
-        dce::parse_hex(self.text(name)?, octets.min(8)).map(|value| value as u64) // OK because it has at most 8 octets
+    fn int(&self, name: &'static str) -> Result<i128, CodecError> {
+        self.signed(name)
+    }
+
+    fn text(&self, name: &'static str) -> Result<&str, CodecError> {
+        Input::text(self, name)
     }
 }
 

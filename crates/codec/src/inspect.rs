@@ -296,6 +296,10 @@ impl Inspection {
                 FieldValue::Large(value) => value.to_string(),
                 FieldValue::Flag(value) => if value { "yes" } else { "no" }.to_owned(),
                 FieldValue::Text(value) => value,
+                FieldValue::Group(fields) => {
+                    self.add_fields(fields);
+                    continue;
+                }
                 FieldValue::Time(time) => {
                     self.time.clone_from(&time);
                     time.unwrap_or_else(|| "outside the years 1 to 9999".to_owned())
@@ -382,7 +386,8 @@ mod tests {
         check_field("1f0c6474-df30-628c-bfff-a1b2c3d4e5c3", "kent_slot", Some("3"));
         // No multicast bit: a node of a network card.
         check_field("1f0c6474-df30-628c-bfff-a0b2c3d4e5c3", "kent_slot", None);
-        check_field("c232ab00-9414-11ec-b3c8-9f6bdeced846", "kent_slot", None);
+        check_field("c232ab00-9414-11ec-b3c8-9f6bdeced846", "kent_slot", Some("6"));
+        check_field("2fac1234-31f8-11b4-a222-08002b34c003", "kent_slot", None);
         check_field("5Jxqwr73FDS", "kent_slot", None);
     }
 

@@ -56,6 +56,7 @@ fn value_out(value: FieldValue) -> Value {
         FieldValue::Flag(value) => value.into(),
         FieldValue::Text(value) => value.into(),
         FieldValue::Time(value) => value.into(),
+        FieldValue::Group(fields) => fields_out(fields),
     }
 }
 

@@ -14,7 +14,8 @@ use crate::{
     formats::{Format, Scratch},
     id::Id,
     line::Position,
-    slot::Slot,
+    series::{Series, SeriesEncoder},
+    slot::{ClusterKey, Slot},
     source::{RegionConstants, SlotConstants},
     time::UnixNanos,
 };
@@ -38,6 +39,8 @@ pub enum BlockSource {
     Slot(Format, SlotConstants),
     /// A region's suffixes.
     Region(RegionConstants),
+    /// A series' numbers, with the cluster's key, which is only looked at if the series uses it.
+    Series(Series, ClusterKey),
 }
 
 /// Which of two blocks of the same subject is the newer: refuse one whose token is lower than one already seen.
@@ -69,7 +72,7 @@ impl FencingSubject {
 }
 
 /// Why a run of positions is no block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BlockError {
     /// It has no position.
     #[error("a block holds at least one position")]
@@ -93,6 +96,16 @@ pub enum BlockError {
         count: u64,
         /// The width of the suffix.
         suffix_bits: u8,
+    },
+    /// It reaches beyond the series' numbers.
+    #[error("{count} positions from {first} on are not all numbers of {series}")]
+    BeyondSeries {
+        /// The series.
+        series: Series,
+        /// The first position.
+        first: Position,
+        /// How many.
+        count: u64,
     },
     /// The space's width is not 1 to 128, or the suffix is wider than the space.
     #[error("an identifier has 1 to 128 bits, and a suffix no more than that: not {bits} and {suffix_bits}")]
@@ -152,31 +165,45 @@ impl Block {
         }
     }
 
+    /// The `count` numbers of a series from `first` on; `key` is only looked at if the series uses it.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError::Empty`] or [`BlockError::BeyondSeries`].
+    pub fn series(series: Series, key: ClusterKey, first: Position, count: u64) -> Result<Self, BlockError> {
+        match last_of(first, count)? {
+            Some(last) if first >= series.first() && last < series.end() => {
+                Ok(Self { source: BlockSource::Series(series, key), first, count })
+            }
+            _ => Err(BlockError::BeyondSeries { series, first, count }),
+        }
+    }
+
     /// Whose positions these are, with their constants.
     pub const fn source(&self) -> &BlockSource {
         &self.source
     }
 
-    /// The format, unless the block is a region's.
+    /// The format, if the block is one of a format whose identifiers hold the time.
     pub const fn format(&self) -> Option<Format> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(*format),
-            BlockSource::Region(_) => None,
+            BlockSource::Region(_) | BlockSource::Series(..) => None,
         }
     }
 
-    /// The slot's constants, unless the block is a region's.
+    /// The slot's constants, if the block was granted through one.
     pub const fn slot_constants(&self) -> Option<&SlotConstants> {
         match &self.source {
             BlockSource::Slot(_, constants) => Some(constants),
-            BlockSource::Region(_) => None,
+            BlockSource::Region(_) | BlockSource::Series(..) => None,
         }
     }
 
     /// The region's constants, if the block is a region's.
     pub const fn region_constants(&self) -> Option<&RegionConstants> {
         match &self.source {
-            BlockSource::Slot(..) => None,
+            BlockSource::Slot(..) | BlockSource::Series(..) => None,
             BlockSource::Region(constants) => Some(constants),
         }
     }
@@ -201,26 +228,28 @@ impl Block {
         match &self.source {
             BlockSource::Slot(format, _) => format.width_bytes(),
             BlockSource::Region(constants) => usize::from(constants.bits.div_ceil(8)),
+            BlockSource::Series(series, _) => series.width_bytes(),
         }
     }
 
-    /// The block's fencing token, and whose it is.
-    pub const fn fencing(&self) -> Fencing {
+    /// The block's fencing token, and whose it is. A series has none: its counter never changes hands.
+    pub const fn fencing(&self) -> Option<Fencing> {
         match &self.source {
             BlockSource::Slot(_, constants) => {
-                Fencing { subject: FencingSubject::Slot(constants.slot), token: constants.epoch.get() }
+                Some(Fencing { subject: FencingSubject::Slot(constants.slot), token: constants.epoch.get() })
             }
             BlockSource::Region(constants) => {
-                Fencing { subject: FencingSubject::Region(constants.number), token: constants.revision }
+                Some(Fencing { subject: FencingSubject::Region(constants.number), token: constants.revision })
             }
+            BlockSource::Series(..) => None,
         }
     }
 
-    /// The instant at which the first position's tick begins, or `None` for a region, which holds no time.
+    /// The instant at which the first position's tick begins, or `None` for identifiers that hold no time.
     pub fn instant(&self) -> Option<UnixNanos> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(format.line().instant(self.first)),
-            BlockSource::Region(_) => None,
+            BlockSource::Region(_) | BlockSource::Series(..) => None,
         }
     }
 
@@ -289,11 +318,17 @@ struct Maker {
     next: Position,
     left: u64,
     scratch: Scratch,
+    encoder: Option<SeriesEncoder>,
 }
 
 impl Maker {
     fn new(block: &Block) -> Self {
-        Self { source: block.source.clone(), next: block.first, left: block.count, scratch: Scratch::default() }
+        let encoder = match &block.source {
+            BlockSource::Series(series, key) => Some(series.encoder(key)),
+            BlockSource::Slot(..) | BlockSource::Region(_) => None,
+        };
+        let source = block.source.clone();
+        Self { source, next: block.first, left: block.count, scratch: Scratch::default(), encoder }
     }
 
     /// Makes the next values, and says how many; none at the end.
@@ -309,6 +344,11 @@ impl Maker {
                 let first = constants.base | self.next.get(); // OK because the base is zero where the suffix goes
                 for (value, offset) in values.iter_mut().zip(0..) {
                     *value = first + offset;
+                }
+            }
+            BlockSource::Series(..) => {
+                if let Some(encoder) = &self.encoder {
+                    encoder.fill(self.next, values);
                 }
             }
         }
@@ -353,6 +393,7 @@ impl<R> Walk<R> {
         match &self.maker.source {
             BlockSource::Slot(format, _) => format.id(value),
             BlockSource::Region(constants) => Id::Number { value, bits: constants.bits },
+            BlockSource::Series(series, _) => series.id(value),
         }
     }
 }
@@ -464,6 +505,14 @@ mod tests {
         )
     }
 
+    fn series() -> impl Strategy<Value = Block> {
+        (any::<u64>(), any::<u128>(), 1..300u64).prop_map(|(first, key, count)| {
+            let first = Position::new(first.min(u64::MAX - count).into());
+            Block::series(Series::FullRand, ClusterKey::new(key.to_be_bytes()), first, count)
+                .expect("within the series")
+        })
+    }
+
     fn walked(block: &Block) -> Vec<Id> {
         block.walk(Seeded(7)).collect()
     }
@@ -474,11 +523,12 @@ mod tests {
         ids.into_iter().map(|id| id.to_u128() >> tail_bits).collect()
     }
 
-    /// What of an identifier must ascend: all of it, but only the milliseconds of an xid.
+    /// What of an identifier must ascend: all of it, but only the milliseconds of an xid, and the ticks of a version 1.
     fn ascending(format: Format, id: &Id) -> u128 {
-        match format.uses_key() {
-            true => id.to_u128() >> crate::Xid::RAND_BITS,
-            false => id.to_u128(),
+        match (format.token(), id) {
+            ("xid", _) => id.to_u128() >> crate::Xid::RAND_BITS,
+            ("uuidv1", Id::Uuid(uuid)) => crate::Gregorian::from_uuid(*uuid).expect("version 1").ticks().into(),
+            _ => id.to_u128(),
         }
     }
 
@@ -557,7 +607,7 @@ mod tests {
         }
 
         #[test]
-        fn ok_the_parts_of_a_block_walk_to_the_same(block in prop_oneof![blocks(), regions()], at: u64) {
+        fn ok_the_parts_of_a_block_walk_to_the_same(block in prop_oneof![blocks(), regions(), series()], at: u64) {
             let at = at % (block.count() + 1);
             let whole = bare(&block, walked(&block));
             match block.split_at(at) {
@@ -572,7 +622,7 @@ mod tests {
         }
 
         #[test]
-        fn ok_taking_from_the_front_takes_all_in_order(block in prop_oneof![blocks(), regions()], count in 0..100u64) {
+        fn ok_taking_from_the_front_takes_all_in_order(block in prop_oneof![blocks(), regions(), series()], count in 0..100u64) {
             let (mut taken, mut rest) = (Vec::new(), Some(block.clone()));
             while let Some(left) = rest {
                 let front;
@@ -584,7 +634,7 @@ mod tests {
         }
 
         #[test]
-        fn ok_packing_is_walking(block in prop_oneof![blocks(), regions()], seed: u64) {
+        fn ok_packing_is_walking(block in prop_oneof![blocks(), regions(), series()], seed: u64) {
             let mut packed = Vec::from([0xaa]);
             block.pack_into(Seeded(seed), &mut packed);
             let mut expected = Vec::from([0xaa]);
@@ -594,6 +644,16 @@ mod tests {
                 id.write_be(&mut expected[start..]);
             }
             prop_assert_eq!(packed, expected);
+        }
+
+        #[test]
+        fn ok_a_series_gives_each_number_its_identifier(block in series()) {
+            let BlockSource::Series(series, key) = block.source() else { unreachable!("a series") };
+            let ids = walked(&block);
+            prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len() as u64, block.count());
+            for (number, id) in (block.first().get()..).zip(ids) {
+                prop_assert_eq!(series.encode(key, Position::new(number)), Ok(id));
+            }
         }
 
         #[test]

@@ -17,6 +17,12 @@ pub enum ErrorCode {
     Range,
     /// There is no such format, or it cannot be used here.
     BadFormat,
+    /// There is no such layout of the draft's version 7.
+    BadLayout,
+    /// There is no such precision.
+    BadPrecision,
+    /// There is no such width of the draft's version 8.
+    BadWidth,
     /// There is no such uid11 profile.
     BadProfile,
     /// The text has the wrong length.
@@ -29,6 +35,10 @@ pub enum ErrorCode {
     WrongVariant,
     /// The UUID is of another version than the one asked for.
     WrongVersion,
+    /// The bits that tell who made the identifier are all zero.
+    NodeZero,
+    /// Bits that must be zero are not.
+    ReservedBits,
     /// A symbol is not of the alphabet.
     BadSymbol,
     /// The text stands for a value beyond the format's largest.
@@ -48,12 +58,17 @@ impl ErrorCode {
             Self::BadInput => "bad-input",
             Self::Range => "range",
             Self::BadFormat => "bad-format",
+            Self::BadLayout => "bad-layout",
+            Self::BadPrecision => "bad-precision",
+            Self::BadWidth => "bad-width",
             Self::BadProfile => "bad-profile",
             Self::BadLength => "bad-length",
             Self::BadHyphen => "bad-hyphen",
             Self::BadHex => "bad-hex",
             Self::WrongVariant => "wrong-variant",
             Self::WrongVersion => "wrong-version",
+            Self::NodeZero => "node-zero",
+            Self::ReservedBits => "reserved-bits",
             Self::BadSymbol => "bad-symbol",
             Self::Overflow => "overflow",
             Self::PrefixOutOfRange => "prefix-out-of-range",

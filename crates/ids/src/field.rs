@@ -1,8 +1,12 @@
 //! What an identifier holds, as values with names: the shape in which formats are inspected and made from fields.
 
-use alloc::string::String;
+use alloc::{format, string::String, vec::Vec};
 
-use crate::{error::CodecError, time::UnixNanos};
+use crate::{
+    dce,
+    error::{CodecError, ErrorCode},
+    time::UnixNanos,
+};
 
 /// Some of an identifier's bits, and what they are. Bit 0 is the most significant; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum FieldValue {
     Text(String),
     /// An instant in RFC 3339 form; `None` outside the years 1 to 9999.
     Time(Option<String>),
+    /// Fields that belong together: a JSON object.
+    Group(Vec<Field>),
 }
 
 impl Field {
@@ -69,6 +75,11 @@ impl Field {
         Self { name, value: FieldValue::Text(value), meaning }
     }
 
+    /// Fields that belong together.
+    pub(crate) fn group(name: &'static str, fields: Vec<Self>, meaning: &'static str) -> Self {
+        Self { name, value: FieldValue::Group(fields), meaning }
+    }
+
     /// The identifier's time, to so many digits of the second.
     pub(crate) fn time(at: UnixNanos, digits: u32, meaning: &'static str) -> Self {
         Self { name: "time", value: FieldValue::Time(at.rfc3339(digits)), meaning }
@@ -77,19 +88,47 @@ impl Field {
 
 /// Values by name, from which an identifier is made, or which say how to read one.
 pub trait Inputs {
+    /// Whether there is a value of this name.
+    fn has(&self, name: &'static str) -> bool;
+
+    /// The number of this name.
+    ///
+    /// # Errors
+    ///
+    /// `bad-input` if there is no such number, `range` if it is not within 2^127 of zero.
+    fn int(&self, name: &'static str) -> Result<i128, CodecError>;
+
+    /// The text of this name.
+    ///
+    /// # Errors
+    ///
+    /// `bad-input` if there is no such text.
+    fn text(&self, name: &'static str) -> Result<&str, CodecError>;
+
     /// The number of this name, below `2^bits`; `bits` is at most 64.
     ///
     /// # Errors
     ///
     /// `bad-input` if there is no such number, `range` if it does not fit.
-    fn uint(&self, name: &'static str, bits: u32) -> Result<u64, CodecError>;
+    fn uint(&self, name: &'static str, bits: u32) -> Result<u64, CodecError> {
+        let value = self.int(name)?;
+        match u64::try_from(value) {
+            Ok(fitting) if fitting.checked_shr(bits).unwrap_or(0) == 0 => Ok(fitting),
+            _ => {
+                let message = format!("{name} is {value}, but must be from 0 to 2^{bits} - 1");
+                Err(CodecError::new(ErrorCode::Range, message))
+            }
+        }
+    }
 
-    /// The number of this name that `2 * octets` hexadecimal digits spell; `octets` is at most 8.
+    /// The number of this name that `2 * octets` hexadecimal digits spell; `octets` is at most 16.
     ///
     /// # Errors
     ///
     /// `bad-input` if there is no such text, `bad-length` or `bad-hex` if it is malformed.
-    fn hex(&self, name: &'static str, octets: usize) -> Result<u64, CodecError>;
+    fn hex(&self, name: &'static str, octets: usize) -> Result<u128, CodecError> {
+        dce::parse_hex(self.text(name)?, octets)
+    }
 }
 
 /// No values at all: for reading formats whose bits say everything.
@@ -97,15 +136,19 @@ pub trait Inputs {
 pub struct NoInputs;
 
 impl Inputs for NoInputs {
-    fn uint(&self, name: &'static str, _bits: u32) -> Result<u64, CodecError> {
+    fn has(&self, _name: &'static str) -> bool {
+        false
+    }
+
+    fn int(&self, name: &'static str) -> Result<i128, CodecError> {
         Err(missing(name))
     }
 
-    fn hex(&self, name: &'static str, _octets: usize) -> Result<u64, CodecError> {
+    fn text(&self, name: &'static str) -> Result<&str, CodecError> {
         Err(missing(name))
     }
 }
 
 fn missing(name: &str) -> CodecError {
-    CodecError::new(crate::ErrorCode::BadInput, alloc::format!("{name} is missing"))
+    CodecError::new(ErrorCode::BadInput, format!("{name} is missing"))
 }

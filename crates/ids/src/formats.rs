@@ -4,9 +4,16 @@
 //! from fields; a format that can be allocated is also a [`Mint`], which turns positions into identifiers in bulk.
 
 mod gregorian;
+mod named;
+mod uid11_profiles;
 mod uuidv1;
+mod uuidv2;
+mod uuidv4;
 mod uuidv6;
 mod uuidv7;
+mod uuidv7_draft01;
+mod uuidv8;
+mod uuidv8_draft01;
 mod xid;
 
 use alloc::{format, vec::Vec};
@@ -26,13 +33,35 @@ use crate::{
     id::Id,
     line::{Line, Position},
     permute::NarrowPermutation,
+    slot::Slot,
     source::SlotConstants,
     uid11::Uid11,
 };
 
 /// Every format, in the order in which they are listed to people.
-static REGISTRY: &[&dyn Layout] =
-    &[&uuidv1::UuidV1Format, &uuidv6::UuidV6Format, &uuidv7::UuidV7Format, &xid::XidFormat];
+static REGISTRY: &[&dyn Layout] = &[
+    &uuidv1::UuidV1Format,
+    &uuidv2::UuidV2Format,
+    &named::UuidV3Format,
+    &uuidv4::UuidV4Format,
+    &named::UuidV5Format,
+    &uuidv6::UuidV6Format,
+    &uuidv7::UuidV7Format,
+    &uuidv7_draft01::AnyLayout,
+    &uuidv7_draft01::UUID_V7_DRAFT01_MS,
+    &uuidv7_draft01::UUID_V7_DRAFT01_US,
+    &uuidv7_draft01::UUID_V7_DRAFT01_NS,
+    &uuidv8::UuidV8Format,
+    &uuidv8_draft01::AnyWidth,
+    &uuidv8_draft01::UUID_V8_DRAFT01_32,
+    &uuidv8_draft01::UUID_V8_DRAFT01_48,
+    &uuidv8_draft01::UUID_V8_DRAFT01_60,
+    &uuidv8_draft01::UUID_V8_DRAFT01_64,
+    &xid::XidFormat,
+    &uid11_profiles::SnowishFormat,
+    &uid11_profiles::TsSeqRandFormat,
+    &uid11_profiles::FullRandFormat,
+];
 
 /// Which identifiers a format belongs to, and how it is named among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +101,7 @@ pub(crate) trait Layout: Send + Sync {
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError>;
 
     /// The format as one that can be allocated.
-    fn mint(&self) -> Option<&'static dyn Mint> {
+    fn mint(&'static self) -> Option<&'static dyn Mint> {
         None
     }
 }
@@ -100,6 +129,11 @@ pub(crate) trait Mint: Layout {
         false
     }
 
+    /// Refuses a slot and a tail that would leave bits zero which the format forbids to be.
+    fn check(&self, _slot: Slot, _position: Position, _tail: u64) -> Result<(), CodecError> {
+        Ok(())
+    }
+
     /// What more the identifier with this value holds if it was allocated, which its bits do not tell; nothing if they
     /// tell that it was not.
     fn issued(&self, _value: u128) -> Vec<Field> {
@@ -107,8 +141,27 @@ pub(crate) trait Mint: Layout {
     }
 
     /// Turns a run of positions, all of the line, into identifiers: on entry `values[i]` is the random tail of position
-    /// `first + i`, on return it is the identifier.
+    /// `first + i`, on return it is the identifier. A tail that [`check`](Self::check) refuses is taken for another one.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
+}
+
+/// Cuts a run of positions where ticks end, and hands each part on: its tick, its first counter and its values.
+pub(crate) fn each_tick(
+    first: Position,
+    counter_bits: u32,
+    values: &mut [u128],
+    mut fill: impl FnMut(u128, u64, &mut [u128]),
+) {
+    let mut position = first.get();
+    let mut rest = values;
+    while !rest.is_empty() {
+        let counter = (position & ((1 << counter_bits) - 1)) as u64; // OK because a counter has fewer than 64 bits
+        let left_in_tick = usize::try_from((1 << counter_bits) - counter).unwrap_or(usize::MAX);
+        let (run, later) = rest.split_at_mut(left_in_tick.min(rest.len()));
+        fill(position >> counter_bits, counter, run);
+        position += run.len() as u128;
+        rest = later;
+    }
 }
 
 /// What a format keeps between the lots of one walk. It is a cache: a new one in its place changes no identifier.
@@ -262,7 +315,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// `range` for a position beyond the line, or a tail wider than [`tail_bits`](Self::tail_bits).
+    /// `range` for a position beyond the line, or a tail wider than [`tail_bits`](Self::tail_bits); `node-zero` if that
+    /// leaves bits zero which the format forbids to be.
     pub fn encode(&self, constants: &SlotConstants, position: Position, tail: u64) -> Result<Id, CodecError> {
         if position >= self.line().end() {
             let message =
@@ -274,6 +328,7 @@ impl Format {
             let message = format!("the tail is {tail}, but has {tail_bits} bits in {self}");
             return Err(CodecError::new(ErrorCode::Range, message));
         }
+        self.0.check(constants.slot, position, tail)?;
         let mut values = [u128::from(tail)];
         self.0.fill(constants, position, &mut Scratch::default(), &mut values);
         Ok(self.id(values[0]))

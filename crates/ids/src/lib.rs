@@ -5,7 +5,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | name what identifiers are asked from | [`Source`], [`Format`] |
+//! | name what identifiers are asked from | [`Source`], [`Format`], [`Series`] |
 //! | turn an instant into a position | [`Format::line`], [`Line`] |
 //! | turn a run of positions into identifiers | [`Block`] |
 //! | read an identifier's fields, or make one from fields | [`Codec`]; typed: [`Gregorian`], [`UuidV7`], [`Xid`] |
@@ -24,6 +24,7 @@ mod formats;
 mod id;
 mod line;
 mod permute;
+mod series;
 mod slot;
 mod source;
 mod time;
@@ -38,6 +39,7 @@ pub use formats::{Codec, Family, Format, Gregorian, UuidV7, Xid};
 pub use id::Id;
 pub use line::{Line, Position};
 pub use permute::{MAX_BITS, Permutation, permute, scramble, unpermute, unscramble};
+pub use series::Series;
 pub use slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
 pub use source::{
     DEFAULT_SPACE, MAX_NAME_LEN, NameFault, RegionConstants, SlotConstants, Source, SourceError, check_name,

@@ -55,7 +55,7 @@ impl fmt::Display for Position {
 pub struct Line {
     tick_nanos: u64,
     origin: UnixNanos,
-    tick_bits: u32,
+    ticks: u128,
     counter_bits: u32,
 }
 
@@ -65,14 +65,23 @@ impl Line {
     ///
     /// # Panics
     ///
+    /// As [`Line::of_ticks`].
+    pub const fn new(tick_nanos: u64, origin: UnixNanos, tick_bits: u32, counter_bits: u32) -> Self {
+        Self::of_ticks(tick_nanos, origin, 1 << tick_bits, counter_bits)
+    }
+
+    /// The same with `ticks` ticks, for formats whose width is in seconds and whose ticks are fractions of one.
+    ///
+    /// # Panics
+    ///
     /// If a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin, since window
     /// arithmetic in whole seconds would then be inexact; or if the line does not fit 127 bits. Lines are constants:
     /// the compiler evaluates this.
-    pub const fn new(tick_nanos: u64, origin: UnixNanos, tick_bits: u32, counter_bits: u32) -> Self {
+    pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
         assert!(origin.get() % tick_nanos as i128 == 0, "the origin must be a whole number of ticks");
-        assert!(tick_bits + counter_bits <= 127, "the line must fit 127 bits");
-        Self { tick_nanos, origin, tick_bits, counter_bits }
+        assert!(counter_bits < 64 && ticks.ilog2() + counter_bits < 127, "the line must fit 127 bits");
+        Self { tick_nanos, origin, ticks, counter_bits }
     }
 
     /// How long one tick lasts, in nanoseconds.
@@ -90,9 +99,9 @@ impl Line {
         self.counter_bits
     }
 
-    /// The position just beyond the line: `2^(tick bits + counter bits)`.
+    /// The position just beyond the line: the number of ticks, times `2^counter_bits`.
     pub const fn end(&self) -> Position {
-        Position(1 << (self.tick_bits + self.counter_bits))
+        Position(self.ticks << self.counter_bits)
     }
 
     /// The first position of the tick that contains `at`, or `None` if the format has no such tick.
@@ -126,7 +135,7 @@ impl Line {
 
     fn first_of_tick(&self, tick: i128) -> Option<Position> {
         let tick = u128::try_from(tick).ok()?;
-        (tick >> self.tick_bits == 0).then(|| Position(tick << self.counter_bits))
+        (tick < self.ticks).then(|| Position(tick << self.counter_bits))
     }
 }
 

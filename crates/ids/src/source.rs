@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::{
     formats::Format,
+    series::Series,
     slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch},
 };
 
@@ -48,13 +49,15 @@ pub struct RegionConstants {
 pub const DEFAULT_SPACE: &str = "default";
 const REGION_SCHEME: &str = "region:";
 
-/// What identifiers are asked from: a format, or a region of a space's prefix table.
+/// What identifiers are asked from: a format, a series, or a region of a space's prefix table.
 ///
-/// Written as the format's token, or as `region:NAME` or `region:NAME@SPACE`.
+/// Written as the token of the format or series, or as `region:NAME` or `region:NAME@SPACE`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A format whose identifiers hold the time.
     Format(Format),
+    /// Identifiers that a durable counter counts.
+    Series(Series),
     /// A region.
     Region {
         /// The region's name.
@@ -134,9 +137,10 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.strip_prefix(REGION_SCHEME) {
             Some(region) => parse_region(region),
-            None => match Format::by_token(text) {
-                Some(format) => Ok(Self::Format(format)),
-                None => Err(SourceError::Unknown { token: shown(text) }),
+            None => match (Format::by_token(text), text.parse()) {
+                (Some(format), _) => Ok(Self::Format(format)),
+                (None, Ok(series)) => Ok(Self::Series(series)),
+                (None, Err(_)) => Err(SourceError::Unknown { token: shown(text) }),
             },
         }
     }
@@ -154,6 +158,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Format(format) => format.fmt(f),
+            Self::Series(series) => series.fmt(f),
             Self::Region { name, space } if space == DEFAULT_SPACE => write!(f, "{REGION_SCHEME}{name}"),
             Self::Region { name, space } => write!(f, "{REGION_SCHEME}{name}@{space}"),
         }
@@ -175,7 +180,8 @@ fn shown(text: &str) -> String {
 const SHOWN_MAX: usize = 80;
 
 fn known_tokens() -> String {
-    Format::all().map(|format| format.token().to_string()).collect::<Vec<_>>().join(", ")
+    let formats = Format::all().map(|format| format.token().to_string());
+    formats.chain([Series::FullRand.token()]).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -207,7 +213,8 @@ mod tests {
 
     #[test]
     fn err_says_what_is_wrong() {
-        let known = "say uuidv6, uuidv7, xid, region:NAME or region:NAME@SPACE";
+        let known = ["say ", &known_tokens(), ", region:NAME or region:NAME@SPACE"].concat();
+        let known = known.as_str();
         check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
         check_err("", &["there is no source \"\": ", known].concat());
         check_err("Region:a", &["there is no source \"Region:a\": ", known].concat());

@@ -1,8 +1,8 @@
 //! `position.*`: from an instant to a position, and from a position to its identifier.
 
 use kent_ids::{
-    ClockSeq, ClusterKey, CodecError, ErrorCode, Format, Inputs, Node, Position, Slot, SlotConstants, SlotEpoch,
-    UnixNanos,
+    ClockSeq, ClusterKey, CodecError, ErrorCode, Format, Inputs, Node, Position, Series, Slot, SlotConstants,
+    SlotEpoch, UnixNanos,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +24,11 @@ fn floor(input: &Input<'_>) -> Result<Value, VerbError> {
 
 /// The identifier of a position, with the constants of its slot and its tail.
 fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
+    if let Ok(series) = input.text("format")?.parse::<Series>() {
+        let position = Position::new(input.wide("position", u128::BITS)?);
+        let key = if series.uses_key() { input.key()? } else { ClusterKey::new([0; 16]) };
+        return Ok(id_out(series.encode(&key, position)?));
+    }
     let format = format(input)?;
     let position = Position::new(input.wide("position", u128::BITS)?);
     let constants = constants(format, input)?;
@@ -36,7 +41,8 @@ fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
 fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecError> {
     let slot = input.uint("slot", Slot::BITS)? as u8; // OK because it has 6 bits
     let (node, clock_seq) = match format.uses_node() {
-        true => (input.hex("node", 6)?, input.uint("clock_seq", ClockSeq::BITS)?),
+        // OK because six octets are 48 bits.
+        true => (input.hex("node", 6)? as u64, input.uint("clock_seq", ClockSeq::BITS)?),
         false => (0, 0),
     };
     Ok(SlotConstants {

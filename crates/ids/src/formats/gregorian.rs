@@ -18,11 +18,11 @@ use crate::{
 };
 
 /// How many bits count ticks: to the year 5236.
-const TICK_BITS: u32 = 60;
-const TICK_NANOS: u64 = 100;
+pub(crate) const TICK_BITS: u32 = 60;
+pub(crate) const TICK_NANOS: u64 = 100;
 /// Ticks from 1582-10-15T00:00:00Z, the origin of the scale, to 1970-01-01T00:00:00Z.
 const UNIX_ORIGIN_TICKS: i128 = 0x01b2_1dd2_1381_4000;
-const ORIGIN: UnixNanos = UnixNanos::new(-UNIX_ORIGIN_TICKS * TICK_NANOS as i128);
+pub(crate) const ORIGIN: UnixNanos = UnixNanos::new(-UNIX_ORIGIN_TICKS * TICK_NANOS as i128);
 /// How many digits of the second a tick is.
 const TIME_DIGITS: u32 = 7;
 
@@ -101,21 +101,45 @@ impl Gregorian {
     pub(crate) fn from_inputs(inputs: &dyn Inputs) -> Result<Self, CodecError> {
         let ticks = inputs.uint("ticks", TICK_BITS)?;
         let clock_seq = ClockSeq::from_random(inputs.uint("clock_seq", ClockSeq::BITS)?);
-        let node = Node::new(inputs.hex("node", 6)?)?;
+        let node = Node::truncate(inputs.hex("node", 6)? as u64); // OK because it has 48 bits
         Ok(Self::new(ticks, clock_seq, node)?)
     }
 
     /// The fields by name.
     pub(crate) fn fields(&self) -> Vec<Field> {
-        Vec::from([
-            Field::time(self.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
-            Field::large("ticks", self.ticks, "100 ns since 1582-10-15T00:00:00Z"),
-            Field::large("unix_100ns", i128::from(self.ticks) - UNIX_ORIGIN_TICKS, "100 ns since 1970-01-01T00:00:00Z"),
-            Field::small("clock_seq", self.clock_seq.get(), "moves when the clock went back or state was lost"),
-            Field::text("node", self.node.to_string(), "who made it"),
-            Field::flag("multicast", self.node.is_multicast(), "the node is not a network card's address"),
-            Field::flag("local", self.node.is_local(), "the node has the bit of locally administered addresses"),
-        ])
+        let clock_seq =
+            Field::small("clock_seq", self.clock_seq.get(), "moves when the clock went back or state was lost");
+        time_fields(self.ticks).into_iter().chain([clock_seq]).chain(node_fields(self.node)).collect()
+    }
+}
+
+/// What ticks say, by name.
+pub(crate) fn time_fields(ticks: u64) -> [Field; 3] {
+    let at = LINE.instant(Position::new(u128::from(ticks)));
+    [
+        Field::time(at, TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+        Field::large("ticks", ticks, "100 ns since 1582-10-15T00:00:00Z"),
+        Field::large("unix_100ns", i128::from(ticks) - UNIX_ORIGIN_TICKS, "100 ns since 1970-01-01T00:00:00Z"),
+    ]
+}
+
+/// What a node says, by name.
+pub(crate) fn node_fields(node: Node) -> [Field; 3] {
+    [
+        Field::text("node", node.to_string(), "who made it"),
+        Field::flag("multicast", node.is_multicast(), "the node is not a network card's address"),
+        Field::flag("local", node.is_local(), "the node has the bit of locally administered addresses"),
+    ]
+}
+
+/// What a node says if it is a slot's: nothing without the multicast bit, which no node of a slot lacks.
+pub(crate) fn issued_fields(node: Node) -> Vec<Field> {
+    match node.is_multicast() {
+        true => {
+            let meaning = "if Kent issued it: the slot that did (bits 122-127, the end of the node)";
+            Vec::from([Field::small("kent_slot", node.slot(), meaning)])
+        }
+        false => Vec::new(),
     }
 }
 
@@ -124,12 +148,13 @@ pub(crate) const fn low_half(clock_seq: ClockSeq, node: Node) -> u64 {
     VARIANT | (clock_seq.get() as u64) << Node::BITS | node.get()
 }
 
-const fn high_of_v1(ticks: u64) -> u64 {
+/// Bits 0 to 63 of version 1.
+pub(crate) const fn high_of_v1(ticks: u64) -> u64 {
     let (time_low, time_mid, time_hi) = (ticks & 0xffff_ffff, ticks >> 32 & 0xffff, ticks >> 48);
     time_low << 32 | time_mid << 16 | 1 << 12 | time_hi
 }
 
-const fn ticks_of_v1(high: u64) -> u64 {
+pub(crate) const fn ticks_of_v1(high: u64) -> u64 {
     (high & 0xfff) << 48 | (high >> 16 & 0xffff) << 32 | high >> 32
 }
 

@@ -1,15 +1,24 @@
 //! `uuidv1`: ticks with the low bits first, clock sequence, node (DCE 1.1; RFC 9562, section 5.1).
+//!
+//! Allocated, it is another face of `uuidv6`: both draw from one line of positions, so that converting between them never
+//! makes two identifiers meet.
 
 use alloc::vec::Vec;
 
 use uuid::Uuid;
 
-use super::{Family, Gregorian, Layout};
+use super::{
+    Family, Gregorian, Layout, Mint, Scratch,
+    gregorian::{LINE, SEQUENCE_KEY, high_of_v1, issued_fields, low_half},
+};
 use crate::{
     dce,
     error::CodecError,
     field::{BitRange, Field, Inputs},
     id::Id,
+    line::{Line, Position},
+    slot::Node,
+    source::SlotConstants,
 };
 
 pub(crate) struct UuidV1Format;
@@ -45,5 +54,39 @@ impl Layout for UuidV1Format {
 
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         Gregorian::from_inputs(inputs).map(|it| Id::Uuid(it.to_v1()))
+    }
+
+    fn mint(&'static self) -> Option<&'static dyn Mint> {
+        Some(self)
+    }
+}
+
+impl Mint for UuidV1Format {
+    fn line(&self) -> &'static Line {
+        &LINE
+    }
+
+    fn sequence_key(&self) -> &'static str {
+        SEQUENCE_KEY
+    }
+
+    fn tail_bits(&self) -> u32 {
+        0
+    }
+
+    fn uses_node(&self) -> bool {
+        true
+    }
+
+    fn issued(&self, value: u128) -> Vec<Field> {
+        issued_fields(Node::truncate(value as u64)) // OK because the node is the low 48 bits
+    }
+
+    fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
+        let low = u128::from(low_half(constants.clock_seq, constants.node));
+        let first = first.get() as u64; // OK because the line has 60 bits
+        for (ticks, value) in (first..).zip(values) {
+            *value = u128::from(high_of_v1(ticks)) << 64 | low;
+        }
     }
 }

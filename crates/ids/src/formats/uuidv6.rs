@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     Family, Gregorian, Layout, Mint, Scratch,
-    gregorian::{LINE, SEQUENCE_KEY, high_of_v6, low_half},
+    gregorian::{LINE, SEQUENCE_KEY, high_of_v6, issued_fields, low_half},
 };
 use crate::{
     dce,
@@ -56,8 +56,8 @@ impl Layout for UuidV6Format {
         Gregorian::from_inputs(inputs).map(|it| Id::Uuid(it.to_v6()))
     }
 
-    fn mint(&self) -> Option<&'static dyn Mint> {
-        Some(&Self)
+    fn mint(&'static self) -> Option<&'static dyn Mint> {
+        Some(self)
     }
 }
 
@@ -79,15 +79,7 @@ impl Mint for UuidV6Format {
     }
 
     fn issued(&self, value: u128) -> Vec<Field> {
-        let node = Node::truncate(value as u64); // OK because the node is the low 48 bits
-        match node.is_multicast() {
-            true => Vec::from([Field::small(
-                "kent_slot",
-                node.slot(),
-                "if Kent issued it: the slot that did (bits 122-127, the end of the node)",
-            )]),
-            false => Vec::new(), // no node of a slot lacks the multicast bit
-        }
+        issued_fields(Node::truncate(value as u64)) // OK because the node is the low 48 bits
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {

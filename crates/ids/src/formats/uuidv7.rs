@@ -140,8 +140,8 @@ impl Layout for UuidV7Format {
         Ok(Id::Uuid(UuidV7::new(unix_ms, rand_a, rand_b)?.to_uuid()))
     }
 
-    fn mint(&self) -> Option<&'static dyn Mint> {
-        Some(&Self)
+    fn mint(&'static self) -> Option<&'static dyn Mint> {
+        Some(self)
     }
 }
 

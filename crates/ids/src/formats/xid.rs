@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Family, Layout, Mint, Scratch};
+use super::{Family, Layout, Mint, Scratch, each_tick};
 use crate::{
     error::{CodecError, OutOfRange},
     field::{BitRange, Field, Inputs},
@@ -23,12 +23,12 @@ const RAND_BITS: u32 = 22;
 const _: () = assert!(TIME_BITS + RAND_BITS == u64::BITS, "the fields fill the uid11");
 const COUNTER_BITS: u32 = RAND_BITS - Slot::BITS;
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
+pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 /// 2011-11-11T11:11:11.111Z, the origin of the scale.
-const ORIGIN_UNIX_MS: u64 = 1_321_009_871_111;
-const ORIGIN: UnixNanos = UnixNanos::new(ORIGIN_UNIX_MS as i128 * NANOS_PER_MILLI as i128);
+pub(super) const ORIGIN_UNIX_MS: u64 = 1_321_009_871_111;
+pub(super) const ORIGIN: UnixNanos = UnixNanos::new(ORIGIN_UNIX_MS as i128 * NANOS_PER_MILLI as i128);
 /// How many digits of the second a millisecond is.
-const TIME_DIGITS: u32 = 3;
+pub(super) const TIME_DIGITS: u32 = 3;
 
 static LINE: Line = Line::new(NANOS_PER_MILLI, ORIGIN, TIME_BITS, COUNTER_BITS);
 
@@ -126,8 +126,8 @@ impl Layout for XidFormat {
         Ok(Id::Uid11(Xid::new(ts, rand)?.into()))
     }
 
-    fn mint(&self) -> Option<&'static dyn Mint> {
-        Some(&Self)
+    fn mint(&'static self) -> Option<&'static dyn Mint> {
+        Some(self)
     }
 }
 
@@ -146,19 +146,13 @@ impl Mint for XidFormat {
 
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]) {
         let slot = u64::from(constants.slot.get()) << COUNTER_BITS;
-        let mut position = first.get() as u64; // OK because the line has 58 bits
-        let mut rest = values;
-        while !rest.is_empty() {
-            let (ts, counter) = (position >> COUNTER_BITS, position & ((1 << COUNTER_BITS) - 1));
-            let left_in_tick = (1 << COUNTER_BITS) - counter as usize; // OK because a counter has 16 bits
-            let (run, later) = rest.split_at_mut(left_in_tick.min(rest.len()));
+        each_tick(first, COUNTER_BITS, values, |ts, counter, values| {
+            let ts = ts as u64; // OK because the line's ticks have 42 bits
             let tails = scratch.permutation(ts, || Xid::tails(&constants.key, ts).narrow());
-            for (index, value) in (slot | counter..).zip(&mut *run) {
+            for (index, value) in (slot | counter..).zip(values) {
                 *value = u128::from(ts << RAND_BITS | tails.apply(index));
             }
-            position += run.len() as u64;
-            rest = later;
-        }
+        });
     }
 }
 

@@ -1,0 +1,364 @@
+//! `uuidv7-draft01`: 36 bits of seconds since 1970, a binary fraction of the second, a counter and random bits
+//! (draft-peabody-dispatch-new-uuid-format-01, section 4.4).
+//!
+//! The 86 bits after the seconds begin with the fraction, to as many bits as its maker knew; the identifier does not say how
+//! many. The draft promises that a reader need not know: it reads as many digits as it wants, and those that the maker had are
+//! right. So the fraction is a *fraction* (bit i is worth 2^-i), not a count, and it is rounded up when it is made: readers
+//! round down, and what was rounded down twice would lose a unit.
+
+use alloc::{format, string::ToString, vec::Vec};
+
+use uuid::Uuid;
+
+use super::{Family, Layout, Mint, Scratch, each_tick};
+use crate::{
+    dce,
+    error::{CodecError, ErrorCode},
+    field::{BitRange, Field, Inputs},
+    id::Id,
+    line::{Line, Position},
+    slot::Slot,
+    source::SlotConstants,
+    time::{NANOS_PER_SECOND, UnixNanos},
+};
+
+const SECOND_BITS: u32 = 36;
+/// The bits after the seconds, version and variant left out.
+const REST_BITS: u32 = 86;
+const VERSION: u128 = 7 << 76;
+const VARIANT: u128 = 0b10 << 62;
+
+/// How the bits after the seconds are cut, and to how many digits the fraction is exact.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    name: &'static str,
+    token: &'static str,
+    /// The fraction is a whole number of 10^-digits s.
+    digits: u32,
+    fraction_bits: u32,
+    seq_bits: u32,
+    line: Line,
+    bits: &'static [BitRange],
+}
+
+impl Cut {
+    const fn new(
+        [name, token]: [&'static str; 2],
+        digits: u32,
+        [fraction_bits, seq_bits]: [u32; 2],
+        bits: &'static [BitRange],
+    ) -> Self {
+        let units = 10_u64.pow(digits);
+        let ticks = (1 << SECOND_BITS) * units as u128;
+        // Readers round down, so a fraction that was rounded up must stay inside its unit whatever bits follow.
+        assert!(1_u128 << fraction_bits > 2 * units as u128, "a step of the fraction is less than half a unit");
+        let line = Line::of_ticks(NANOS_PER_SECOND as u64 / units, UnixNanos::new(0), ticks, seq_bits);
+        Self { name, token, digits, fraction_bits, seq_bits, line, bits }
+    }
+
+    const fn rand_bits(&self) -> u32 {
+        REST_BITS - self.fraction_bits - self.seq_bits
+    }
+
+    const fn tail_bits(&self) -> u32 {
+        self.rand_bits() - Slot::BITS
+    }
+
+    const fn units_per_second(&self) -> u64 {
+        10_u64.pow(self.digits)
+    }
+
+    /// The identifier whose fraction is `units` units of the second.
+    const fn assemble(&self, seconds: u64, units: u64, seq: u64, rand: u64) -> u128 {
+        let fraction = ((units as u128) << self.fraction_bits).div_ceil(self.units_per_second() as u128);
+        let rest = (fraction << self.seq_bits | seq as u128) << self.rand_bits() | rand as u128;
+        join(seconds, rest)
+    }
+}
+
+/// Milliseconds: the layout of whoever names none.
+static MILLIS: Cut = Cut::new(
+    ["ms", "uuidv7-draft01-ms"],
+    3,
+    [12, 12],
+    &[
+        BitRange::new(0, 35, "unixts"),
+        BitRange::new(36, 47, "subsec"),
+        BitRange::new(48, 51, "version"),
+        BitRange::new(52, 63, "seq"),
+        BitRange::new(64, 65, "variant"),
+        BitRange::new(66, 127, "rand"),
+    ],
+);
+static MICROS: Cut = Cut::new(
+    ["us", "uuidv7-draft01-us"],
+    6,
+    [24, 14],
+    &[
+        BitRange::new(0, 35, "unixts"),
+        BitRange::new(36, 47, "subsec"),
+        BitRange::new(48, 51, "version"),
+        BitRange::new(52, 63, "subsec"),
+        BitRange::new(64, 65, "variant"),
+        BitRange::new(66, 79, "seq"),
+        BitRange::new(80, 127, "rand"),
+    ],
+);
+static NANOS: Cut = Cut::new(
+    ["ns", "uuidv7-draft01-ns"],
+    9,
+    [38, 8],
+    &[
+        BitRange::new(0, 35, "unixts"),
+        BitRange::new(36, 47, "subsec"),
+        BitRange::new(48, 51, "version"),
+        BitRange::new(52, 63, "subsec"),
+        BitRange::new(64, 65, "variant"),
+        BitRange::new(66, 79, "subsec"),
+        BitRange::new(80, 87, "seq"),
+        BitRange::new(88, 127, "rand"),
+    ],
+);
+
+/// What is what where the layout is not known.
+static BITS: [BitRange; 6] = [
+    BitRange::new(0, 35, "unixts"),
+    BitRange::new(36, 47, "subsec_a"),
+    BitRange::new(48, 51, "version"),
+    BitRange::new(52, 63, "subsec_b"),
+    BitRange::new(64, 65, "variant"),
+    BitRange::new(66, 127, "subsec_seq_node"),
+];
+
+/// The UUID of the 86 bits around which the version and the variant go.
+const fn join(seconds: u64, rest: u128) -> u128 {
+    (seconds as u128) << 92 | VERSION | VARIANT | low_bits(rest)
+}
+
+/// The 86 bits after the seconds, version and variant left out.
+const fn rest(value: u128) -> u128 {
+    (value >> 80 & 0xfff) << 74 | (value >> 64 & 0xfff) << 62 | value & ((1 << 62) - 1)
+}
+
+/// The digits of a fraction of the second that a precision names.
+fn precision(name: &str) -> Result<u32, CodecError> {
+    match name {
+        "s" => Ok(0),
+        "ms" => Ok(3),
+        "us" => Ok(6),
+        "ns" => Ok(9),
+        _ => {
+            let message = format!("there is no precision {name:?}: there are s, ms, us and ns");
+            Err(CodecError::new(ErrorCode::BadPrecision, message))
+        }
+    }
+}
+
+fn layout(name: &str) -> Result<&'static Cut, CodecError> {
+    [&MILLIS, &MICROS, &NANOS].into_iter().find(|cut| cut.name == name).ok_or_else(|| {
+        CodecError::new(ErrorCode::BadLayout, format!("there is no layout {name:?}: there are ms, us and ns"))
+    })
+}
+
+/// The format without a layout: making one takes the layout as an input, reading one takes it as an option.
+pub(crate) struct AnyLayout;
+
+/// The format with one layout.
+pub(crate) struct OneLayout(&'static Cut);
+
+pub(crate) static UUID_V7_DRAFT01_MS: OneLayout = OneLayout(&MILLIS);
+pub(crate) static UUID_V7_DRAFT01_US: OneLayout = OneLayout(&MICROS);
+pub(crate) static UUID_V7_DRAFT01_NS: OneLayout = OneLayout(&NANOS);
+
+impl Layout for AnyLayout {
+    fn token(&self) -> &'static str {
+        "uuidv7-draft01"
+    }
+
+    fn family(&self) -> Family {
+        Family::Uuid { version: 7, default: false }
+    }
+
+    fn bits(&self) -> &'static [BitRange] {
+        &BITS
+    }
+
+    fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+        dce::expect_version(Uuid::from_u128(value), &[7])?;
+        let cut = if options.has("layout") { Some(layout(options.text("layout")?)?) } else { None };
+        read(value, cut, options)
+    }
+
+    fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+        let cut = if inputs.has("layout") { layout(inputs.text("layout")?)? } else { &MILLIS };
+        make(cut, inputs)
+    }
+}
+
+impl Layout for OneLayout {
+    fn token(&self) -> &'static str {
+        self.0.token
+    }
+
+    fn family(&self) -> Family {
+        Family::Uuid { version: 7, default: false }
+    }
+
+    fn bits(&self) -> &'static [BitRange] {
+        self.0.bits
+    }
+
+    fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+        dce::expect_version(Uuid::from_u128(value), &[7])?;
+        read(value, Some(self.0), options)
+    }
+
+    fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+        make(self.0, inputs)
+    }
+
+    fn mint(&'static self) -> Option<&'static dyn Mint> {
+        Some(self)
+    }
+}
+
+/// The fields, to the precision that is asked for; without one, to the layout's; without one, to milliseconds.
+fn read(value: u128, cut: Option<&Cut>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+    let named = if options.has("precision") { Some(options.text("precision")?) } else { None };
+    let name = named.unwrap_or(cut.unwrap_or(&MILLIS).name);
+    let digits = precision(name)?;
+    let (seconds, rest) = (value >> 92, rest(value));
+    let units = floor_units(rest, REST_BITS, digits);
+    // OK because the seconds have 36 bits and the units are below 10^9.
+    let nanos = seconds as i128 * NANOS_PER_SECOND + units as i128 * i128::from(10_u64.pow(9 - digits));
+    let mut fields = Vec::from([
+        Field::time(UnixNanos::new(nanos), digits, "when it was made, by the clock of whoever made it"),
+        Field::large("unixts", seconds as i128, "seconds since 1970-01-01T00:00:00Z"),
+        Field::text("precision", name.to_string(), "how many digits of the second were asked for"),
+        Field::large("subsec", units as i128, "the fraction of the second, in units of the precision"),
+        Field::text("subsec86", format!("{rest:022x}"), "the 86 bits that begin with the fraction"),
+    ]);
+    if let Some(cut) = cut {
+        fields.push(Field::group("layout", layout_fields(cut, rest), "what they hold in the layout that was named"));
+    }
+    Ok(fields)
+}
+
+fn layout_fields(cut: &Cut, rest: u128) -> Vec<Field> {
+    let fraction = rest >> (REST_BITS - cut.fraction_bits);
+    let seq = rest >> cut.rand_bits() & ((1 << cut.seq_bits) - 1);
+    let rand = rest & ((1 << cut.rand_bits()) - 1);
+    let units = floor_units(fraction, cut.fraction_bits, cut.digits);
+    Vec::from([
+        Field::text("name", cut.name.to_string(), "the layout"),
+        Field::large("subsec_bits", fraction as i128, "the fraction of the second, in steps of its width"),
+        Field::large("subsec", units as i128, "the fraction of the second, in the layout's unit"),
+        Field::small("seq", seq as u32, "a counter"), // OK because it has at most 14 bits
+        Field::large("rand", rand as i128, "random bits; in Kent's, the first six are the slot"),
+    ])
+}
+
+/// A binary fraction of so many bits (at most 86) in units of 10^-digits, rounded down.
+const fn floor_units(fraction: u128, bits: u32, digits: u32) -> u128 {
+    (fraction * 10_u128.pow(digits)) >> bits
+}
+
+fn make(cut: &Cut, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+    let nanos = inputs.int("unix_ns")?;
+    let (seconds, fraction) = (nanos.div_euclid(NANOS_PER_SECOND), nanos.rem_euclid(NANOS_PER_SECOND));
+    let seconds = u64::try_from(seconds).ok().filter(|seconds| seconds >> SECOND_BITS == 0).ok_or_else(|| {
+        CodecError::new(ErrorCode::Range, format!("unix_ns is {nanos}, but its seconds must be from 0 to 2^36 - 1"))
+    })?;
+    let seq = inputs.uint("seq", cut.seq_bits)?;
+    let rand = inputs.uint("rand", cut.rand_bits())?;
+    if rand == 0 {
+        return Err(node_zero());
+    }
+    let units = fraction as u64 / 10_u64.pow(9 - cut.digits); // OK because it is below 10^9
+    Ok(Id::Uuid(Uuid::from_u128(cut.assemble(seconds, units, seq, rand))))
+}
+
+fn node_zero() -> CodecError {
+    CodecError::new(ErrorCode::NodeZero, "the random bits are all zero, which the draft forbids")
+}
+
+impl Mint for OneLayout {
+    fn line(&self) -> &'static Line {
+        &self.0.line
+    }
+
+    fn tail_bits(&self) -> u32 {
+        self.0.tail_bits()
+    }
+
+    fn check(&self, slot: Slot, _position: Position, tail: u64) -> Result<(), CodecError> {
+        if slot.get() == 0 && tail == 0 { Err(node_zero()) } else { Ok(()) }
+    }
+
+    fn issued(&self, value: u128) -> Vec<Field> {
+        let slot = (value >> self.0.tail_bits()) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
+        let meaning = "if Kent issued it: the slot that did (the first six bits of rand)";
+        Vec::from([Field::small("kent_slot", slot, meaning)])
+    }
+
+    fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
+        let cut = self.0;
+        let units = u128::from(cut.units_per_second());
+        let slot = u128::from(constants.slot.get()) << cut.tail_bits();
+        each_tick(first, cut.seq_bits, values, |tick, counter, values| {
+            let (seconds, units) = ((tick / units) as u64, (tick % units) as u64); // OK because the line has 36 bits of seconds
+            let head = cut.assemble(seconds, units, 0, 0);
+            for (seq, value) in (counter..).zip(values) {
+                // In slot 0 a tail of zero would leave no bit of rand: it becomes 1. Tails need not be unique.
+                let rand = (slot | *value).max(1);
+                *value = head | low_bits(u128::from(seq) << cut.rand_bits() | rand);
+            }
+        });
+    }
+}
+
+/// Bits of the 86, where they go in the UUID.
+const fn low_bits(rest: u128) -> u128 {
+    (rest >> 74) << 80 | (rest >> 62 & 0xfff) << 64 | rest & ((1 << 62) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_cut() -> impl Strategy<Value = &'static Cut> {
+        prop::sample::select(Vec::from([&MILLIS, &MICROS, &NANOS]))
+    }
+
+    proptest! {
+        #[test]
+        fn ok_a_reader_who_does_not_know_the_layout_reads_the_makers_digits(
+            cut in any_cut(), seconds in 0..1u64 << 36, nanos in 0..1_000_000_000_u64, seq: u64, rand: u64, digits in 0..=3_u32,
+        ) {
+            let (seq, rand) = (seq & ((1 << cut.seq_bits) - 1), rand & ((1 << cut.rand_bits()) - 1));
+            let units = nanos / 10_u64.pow(9 - cut.digits);
+            let value = cut.assemble(seconds, units, seq, rand);
+            prop_assert_eq!(value >> 92, u128::from(seconds));
+            let digits = (3 * digits).min(cut.digits);
+            let read = floor_units(rest(value), REST_BITS, digits);
+            prop_assert_eq!(read, u128::from(nanos / 10_u64.pow(9 - digits)));
+            prop_assert_eq!(dce::version(Uuid::from_u128(value)), Some(7));
+        }
+
+        #[test]
+        fn ok_later_units_sort_later(cut in any_cut(), a in 0..1_000_000_000_u64, b in 0..1_000_000_000_u64) {
+            let [a, b] = [a, b].map(|nanos| nanos / 10_u64.pow(9 - cut.digits));
+            let (lowest, highest) = (cut.assemble(0, a, 0, 0), cut.assemble(0, b, (1 << cut.seq_bits) - 1, 1));
+            prop_assert_eq!(a > b, lowest > highest);
+        }
+
+        #[test]
+        fn ok_parts_join_to_the_whole(value: u128) {
+            let value = value & !(0xf << 76) & !(0b11 << 62) | VERSION | VARIANT;
+            prop_assert_eq!(join((value >> 92) as u64, rest(value)), value);
+            prop_assert_eq!(join(0, rest(value)), VERSION | VARIANT | low_bits(rest(value)));
+        }
+    }
+}
