@@ -17,7 +17,7 @@ pub(crate) struct Fences {
 impl Fences {
     /// Takes note of a block of `source`. False if a newer one of the same slot or region has been seen.
     pub(crate) fn admit(&self, source: &str, block: &Block) -> bool {
-        let fencing = block.fencing();
+        let Some(fencing) = block.fencing() else { return true };
         let scope = match fencing.subject {
             FencingSubject::Slot(_) => "",
             FencingSubject::Region(_) => source,

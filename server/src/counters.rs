@@ -2,21 +2,21 @@
 
 use std::{num::NonZeroU64, sync::Arc};
 
-use kent_ids::{Block, Position};
-use kent_issue::{Chunk, Stored};
-use kent_proto::stored;
+use kent_ids::{Block, Position, Source};
+use kent_issue::Chunk;
 use kent_regions::{Count, Kind, RegionNumber};
-use kent_store::{CommitError, Store, Txn, Version};
+use kent_store::Store;
 use tokio::time;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::{
+    cell::{Attempt, Cell, Record},
     clock::Clock,
     deadline::Patience,
     directory::Directory,
-    error::{AllocateError, Exhausted, NoSuchRegion, StoreFailure},
+    error::{AllocateError, Exhausted, NoSuchRegion},
     keys,
-    space::{Cell, RegionFacts, Space, read_counter},
+    space::{RegionFacts, Space},
     tasks::Tasks,
 };
 
@@ -33,19 +33,14 @@ pub(crate) struct Counters {
 /// What is left of a chunk that this daemon holds.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldChunk {
-    /// The space.
-    pub(crate) space: String,
-    /// The region.
-    pub(crate) region: String,
-    /// How many suffixes.
+    /// Of what.
+    pub(crate) source: Source,
+    /// How many positions.
     pub(crate) left: u128,
 }
 
 /// A reservation that meets others is tried so often.
-const ATTEMPTS: u32 = 16;
-
-/// Chunks that a report lists.
-const LISTED_MAX: usize = 1000;
+pub(crate) const ATTEMPTS: u32 = 16;
 
 impl Counters {
     /// Counters of the regions of `directory`.
@@ -99,27 +94,20 @@ impl Counters {
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
         }
-        let read = read_counter(&*self.store, space.name(), facts.number).await?;
-        let plan = cell.with(|counter| {
-            let read = Stored { version: read.version, value: position(read.value) };
-            counter.plan_chunk(read, count.get(), facts.capacity, self.clock.steady())
-        });
-        let plan = plan.map_err(|_| exhausted(&space, &region, &facts, read.value, count))?;
-        let reserved = Count::Below(plan.reserved().get());
-        let txn = transaction(&space, &facts, Version::new(plan.guard()), reserved);
-        match self.store.commit(txn).await {
-            Ok(made) => {
-                cell.with(|counter| counter.on_committed(plan, made.version.get()));
+        let record = Record {
+            key: keys::counter(space.name(), facts.number.0),
+            // No chunk is cut from a region whose capacity just changed.
+            guard: Some((keys::region(space.name(), facts.number.0), facts.version)),
+            first: Position::ZERO,
+            capacity: facts.capacity,
+        };
+        match cell.try_reserve(&*self.store, &record, count, self.clock.steady()).await? {
+            Attempt::Reserved(reserved) => {
                 space.set_reserved(facts.number, reserved);
                 debug!(space = space.name(), region, %reserved, "chunk reserved");
                 Ok(())
             }
-            // Whatever an unknown commit reserved is a gap: the next attempt reads where the counter is now.
-            Err(CommitError::Unknown(unknown)) => {
-                warn!(space = space.name(), region, %unknown, "a reservation may be a gap");
-                Err(StoreFailure::from(CommitError::Unknown(unknown)).into())
-            }
-            Err(CommitError::Conflict { key, .. }) if key == keys::region(space.name(), facts.number.0) => {
+            Attempt::Conflict(key) if key != record.key => {
                 // An edit of ours is applied when its lock is free; if there was none, the store has moved on without us.
                 // An edit takes its lock first and this one second, so this one is not kept while waiting for that.
                 drop(reserving);
@@ -129,22 +117,23 @@ impl Counters {
                     false => Ok(()),
                 }
             }
-            Err(CommitError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(StoreFailure::from(error).into()),
+            Attempt::Conflict(_) => Ok(()),
+            Attempt::Full(full) => Err(exhausted(&space, &region, &facts, full.reserved, count)),
         }
     }
 
-    /// The chunks that this daemon holds, at most a thousand of them.
+    /// The chunks that this daemon holds.
     pub(crate) fn held(&self) -> Vec<HeldChunk> {
         let spaces = self.directory.spaces();
         let chunks = spaces.iter().flat_map(|space| {
             space.cells().into_iter().filter_map(|(number, cell)| {
                 let left = cell.with(|counter| counter.left());
                 let region = space.read(|table| table.get(number).map(|region| region.name.clone()))?;
-                (left > 0).then(|| HeldChunk { space: space.name().to_owned(), region, left })
+                let source = Source::Region { name: region, space: space.name().to_owned() };
+                (left > 0).then_some(HeldChunk { source, left })
             })
         });
-        chunks.take(LISTED_MAX).collect()
+        chunks.collect()
     }
 
     /// Gives the rest of every chunk back. Nothing is granted from them any more.
@@ -158,16 +147,10 @@ impl Counters {
     }
 }
 
-/// Gives the rest of the chunk in hand back, if nobody has reserved since. Nothing is granted from it any more, whatever the
-/// store answers; if it does not take it back, it is a gap.
+/// Gives the rest of the chunk in hand back: see [`Cell::give_back`].
 pub(crate) async fn give_back(store: &dyn Store, space: &Space, number: RegionNumber, cell: &Cell) {
-    let Some(plan) = cell.with(|counter| counter.plan_give_back()) else { return };
-    let (key, reserved) = (keys::counter(space.name(), number.0), Count::Below(plan.reserved().get()));
-    let guard = Version::new(plan.guard());
-    let txn = Txn::new().expect(key.clone(), guard).put(key, stored::encode_counter(reserved));
-    match store.commit(txn).await {
-        Ok(_) => space.set_reserved(number, reserved),
-        Err(error) => warn!(space = space.name(), region = number.0, %error, "the rest of a chunk is a gap"),
+    if let Some(reserved) = cell.give_back(store, &keys::counter(space.name(), number.0)).await {
+        space.set_reserved(number, reserved);
     }
 }
 
@@ -187,17 +170,7 @@ fn grant_in_hand(facts: &RegionFacts, cell: &Cell, count: NonZeroU64) -> Result<
     Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
 }
 
-/// Raises the counter, if neither it nor the region's record has changed: no chunk is cut from a region whose capacity just
-/// changed.
-fn transaction(space: &Space, facts: &RegionFacts, guard: Version, reserved: Count) -> Txn {
-    let key = keys::counter(space.name(), facts.number.0);
-    Txn::new()
-        .expect(key.clone(), guard)
-        .expect(keys::region(space.name(), facts.number.0), facts.version)
-        .put(key, stored::encode_counter(reserved))
-}
-
-fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Count, count: NonZeroU64) -> AllocateError {
+fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {
     AllocateError::Exhausted(Exhausted {
         space: space.name().to_owned(),
         region: region.to_owned(),
@@ -206,9 +179,4 @@ fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Count, 
         asked: count.get(),
         expandable_bits: facts.expandable_bits,
     })
-}
-
-/// A counter as a position; 2^128 is as good as the last one.
-fn position(count: Count) -> Position {
-    Position::new(count.get().unwrap_or(u128::MAX))
 }

@@ -18,11 +18,12 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use crate::{
+    cell::{Cell, read_counter},
     counters,
     engine::LoadError,
     error::{EditError, NoSuchSpace, StoreFailure},
     keys,
-    space::{Cell, Space, State, read_counter, space_record},
+    space::{Space, State, space_record},
 };
 
 /// The spaces of a store.
@@ -186,7 +187,7 @@ impl Directory {
     /// Gives the rest of our chunk back, so that the edit meets what is issued and not what is reserved.
     async fn settle(&self, space: &Space, number: RegionNumber, cell: &Cell) -> Result<(Version, Count), StoreFailure> {
         counters::give_back(&*self.store, space, number, cell).await;
-        let read = read_counter(&*self.store, space.name(), number).await?;
+        let read = read_counter(&*self.store, &keys::counter(space.name(), number.0)).await?;
         space.set_reserved(number, read.value);
         Ok((Version::new(read.version), read.value))
     }

@@ -23,6 +23,7 @@ use crate::{
     error::{AllocateError, EditError, StoreFailure},
     keys,
     metrics::Metrics,
+    series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
     tasks::Tasks,
@@ -36,6 +37,7 @@ pub(crate) struct Engine {
     slots: Arc<Slots>,
     directory: Arc<Directory>,
     counters: Counters,
+    series: SeriesCounters,
     metrics: Metrics,
     place: Place,
     tasks: Tasks,
@@ -71,6 +73,9 @@ pub(crate) struct Granted {
     /// Blocks of one source ascend while this stays the same.
     pub(crate) clock_epoch: u64,
 }
+
+/// Chunks that a report lists.
+const LISTED_MAX: usize = 1000;
 
 /// Why the daemon did not start.
 #[derive(Debug, Error)]
@@ -108,12 +113,14 @@ impl Engine {
     ) -> Result<Arc<Self>, LoadError> {
         let key = cluster_key(&*store).await?;
         let directory = Arc::new(Directory::load(store.clone(), config.chunk).await?);
+        let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;
         let slots = Arc::new(Slots::new(store.clone(), clock.clone(), config.clock, key));
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
         Ok(Arc::new(Self {
             counters: Counters::new(store.clone(), directory.clone(), clock.clone(), config.chunk, tasks.clone()),
+            series,
             store,
             clock,
             slots,
@@ -149,6 +156,10 @@ impl Engine {
     async fn grant(&self, request: &AllocateInput, patience: Patience) -> Result<Granted, AllocateError> {
         match &request.source {
             Source::Format(format) => self.allocate_time(*format, request.count, patience).await,
+            Source::Series(series) => {
+                let block = self.series.grant(series, request.count, patience).await?;
+                Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
+            }
             Source::Region { name, space } => {
                 let block = self.counters.grant(space, name, request.count, patience).await?;
                 Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
@@ -175,6 +186,7 @@ impl Engine {
         }
         let width = match &request.source {
             Source::Format(format) => format.width_bytes(),
+            Source::Series(series) => series.width_bytes(),
             Source::Region { space, .. } => match self.directory.find(space) {
                 Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
                 Err(_) => return Ok(()), // The space will be missed where it is looked up.
@@ -250,7 +262,8 @@ impl Engine {
 
     /// Whether every source can be granted from.
     pub(crate) fn readiness(&self) -> Readiness {
-        Readiness { slot: self.slots.held(), chunks: self.counters.held(), draining: self.draining.is_cancelled() }
+        let chunks = self.counters.held().into_iter().chain(self.series.held()).take(LISTED_MAX).collect();
+        Readiness { slot: self.slots.held(), chunks, draining: self.draining.is_cancelled() }
     }
 
     /// All metrics in the OpenMetrics text format.
@@ -262,7 +275,7 @@ impl Engine {
         gauges.slot.set(slot.map_or(-1, |held| i64::from(held.slot.get())));
         gauges.clock_steps.set(signed(self.slots.clock_epoch()));
         gauges.ready.set(i64::from(readiness.is_ready()));
-        gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&*chunk.space, &*chunk.region, chunk.left)));
+        gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&chunk.source, chunk.left)));
         let stats = self.store.stats();
         gauges.store_commits.set(signed(stats.commits));
         gauges.store_conflicts.set(signed(stats.conflicts));
@@ -273,6 +286,7 @@ impl Engine {
     /// Writes the exact counters back; the keeper does the same for its slot when its task is stopped.
     pub(crate) async fn give_back(&self) {
         self.counters.give_back_all().await;
+        self.series.give_back_all().await;
         info!("counters written back");
     }
 }
@@ -327,9 +341,10 @@ impl fmt::Display for Readiness {
             let left = held.window_left.as_secs_f64();
             writeln!(f, "slot {}: {left:.1} s of window left without the store", held.slot.get())?;
         }
-        self.chunks.iter().take(100).try_for_each(|chunk| {
-            writeln!(f, "region {}@{}: {} suffixes left without the store", chunk.region, chunk.space, chunk.left)
-        })
+        self.chunks
+            .iter()
+            .take(100)
+            .try_for_each(|chunk| writeln!(f, "{}: {} identifiers left without the store", chunk.source, chunk.left))
     }
 }
 

@@ -94,6 +94,22 @@ pub(crate) enum AllocateError {
     /// The region does not hold as many more.
     #[error("{0}")]
     Exhausted(Exhausted),
+    /// The series does not hold as many more.
+    #[error("{series} has {left} identifiers left, {asked} were asked for, and there will never be more")]
+    SeriesExhausted {
+        /// The series.
+        series: kent_ids::Series,
+        /// How many are left.
+        left: u128,
+        /// How many were asked for.
+        asked: u64,
+    },
+    /// One more series cannot be kept.
+    #[error("there are {max} series already, and more are not kept")]
+    TooManySeries {
+        /// How many there are.
+        max: usize,
+    },
     /// The store could not supply a chunk.
     #[error("no chunk could be reserved: {0}")]
     Store(#[from] StoreFailure),

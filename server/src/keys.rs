@@ -1,6 +1,6 @@
 //! The keys under which the daemon keeps its records. Persisted: the spelling is frozen.
 
-use kent_ids::Slot;
+use kent_ids::{Series, Slot};
 use kent_proto::stored::Malformed;
 use kent_store::Key;
 
@@ -10,6 +10,20 @@ pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 pub(crate) const SLOTS: Key = Key::from_static("slot/");
 /// All spaces.
 pub(crate) const SPACES: Key = Key::from_static("space/");
+
+/// All series.
+pub(crate) const SERIES: Key = Key::from_static("series/");
+
+/// A series' counter.
+pub(crate) fn series(series: &Series) -> Key {
+    valid(format!("series/{series}"))
+}
+
+/// The series of a key that begins with [`SERIES`].
+pub(crate) fn parse_series(key: &Key) -> Result<Series, Malformed> {
+    let token = key.as_str().strip_prefix(SERIES.as_str()).and_then(|token| token.parse().ok());
+    token.ok_or(Malformed { what: "the name of a series" })
+}
 
 /// A slot's record.
 pub(crate) fn slot(slot: Slot) -> Key {

@@ -9,7 +9,9 @@
 //! | `tasks` | the only file that spawns tasks |
 //! | `engine` | the daemon without its transport: what services call |
 //! | `slots` | time-based identifiers, and the keeper of the slot's window |
-//! | `counters` | regions' suffixes, and the reservation of chunks |
+//! | `cell` | one durable counter: the reservation of chunks, and giving them back |
+//! | `counters` | regions' suffixes |
+//! | `series` | identifiers that a durable counter counts without a region |
 //! | `directory` | spaces, their tables, and edits |
 //! | `space` | one space in memory: table, versions of records, counters |
 //! | `service` | gRPC services: requests in, answers out |
@@ -17,6 +19,7 @@
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `daemon` | start and stop, each one readable sequence |
 
+mod cell;
 mod clock;
 pub mod config;
 mod counters;
@@ -28,6 +31,7 @@ mod error;
 mod http;
 mod keys;
 mod metrics;
+mod series;
 mod service;
 mod slots;
 mod space;

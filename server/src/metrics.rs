@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use kent_ids::Source;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -49,8 +50,8 @@ pub(crate) struct Gauges {
     pub(crate) slot: Gauge,
     /// Steps of the clock beyond the tolerance.
     pub(crate) clock_steps: Gauge,
-    /// How many suffixes are left in each chunk that is held.
-    pub(crate) chunk_left: Family<RegionLabel, Gauge<f64, AtomicU64>>,
+    /// How many identifiers are left in each chunk that is held.
+    pub(crate) chunk_left: Family<SourceLabel, Gauge<f64, AtomicU64>>,
     /// Commits that were durable.
     pub(crate) store_commits: Gauge,
     /// Commits that somebody else's came before.
@@ -67,13 +68,6 @@ pub(crate) struct Gauges {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct SourceLabel {
     source: String,
-}
-
-/// Which region.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RegionLabel {
-    /// Its name and its space's, as REGION@SPACE.
-    pub(crate) region: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -125,7 +119,11 @@ impl Metrics {
         registry.register("window_left_seconds", "How long the slot lasts", gauges.window_left_seconds.clone());
         registry.register("slot", "Slot held, or -1", gauges.slot.clone());
         registry.register("clock_steps", "Clock steps beyond the tolerance", gauges.clock_steps.clone());
-        registry.register("chunk_left", "Suffixes left in the chunk of a region", gauges.chunk_left.clone());
+        registry.register(
+            "chunk_left",
+            "Identifiers left in the chunk that is held of a region or series",
+            gauges.chunk_left.clone(),
+        );
         registry.register("store_commits", "Durable commits since the start", gauges.store_commits.clone());
         registry.register("store_conflicts", "Conflicting commits since the start", gauges.store_conflicts.clone());
         registry.register("store_flushes", "Flushes since the start", gauges.store_flushes.clone());
@@ -204,10 +202,10 @@ impl Gauges {
     }
 
     /// Sets how much is left of each chunk, and forgets the others.
-    pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c str, &'c str, u128)>) {
+    pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c Source, u128)>) {
         self.chunk_left.clear();
-        for (space, region, left) in chunks {
-            let label = RegionLabel { region: format!("{region}@{space}") };
+        for (source, left) in chunks {
+            let label = SourceLabel { source: source.to_string() };
             self.chunk_left.get_or_create(&label).set(left as f64);
         }
     }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use kent_ids::{Position, RegionConstants};
-use kent_issue::{Chunk, Counter, Stored};
+use kent_issue::Chunk;
 use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
 use kent_regions::{Count, Kind, Plan, Refusal, Region, RegionNumber, Table};
 use kent_store::{Store, Version, Versioned};
 
-use crate::{engine::LoadError, error::StoreFailure, keys};
+use crate::{cell::Cell, engine::LoadError, error::StoreFailure, keys};
 
 /// One space.
 #[derive(Debug)]
@@ -30,14 +30,6 @@ pub(crate) struct State {
     version: Version,
     region_versions: HashMap<RegionNumber, Version>,
     last_edit: EditId,
-}
-
-/// The counter of one region, as far as this daemon has reserved.
-#[derive(Debug)]
-pub(crate) struct Cell {
-    counter: Mutex<Counter>,
-    /// Held while a chunk is reserved, or while an edit decides about what is issued.
-    pub(crate) reserving: tokio::sync::Mutex<()>,
 }
 
 /// What a grant must know of a region, as of one revision.
@@ -192,17 +184,6 @@ impl State {
     }
 }
 
-impl Cell {
-    fn new(policy: Chunk) -> Self {
-        Self { counter: Mutex::new(Counter::new(policy)), reserving: tokio::sync::Mutex::default() }
-    }
-
-    /// Uses the counter, for a moment.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Counter) -> T) -> T {
-        act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// The record of a space whose table is at the revision that `plan` makes, or as it is without one.
 pub(crate) fn space_record(table: &Table, plan: Option<&Plan>, edit: EditId) -> Vec<u8> {
     let made = plan.map_or(0, |plan| plan.changes.iter().filter(|change| change.before.is_none()).count());
@@ -212,20 +193,6 @@ pub(crate) fn space_record(table: &Table, plan: Option<&Plan>, edit: EditId) -> 
         next_number: RegionNumber(table.next_number().0 + made as u64), // OK because an edit makes few regions
         last_edit: edit,
     })
-}
-
-/// Reads a region's counter: how many suffixes are reserved, and the version to compare.
-pub(crate) async fn read_counter(
-    store: &dyn Store,
-    space: &str,
-    number: RegionNumber,
-) -> Result<Stored<Count>, StoreFailure> {
-    match store.get(&keys::counter(space, number.0)).await? {
-        Some(Versioned { version, value }) => {
-            Ok(Stored { version: version.get(), value: stored::decode_counter(&value)? })
-        }
-        None => Ok(Stored { version: 0, value: Count::ZERO }),
-    }
 }
 
 async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionNumber, Count>, StoreFailure> {

@@ -30,6 +30,11 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::Time { refusal, .. } => from_time(refusal, message),
         AllocateError::Closed { region, .. } => precondition("CLOSED", region, message),
         AllocateError::Exhausted(full) => exhausted(full, message),
+        AllocateError::SeriesExhausted { left, .. } => {
+            let details = reason("CAPACITY_EXHAUSTED", [("left", &left.to_string())]);
+            Status::with_error_details(Code::ResourceExhausted, message, details)
+        }
+        AllocateError::TooManySeries { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
         AllocateError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
         AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
         AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),

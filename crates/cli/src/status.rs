@@ -86,7 +86,7 @@ fn slots(slots: &[SlotStatus]) -> Table {
 fn chunks(chunks: &[ChunkStatus]) -> Table {
     let mut table = Table::new(["CHUNK OF", ">LEFT"]);
     for chunk in chunks {
-        table.row([Cell::from(&chunk.region), number::grouped(&chunk.left).into()]);
+        table.row([Cell::from(&chunk.source), number::grouped(&chunk.left).into()]);
     }
     table
 }
@@ -123,7 +123,7 @@ fn to_json(status: &Status) -> Value {
             "max_ahead_ms": clock.max_ahead_ms,
         })),
         "slots": status.slots.iter().map(slot_to_json).collect::<Value>(),
-        "chunks": status.chunks.iter().map(|chunk| json!({"region": chunk.region, "left": chunk.left})).collect::<Value>(),
+        "chunks": status.chunks.iter().map(|chunk| json!({"source": chunk.source, "left": chunk.left})).collect::<Value>(),
         "limits": status.limits.as_ref().map(|limits| json!({
             "lease_count": limits.lease_count.to_string(),
             "packed_bytes": limits.packed_bytes.to_string(),
@@ -175,7 +175,7 @@ mod tests {
                 reserved_until: 1_763_667_060,
                 window_left_ms: 59_876,
             }],
-            chunks: vec![ChunkStatus { region: "spaces/default/regions/orders".to_owned(), left: "4096".to_owned() }],
+            chunks: vec![ChunkStatus { source: "region:orders".to_owned(), left: "4096".to_owned() }],
             limits: Some(Limits { lease_count: 1_000_000_000, packed_bytes: 4_194_304, streams: 1024 }),
         }
     }
@@ -197,8 +197,8 @@ limits  1 000 000 000 identifiers a lease, 4 194 304 octets a packed reply, 1 02
 SLOT  EPOCH  NODE          CLOCK SEQ  RESERVED UNTIL            WINDOW LEFT
    3      7  a1b2c3d4e5f6      16383  2025-11-20T19:31:00.000Z     59.876 s
 
-CHUNK OF                        LEFT
-spaces/default/regions/orders  4 096
+CHUNK OF        LEFT
+region:orders  4 096
 "
         );
     }

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use kent_ids::{
-    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Source,
-    SourceError,
+    Block, BlockSource, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Series, Slot, SlotConstants,
+    SlotEpoch, Source, SourceError,
 };
 use rand_core::Rng;
 use thiserror::Error;
@@ -72,6 +72,12 @@ impl TryFrom<v1::Block> for Block {
                 let made = Self::region(region_constants(&region)?, first, block.count);
                 made.map_err(|_| BadBlock::Invalid("run of suffixes"))
             }
+            v1::block::Constants::Series(constants) => {
+                let series: Series =
+                    constants.series.parse().map_err(|_| BadBlock::UnknownFormat(constants.series.clone()))?;
+                let made = Self::series(series, cluster_key(&constants.cluster_key)?, first, block.count);
+                made.map_err(|_| BadBlock::Invalid("run of numbers"))
+            }
         }
     }
 }
@@ -79,17 +85,21 @@ impl TryFrom<v1::Block> for Block {
 fn slot_constants(slot: &v1::SlotConstants) -> Result<SlotConstants, BadBlock> {
     let number = u8::try_from(slot.slot).ok().and_then(|number| Slot::new(number).ok());
     let clock_seq = u16::try_from(slot.clock_seq).ok().and_then(|bits| ClockSeq::new(bits).ok());
-    let key: Option<[u8; 16]> = match slot.cluster_key.is_empty() {
-        true => Some([0; 16]),
-        false => slot.cluster_key.as_ref().try_into().ok(),
-    };
     Ok(SlotConstants {
         slot: number.ok_or(BadBlock::Invalid("slot"))?,
         epoch: SlotEpoch::new(slot.slot_epoch),
         node: Node::new(slot.node).map_err(|_| BadBlock::Invalid("node"))?,
         clock_seq: clock_seq.ok_or(BadBlock::Invalid("clock_seq"))?,
-        key: ClusterKey::new(key.ok_or(BadBlock::Invalid("cluster_key"))?),
+        key: cluster_key(&slot.cluster_key)?,
     })
+}
+
+/// The key; empty where it is not used.
+fn cluster_key(octets: &[u8]) -> Result<ClusterKey, BadBlock> {
+    match octets.is_empty() {
+        true => Ok(ClusterKey::new([0; 16])),
+        false => octets.try_into().map(ClusterKey::new).map_err(|_| BadBlock::Invalid("cluster_key")),
+    }
 }
 
 fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, BadBlock> {
@@ -105,29 +115,29 @@ fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, Bad
 
 impl From<&Block> for v1::Block {
     fn from(block: &Block) -> Self {
-        let slot = block.format().zip(block.slot_constants()).map(|(format, constants)| {
-            v1::block::Constants::Slot(v1::SlotConstants {
+        let key_if = |used, key: &ClusterKey| if used { Bytes::copy_from_slice(key.octets()) } else { Bytes::new() };
+        let constants = match block.source() {
+            BlockSource::Slot(format, constants) => v1::block::Constants::Slot(v1::SlotConstants {
                 format: format.token().to_owned(),
                 slot: constants.slot.get().into(),
                 slot_epoch: constants.epoch.get(),
                 node: constants.node.get(),
                 clock_seq: constants.clock_seq.get().into(),
-                cluster_key: match format.uses_key() {
-                    true => Bytes::copy_from_slice(constants.key.octets()),
-                    false => Bytes::new(),
-                },
-            })
-        });
-        let region = block.region_constants().map(|constants| {
-            v1::block::Constants::Region(v1::RegionConstants {
+                cluster_key: key_if(format.uses_key(), &constants.key),
+            }),
+            BlockSource::Region(constants) => v1::block::Constants::Region(v1::RegionConstants {
                 bits: constants.bits.into(),
                 base: Some(constants.base.into()),
                 suffix_bits: constants.suffix_bits.into(),
                 region_number: constants.number,
                 revision: constants.revision,
-            })
-        });
-        Self { first: Some(block.first().get().into()), count: block.count(), constants: slot.or(region) }
+            }),
+            BlockSource::Series(series, key) => v1::block::Constants::Series(v1::SeriesConstants {
+                series: series.token(),
+                cluster_key: key_if(series.uses_key(), key),
+            }),
+        };
+        Self { first: Some(block.first().get().into()), count: block.count(), constants: Some(constants) }
     }
 }
 
@@ -135,11 +145,7 @@ impl From<&Block> for v1::Block {
 pub fn pack(block: &Block, rng: impl Rng) -> v1::PackedIdentifiers {
     let mut data = Vec::new();
     block.pack_into(rng, &mut data);
-    let fence = match (block.slot_constants(), block.region_constants()) {
-        (Some(slot), _) => (slot.slot.get().into(), slot.epoch.get()),
-        (_, Some(region)) => (region.number, region.revision),
-        (None, None) => (0, 0),
-    };
+    let fence = block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token));
     v1::PackedIdentifiers {
         width: block.width_bytes() as u32, // OK because an identifier has 16 octets at most
         data: data.into(),
@@ -169,6 +175,7 @@ mod tests {
         for block in [
             Block::slot(Format::by_token("xid").expect("known"), constants(), Position::new(1 << 40), 1000),
             Block::region(region, Position::new(17), 5),
+            Block::series(Series::FullRand, ClusterKey::new([1; 16]), Position::new(3), 4),
         ] {
             let block = block.expect("valid");
             assert_eq!(Block::try_from(v1::Block::from(&block)), Ok(block));

@@ -2,12 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kent_proto::{
-    model::region_name,
-    v1::{
-        ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status as StatusMessage, StoreStatus,
-        admin_server::Admin,
-    },
+use kent_proto::v1::{
+    ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status as StatusMessage, StoreStatus,
+    admin_server::Admin,
 };
 use tonic::{Request, Response, Status};
 
@@ -61,10 +58,10 @@ impl AdminService {
 impl Admin for AdminService {
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
         let readiness = self.engine.readiness();
-        let chunks = readiness.chunks().iter().map(|chunk| ChunkStatus {
-            region: region_name(&chunk.space, &chunk.region),
-            left: chunk.left.to_string(),
-        });
+        let chunks = readiness
+            .chunks()
+            .iter()
+            .map(|chunk| ChunkStatus { source: chunk.source.to_string(), left: chunk.left.to_string() });
         Ok(Response::new(StatusMessage {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: self.engine.clock().steady().as_secs(),
