@@ -101,8 +101,9 @@ Examples:
 
 /// Print new identifiers, one a line.
 ///
-/// SOURCE is a format (uuidv6, uuidv7, xid) or a region (region:NAME, or region:NAME@SPACE). UUIDs are printed as such,
-/// xids as 11 symbols, the identifiers of regions in decimal. When more is asked for than the clock allows at once, kent
+/// SOURCE is a format that holds the time (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
+/// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME, or
+/// region:NAME@SPACE). UUIDs are printed as such, uid11s as 11 symbols, the identifiers of regions in decimal. When more is asked for than the clock allows at once, kent
 /// waits. What was fetched and not printed, because kent was interrupted, is lost: a gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
@@ -127,11 +128,33 @@ pub(crate) struct InspectArgs {
     /// UUIDs, xids and other identifiers, as text.
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
+    /// Read them as this format, such as uuidv7-draft01-us, uuidv8-draft01-60 or uid11-snowish: formats that share a
+    /// version, and the profiles of uid11, cannot be told apart by their bits.
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// The octets of the UUIDs are in GUID order.
+    #[arg(long)]
+    pub(crate) guid: bool,
+    /// They are beginnings of uid11s: show the range of values and, as xids, of times.
+    #[arg(long, conflicts_with_all = ["format", "guid"])]
+    pub(crate) prefix: bool,
+    /// With --as uuidv7-draft01: the layout.
+    #[arg(long, value_name = "ms|us|ns")]
+    pub(crate) layout: Option<String>,
+    /// With --as uuidv7-draft01: to which unit the fraction of the second is wanted.
+    #[arg(long, value_name = "s|ms|us|ns")]
+    pub(crate) precision: Option<String>,
+    /// With --as uuidv8-draft01: how wide the timestamp is.
+    #[arg(long, value_name = "32|48|60|64")]
+    pub(crate) width: Option<u32>,
 }
 
 const INSPECT_HELP: &str = "\
 Examples:
   kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  kent inspect --as uuidv7-draft01-us 06086028-01f9-7ad0-8005-000000000001
+  kent inspect --guid e2227f01b079c37c98c4dc0c0c07398f
+  kent inspect --prefix 113q8K                 the times of the xids that begin so
   kent inspect 5Jxqwr73FDS --json
   kent alloc uuidv7 -n 2 | xargs kent inspect";
 

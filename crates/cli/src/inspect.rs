@@ -1,6 +1,6 @@
 //! `kent inspect`: what identifiers are, for people drawn bit by bit.
 
-use kent_codec::Inspection;
+use kent_codec::{Inspection, Reading};
 
 use crate::args::InspectArgs;
 use crate::bits::{self, Run};
@@ -10,14 +10,28 @@ use crate::table::{Cell, Table, facts};
 
 /// Shows every identifier, and afterwards tells which of the texts are none.
 pub(crate) fn run(args: &InspectArgs, out: &mut Out) -> Result<(), Failure> {
+    let reading = args.reading();
     let mut strangers = Vec::new();
     for (index, text) in args.ids.iter().enumerate() {
-        match kent_codec::inspect(text) {
+        match kent_codec::inspect(text, &reading) {
             Ok(inspection) => show(&inspection, index == 0, out)?,
             Err(error) => strangers.push(NoIdentifier { text: text.clone(), code: error.code, message: error.message }),
         }
     }
     if strangers.is_empty() { Ok(()) } else { Err(Failure::NoIdentifiers(strangers)) }
+}
+
+impl InspectArgs {
+    fn reading(&self) -> Reading {
+        Reading {
+            format: self.format.clone(),
+            guid: self.guid,
+            prefix: self.prefix,
+            layout: self.layout.clone(),
+            precision: self.precision.clone(),
+            width: self.width,
+        }
+    }
 }
 
 fn show(inspection: &Inspection, first: bool, out: &mut Out) -> Result<(), Failure> {
@@ -80,7 +94,7 @@ mod tests {
     #[test]
     fn ok_a_uuid_is_drawn_in_four_rows_and_a_uid11_in_two() {
         for (text, rows) in [("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", 4), ("5Jxqwr73FDS", 2), ("42", 2)] {
-            let inspection = kent_codec::inspect(text).expect(text);
+            let inspection = kent_codec::inspect(text, &Reading::default()).expect(text);
             let drawn = render(&inspection, Palette::PLAIN);
             let bits = drawn.lines().filter(|line| line.contains('│') && !line.starts_with("     ")).count();
             assert_eq!(bits, rows, "{drawn}");

@@ -3,7 +3,10 @@
 //! The shape decides what a text is read as; nothing guesses between formats whose bits do not tell them apart, since a
 //! wrong guess gives a plausible wrong date. Nothing is trimmed.
 
-use kent_ids::{Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, NoInputs, Uid11, Uuid, dce};
+use kent_ids::{
+    Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce,
+    uid11::prefix_range,
+};
 use serde_json::{Value, json};
 
 use crate::error::VerbError;
@@ -74,19 +77,79 @@ impl Inspection {
     }
 }
 
-/// Guesses what a text is, in this order: a UUID (with hyphens, in braces, as a urn, or 32 hexadecimal digits), an integer
-/// (hexadecimal after `0x`, or decimal), a uid11 (11 symbols).
+/// What whoever asks knows already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The format to read it as: a format's token, such as `uuidv7-draft01-us`. Without one, the shape decides.
+    pub format: Option<String>,
+    /// The octets of the UUID are in GUID order.
+    pub guid: bool,
+    /// The text is the beginning of a uid11.
+    pub prefix: bool,
+    /// The layout of a `uuidv7-draft01`: `ms`, `us` or `ns`.
+    pub layout: Option<String>,
+    /// To which unit the fraction of a second of a `uuidv7-draft01` is wanted: `s`, `ms`, `us` or `ns`.
+    pub precision: Option<String>,
+    /// The width of the timestamp of a `uuidv8-draft01`: 32, 48, 60 or 64.
+    pub width: Option<u32>,
+}
+
+impl Inputs for Reading {
+    fn has(&self, name: &'static str) -> bool {
+        match name {
+            "layout" => self.layout.is_some(),
+            "precision" => self.precision.is_some(),
+            "width" => self.width.is_some(),
+            _ => false,
+        }
+    }
+
+    fn int(&self, name: &'static str) -> Result<i128, CodecError> {
+        match (name, self.width) {
+            ("width", Some(width)) => Ok(width.into()),
+            _ => NoInputs.int(name),
+        }
+    }
+
+    fn text(&self, name: &'static str) -> Result<&str, CodecError> {
+        let text = match name {
+            "layout" => &self.layout,
+            "precision" => &self.precision,
+            _ => &None,
+        };
+        text.as_deref().map_or_else(|| NoInputs.text(name), Ok)
+    }
+}
+
+/// Says what a text is. What `reading` names is taken as said; for the rest it guesses by the shape, in this order: a UUID (with
+/// hyphens, in braces, as a urn, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal), a uid11 (11
+/// symbols).
 ///
 /// # Errors
 ///
-/// `unrecognised` for a text of none of these shapes; otherwise what is wrong with a text of such a shape.
-pub fn inspect(text: &str) -> Result<Inspection, VerbError> {
-    Ok(guess(text)?)
+/// `unrecognised` for a text of none of these shapes; `bad-format` for a format that there is not; otherwise what is wrong
+/// with a text of such a shape or format.
+pub fn inspect(text: &str, reading: &Reading) -> Result<Inspection, VerbError> {
+    Ok(examine(text, reading)?)
 }
 
-fn guess(text: &str) -> Result<Inspection, CodecError> {
+fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
+    if reading.prefix {
+        return inspect_prefix(text);
+    }
+    if let Some(token) = &reading.format {
+        return inspect_as(text, token, reading);
+    }
+    if reading.guid {
+        let uuid = parse_uuid(text, reading)?;
+        return inspect_uuid(text, uuid, "its octets were said to be in GUID order".to_owned(), reading);
+    }
+    guess(text, reading)
+}
+
+fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if has_uuid_shape(text) {
-        return inspect_uuid(text, dce::parse_lenient(text)?);
+        return inspect_uuid(text, dce::parse_lenient(text)?, uuid_shape(text).to_owned(), reading);
     }
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return inspect_integer(text, digits, 16);
@@ -95,11 +158,92 @@ fn guess(text: &str) -> Result<Inspection, CodecError> {
         return inspect_integer(text, text, 10);
     }
     if text.len() == kent_ids::uid11::SYMBOLS {
-        return inspect_uid11(text, Uid11::parse(text)?);
+        let because = format!(
+            "11 symbols of base 58 are a uid11; its text does not tell its profile, and is read as {SHOWN_PROFILE}"
+        );
+        return inspect_uid11(text, Uid11::parse(text)?, Codec::by_profile(SHOWN_PROFILE), because, reading);
     }
     let message =
         "not a UUID (36 symbols, or 32 hexadecimal digits), not a uid11 (11 symbols of base 58), not an integer";
     Err(CodecError::new(ErrorCode::Unrecognised, message))
+}
+
+/// The UUID, from whatever order of octets it is in.
+fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
+    let uuid = dce::parse_lenient(text)?;
+    Ok(if reading.guid { dce::from_guid(uuid.into_bytes()) } else { uuid })
+}
+
+/// Reads a text as the format that was named.
+fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, CodecError> {
+    let codec = Codec::by_token(token).ok_or_else(|| {
+        let known: Vec<_> = Codec::all().map(|codec| codec.token()).collect();
+        let message = format!("there is no format {token:?}: there are {}", known.join(", "));
+        CodecError::new(ErrorCode::BadFormat, message)
+    })?;
+    let because = "it was asked to be read so".to_owned();
+    match codec.family() {
+        Family::Uuid { .. } => {
+            let uuid = parse_uuid(text, reading)?;
+            let fields = codec.read(uuid.as_u128(), reading)?;
+            // With its layout or width named, a draft's format has a drawing of its own.
+            let cut = reading.layout.clone().or(reading.width.map(|width| width.to_string())).unwrap_or_default();
+            let drawn = Codec::by_token(&format!("{token}-{cut}")).unwrap_or(codec);
+            let mut inspection = Inspection {
+                text: text.to_owned(),
+                format: codec.token().to_owned(),
+                because,
+                fields: uuid_fields(uuid),
+                ..plain(Id::Uuid(uuid), drawn.bits())
+            };
+            inspection.add_fields(fields);
+            inspection.add_issued(codec, Id::Uuid(uuid));
+            Ok(inspection)
+        }
+        Family::Uid11 { .. } => inspect_uid11(text, Uid11::parse(text)?, Some(codec), because, reading),
+    }
+}
+
+/// The identifiers whose text begins so.
+fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
+    let range = prefix_range(text)?;
+    let [lo, hi] = [range.lo, range.hi].map(|value| Xid::from(Uid11::new(value)));
+    // OK because there are 64 bits.
+    let fixed = (range.lo ^ range.hi).leading_zeros() as u8;
+    let layout: &[Range] = match fixed {
+        0 => &[Range::new(0, 63, "open")],
+        64 => &[Range::new(0, 63, "fixed")],
+        _ => &[Range::new(0, fixed - 1, "fixed"), Range::new(fixed, 63, "open")],
+    };
+    let because = match range.clamped {
+        false => "it was said to be the beginning of a uid11",
+        true => "it was said to be the beginning of a uid11; the last values are cut off at 2^64 - 1",
+    };
+    let text_of = |value| Uid11::new(value).to_string();
+    let mut inspection = Inspection {
+        text: text.to_owned(),
+        format: "uid11-prefix".to_owned(),
+        because: because.to_owned(),
+        fields: vec![
+            named("lo", range.lo.to_string(), "the smallest value with this prefix"),
+            named("lo_text", text_of(range.lo), "its text"),
+            named("hi", range.hi.to_string(), "the largest value with this prefix"),
+            named("hi_text", text_of(range.hi), "its text"),
+            named("count", (u128::from(range.hi - range.lo) + 1).to_string(), "how many values have it"),
+            named("ts_lo", lo.ts().to_string(), "as xids: the first millisecond since 2011-11-11T11:11:11.111Z"),
+            named("ts_hi", hi.ts().to_string(), "as xids: the last one"),
+        ],
+        ..plain(Id::Uid11(Uid11::new(range.lo)), layout)
+    };
+    text.clone_into(&mut inspection.canonical);
+    for (name, xid, meaning) in [("from", lo, "as xids: the earliest time"), ("to", hi, "as xids: the latest time")] {
+        inspection.fields.push(named(name, xid.instant().rfc3339(3).unwrap_or_default(), meaning));
+    }
+    if lo.ts() == hi.ts() {
+        inspection.fields.push(named("rand_lo", lo.rand().to_string(), "as xids: the smallest of the last 22 bits"));
+        inspection.fields.push(named("rand_hi", hi.rand().to_string(), "as xids: the largest of them"));
+    }
+    Ok(inspection)
 }
 
 fn has_uuid_shape(text: &str) -> bool {
@@ -109,42 +253,43 @@ fn has_uuid_shape(text: &str) -> bool {
     is_urn || is_bare || text.starts_with('{') || text.len() == 36 && text.contains('-')
 }
 
-fn inspect_uuid(text: &str, uuid: Uuid) -> Result<Inspection, CodecError> {
+fn inspect_uuid(text: &str, uuid: Uuid, shape: String, reading: &Reading) -> Result<Inspection, CodecError> {
     let version = dce::version(uuid);
     let codec = version.and_then(Codec::by_version);
-    let mut fields =
-        vec![named("variant", dce::variant(uuid).as_str(), "which family of layouts the bits 64 to 66 name")];
-    fields.extend(version.map(|version| named("version", version.to_string(), "which layout of RFC 9562 it has")));
     let mut inspection = Inspection {
         text: text.to_owned(),
-        format: name_uuid(version),
-        because: because_uuid(text, uuid),
-        fields,
+        format: codec.map_or("uuid", |codec| codec.token()).to_owned(),
+        because: because_uuid(&shape, uuid),
+        fields: uuid_fields(uuid),
         ..plain(Id::Uuid(uuid), codec.map_or(bare_layout(uuid), |codec| codec.bits()))
     };
     if let Some(codec) = codec {
-        inspection.add_fields(codec.read(uuid.as_u128(), &NoInputs)?);
+        inspection.add_fields(codec.read(uuid.as_u128(), reading)?);
         inspection.add_issued(codec, Id::Uuid(uuid));
     }
     Ok(inspection)
 }
 
-/// The name of the layout, also of the versions of RFC 9562 whose fields Kent does not read.
-fn name_uuid(version: Option<u8>) -> String {
-    match version {
-        Some(version @ 1..=8) => format!("uuidv{version}"),
-        _ => "uuid".to_owned(),
-    }
+/// What every UUID says of itself.
+fn uuid_fields(uuid: Uuid) -> Vec<Field> {
+    let mut fields =
+        vec![named("variant", dce::variant(uuid).as_str(), "which family of layouts the bits 64 to 66 name")];
+    let version = dce::version(uuid);
+    fields.extend(version.map(|version| named("version", version.to_string(), "which layout of RFC 9562 it has")));
+    fields
 }
 
-fn because_uuid(text: &str, uuid: Uuid) -> String {
-    let shape = match text.len() {
+fn uuid_shape(text: &str) -> &'static str {
+    match text.len() {
         32 if text.bytes().all(|octet| octet.is_ascii_digit()) => {
             "32 digits are read as a UUID (for the integer, say it in hexadecimal after 0x)"
         }
         32 => "32 hexadecimal digits are read as a UUID",
         _ => "its spelling is a UUID's",
-    };
+    }
+}
+
+fn because_uuid(shape: &str, uuid: Uuid) -> String {
     match (dce::special(uuid), dce::version(uuid)) {
         (Some(dce::Special::Nil), _) => format!("{shape}; all bits are zero: the nil UUID, which stands for none"),
         (Some(dce::Special::Max), _) => format!("{shape}; all bits are one: the max UUID, beyond all others"),
@@ -190,20 +335,23 @@ fn bare_layout(uuid: Uuid) -> &'static [Range] {
 /// The profile that a uid11 is shown as.
 const SHOWN_PROFILE: &str = "xid";
 
-fn inspect_uid11(text: &str, uid11: Uid11) -> Result<Inspection, CodecError> {
+fn inspect_uid11(
+    text: &str,
+    uid11: Uid11,
+    codec: Option<Codec>,
+    because: String,
+    reading: &Reading,
+) -> Result<Inspection, CodecError> {
     const WHOLE: &[Range] = &[Range::new(0, 63, "value")];
-    let codec = Codec::by_profile(SHOWN_PROFILE);
     let mut inspection = Inspection {
         text: text.to_owned(),
         format: codec.map_or("uid11", |codec| codec.token()).to_owned(),
-        because: format!(
-            "11 symbols of base 58 are a uid11; its text does not tell its profile, and is read as {SHOWN_PROFILE}"
-        ),
+        because,
         fields: vec![named("value", uid11.get().to_string(), "the 64 bits as a number")],
         ..plain(Id::Uid11(uid11), codec.map_or(WHOLE, |codec| codec.bits()))
     };
     if let Some(codec) = codec {
-        inspection.add_fields(codec.read(uid11.get().into(), &NoInputs)?);
+        inspection.add_fields(codec.read(uid11.get().into(), reading)?);
         inspection.add_issued(codec, Id::Uid11(uid11));
     }
     Ok(inspection)
@@ -316,6 +464,10 @@ mod tests {
 
     use super::*;
 
+    fn inspect(text: &str) -> Result<Inspection, VerbError> {
+        super::inspect(text, &Reading::default())
+    }
+
     #[track_caller]
     fn check(text: &str, format: &str, canonical: &str, time: Option<&str>) {
         let found = inspect(text).expect("an identifier");
@@ -402,6 +554,49 @@ mod tests {
         ] {
             let found = inspect(text).expect("an identifier");
             assert!(found.because.contains(because), "{}", found.because);
+        }
+    }
+
+    #[track_caller]
+    fn check_as(text: &str, reading: Reading, name: &str, value: &str) {
+        let found = super::inspect(text, &reading).expect("an identifier");
+        let field = found.fields.iter().find(|field| field.name == name);
+        assert_eq!(field.map(|field| field.value.as_str()), Some(value), "{found:?}");
+    }
+
+    fn reading(format: &str) -> Reading {
+        Reading { format: Some(format.to_owned()), ..Reading::default() }
+    }
+
+    #[test]
+    fn ok_what_was_said_is_believed() {
+        let v7 = "06086028-01f9-7add-8dcf-ffffffffffff";
+        check_as(v7, reading("uuidv7-draft01-ns"), "time", "2021-04-26T00:00:00.123456789Z");
+        check_as(v7, reading("uuidv7-draft01-ns"), "seq", "255");
+        let coarse = Reading { precision: Some("us".to_owned()), ..reading("uuidv7-draft01") };
+        check_as(v7, coarse, "time", "2021-04-26T00:00:00.123456Z");
+        let v8 = "2489e9ad-2ee2-8e00-8ec9-32d5f69181c0";
+        check_as(v8, Reading { width: Some(60), ..reading("uuidv8-draft01") }, "ts", "164555774200000000");
+        check_as(v8, reading("uuidv8-draft01-60"), "node", "2589169336549824");
+        check_as("113q8KFkGL6", reading("uid11-snowish"), "machine", "5");
+        let guid = Reading { guid: true, ..Reading::default() };
+        check_as("e2227f01b079c37c98c4dc0c0c07398f", guid, "unix_ms", "1645557742000");
+        let prefix = Reading { prefix: true, ..Reading::default() };
+        check_as("113q8K", prefix.clone(), "from", "2011-11-12T11:11:11.071Z");
+        check_as("113q8K", prefix.clone(), "ts_hi", "86400116");
+        check_as("j", prefix, "hi_text", "jpXCZedGfVQ");
+    }
+
+    #[test]
+    fn err_what_was_said_does_not_fit() {
+        for (text, reading, code) in [
+            ("06086028-01f9-7add-8dcf-ffffffffffff", reading("uuidv6"), ErrorCode::WrongVersion),
+            ("06086028-01f9-7add-8dcf-ffffffffffff", reading("uuidv9"), ErrorCode::BadFormat),
+            ("2489e9ad-2ee2-8e00-8ec9-32d5f69181c0", reading("uuidv8-draft01"), ErrorCode::BadInput),
+            ("jpXCZedGfVQ", reading("uid11-snowish"), ErrorCode::ReservedBits),
+            ("k", Reading { prefix: true, ..Reading::default() }, ErrorCode::PrefixOutOfRange),
+        ] {
+            assert_eq!(super::inspect(text, &reading).expect_err("it does not fit").code, code.as_str());
         }
     }
 

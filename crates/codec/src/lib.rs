@@ -8,15 +8,18 @@
 //! | answer one line of the line protocol | [`answer_line`] |
 //! | answer one verb, given its input as JSON | [`answer`] |
 //! | guess what a text is, and show what it holds | [`inspect`] |
+//! | make an identifier from its fields | [`encode`] |
 //!
 //! A verb is a function in a file below `verbs` and one line of the table there.
 
+mod encode;
 mod error;
 mod input;
 mod inspect;
 mod line;
 mod verbs;
 
+pub use encode::{Encoded, encode};
 pub use error::VerbError;
-pub use inspect::{BitRange, Field, Inspection, inspect};
+pub use inspect::{BitRange, Field, Inspection, Reading, inspect};
 pub use line::{answer, answer_line};

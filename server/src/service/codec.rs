@@ -1,14 +1,18 @@
-//! `Codec`: what is this identifier?
+//! `Codec`: what is this identifier, and which one has these fields?
 
+use kent_codec::Reading;
 use kent_proto::{
     model::Invalid,
     v1::{
-        InspectRequest, InspectResponse, InspectResult, Inspection,
+        EncodeRequest, EncodeResponse, EncodeResult, Encoded, InspectRequest, InspectResponse, InspectResult,
+        Inspection,
         codec_server::Codec,
-        inspect_result::Outcome,
+        encode_request::Item,
+        encode_result, inspect_result,
         inspection::{BitRange, Field},
     },
 };
+use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::status;
@@ -17,34 +21,68 @@ use crate::status;
 #[derive(Debug)]
 pub(crate) struct CodecService;
 
-/// The most texts of one call.
+/// The most texts or items of one call.
 const TEXTS_MAX: usize = 1000;
 
 /// The longest text, in octets.
 const TEXT_BYTES_MAX: usize = 1024;
 
+/// The longest item, in octets.
+const ITEM_BYTES_MAX: usize = 4096;
+
 #[tonic::async_trait]
 impl Codec for CodecService {
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
-        let texts = request.into_inner().texts;
-        if texts.len() > TEXTS_MAX {
-            let problem = format!("are {}, but one call inspects at most {TEXTS_MAX}", texts.len());
-            return Err(status::from_invalid(&Invalid::new("texts", problem)));
-        }
-        if let Some(long) = texts.iter().find(|text| text.len() > TEXT_BYTES_MAX) {
-            let problem =
-                format!("one has {} octets, but no text of an identifier has more than {TEXT_BYTES_MAX}", long.len());
-            return Err(status::from_invalid(&Invalid::new("texts", problem)));
-        }
-        let results = texts.iter().map(|text| InspectResult { outcome: Some(inspect(text)) }).collect();
-        Ok(Response::new(InspectResponse { results }))
+        let request = request.into_inner();
+        check_sizes("texts", request.texts.iter().map(String::len), TEXT_BYTES_MAX)?;
+        let reading = reading(&request);
+        let results = request.texts.iter().map(|text| InspectResult { outcome: Some(inspect(text, &reading)) });
+        Ok(Response::new(InspectResponse { results: results.collect() }))
+    }
+
+    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        let items = request.into_inner().items;
+        check_sizes("items", items.iter().map(Message::encoded_len), ITEM_BYTES_MAX)?;
+        let results = items.iter().map(|item| EncodeResult { outcome: Some(encode(item)) });
+        Ok(Response::new(EncodeResponse { results: results.collect() }))
     }
 }
 
-fn inspect(text: &str) -> Outcome {
-    match kent_codec::inspect(text) {
-        Ok(inspection) => Outcome::Inspection(message(inspection)),
-        Err(error) => Outcome::Refused(status::to_wire(&status::from_codec(&error))),
+fn check_sizes(field: &'static str, sizes: impl ExactSizeIterator<Item = usize>, max: usize) -> Result<(), Status> {
+    let refused = |problem| Err(status::from_invalid(&Invalid::new(field, problem)));
+    if sizes.len() > TEXTS_MAX {
+        return refused(format!("are {}, but one call takes at most {TEXTS_MAX}", sizes.len()));
+    }
+    match sizes.max().filter(|largest| *largest > max) {
+        Some(largest) => refused(format!("one has {largest} octets, but none may have more than {max}")),
+        None => Ok(()),
+    }
+}
+
+fn reading(request: &InspectRequest) -> Reading {
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    Reading {
+        format: given(&request.format),
+        guid: request.guid,
+        prefix: request.prefix,
+        layout: given(&request.layout),
+        precision: given(&request.precision),
+        width: (request.width != 0).then_some(request.width),
+    }
+}
+
+fn inspect(text: &str, reading: &Reading) -> inspect_result::Outcome {
+    match kent_codec::inspect(text, reading) {
+        Ok(inspection) => inspect_result::Outcome::Inspection(message(inspection)),
+        Err(error) => inspect_result::Outcome::Refused(status::to_wire(&status::from_codec(&error))),
+    }
+}
+
+fn encode(item: &Item) -> encode_result::Outcome {
+    let fields = item.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    match kent_codec::encode(&item.format, fields) {
+        Ok(encoded) => encode_result::Outcome::Encoded(Encoded { text: encoded.text, octets: encoded.octets.into() }),
+        Err(error) => encode_result::Outcome::Refused(status::to_wire(&status::from_codec(&error))),
     }
 }
 

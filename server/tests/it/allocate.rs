@@ -1,9 +1,11 @@
 //! What a client gets: distinct, ascending, honest identifiers, in both encodings.
 
-use std::time::UNIX_EPOCH;
+use std::{collections::HashSet, time::UNIX_EPOCH};
 
+use kent_ids::{Block, Format, Gregorian, Uuid};
 use kent_proto::v1::{
-    CreateRegionRequest, CreateSpaceRequest, Encoding, GetStatusRequest, InspectRequest, inspect_result::Outcome,
+    CreateRegionRequest, CreateSpaceRequest, EncodeRequest, Encoding, GetStatusRequest, InspectRequest,
+    allocate_response::Identifiers, encode_request::Item, encode_result, inspect_result::Outcome,
 };
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
@@ -45,6 +47,80 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
             assert!(timely.contains(&unix_ms(source, ids[4999])), "{source} is off the clock");
         }
     }
+}
+
+/// Every source that is no region.
+fn sources() -> Vec<String> {
+    let formats = Format::all().map(|format| format.token().to_owned());
+    formats.chain(["uid11-fullrand".to_owned()]).collect()
+}
+
+#[tokio::test]
+async fn ok_no_source_repeats_an_identifier_also_after_a_crash() {
+    let data = data_dir();
+    let mut seen: HashSet<(String, u128)> = HashSet::new();
+    for _ in 0..2 {
+        let daemon = Daemon::start(data.path());
+        for source in sources() {
+            // Versions 1 and 6 are one source with two faces, and so are compared as one.
+            let place = |id: u128| match source.as_str() {
+                "uuidv1" => ("gregorian".to_owned(), Gregorian::from_uuid(Uuid::from_u128(id)).expect("v1").to_v6()),
+                "uuidv6" => ("gregorian".to_owned(), Uuid::from_u128(id)),
+                other => (other.to_owned(), Uuid::from_u128(id)),
+            };
+            for encoding in [Encoding::Lease, Encoding::Packed, Encoding::Lease] {
+                let asked = now_ms();
+                let reply = daemon.allocator().allocate(request(&source, 3000, encoding)).await.expect("granted");
+                let granted = now_ms();
+                for id in identifiers(reply.get_ref()) {
+                    let (source, id) = place(id);
+                    assert!(seen.insert((source.clone(), id.as_u128())), "{source}: {id} came twice");
+                }
+                let Some(Identifiers::Lease(lease)) = reply.into_inner().identifiers else { continue };
+                let Some(at) = Block::try_from(lease).expect("a block").instant() else { continue };
+                let tick_ms = if source == "uuidv8-draft01-32" { 1000 } else { 1 };
+                let timely = asked as i128 - 1000 - tick_ms..=granted as i128 + 1000;
+                assert!(timely.contains(&(at.get() / 1_000_000)), "{source} is off the clock");
+            }
+        }
+        daemon.kill();
+    }
+    assert_eq!(seen.len(), sources().len() * 2 * 3 * 3000);
+}
+
+#[tokio::test]
+async fn ok_the_codec_makes_what_it_inspects() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let item = |format: &str, fields: &[(&str, &str)]| Item {
+        format: format.to_owned(),
+        fields: fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+    };
+    let items = vec![
+        item("uuidv5", &[("namespace", "dns"), ("name", "www.example.com")]),
+        item("uid11-snowish", &[("ts", "86400000"), ("machine", "5"), ("seq", "7")]),
+        item("uuidv8-draft01", &[("width", "36"), ("ts", "1"), ("seq", "1"), ("node", "1")]),
+        item("uuidv9", &[]),
+    ];
+    let results = daemon.codec().encode(EncodeRequest { items }).await.expect("answered").into_inner().results;
+    let told = results.into_iter().map(|result| match result.outcome {
+        Some(encode_result::Outcome::Encoded(made)) => made.text,
+        Some(encode_result::Outcome::Refused(status)) => format!("{:?}", tonic::Code::from(status.code)),
+        None => "nothing".to_owned(),
+    });
+    let told: Vec<String> = told.collect();
+    let expected = ["2ed6657d-e927-568b-95e1-2665a8aea6a2", "113q8KFkGL6", "InvalidArgument", "InvalidArgument"];
+    assert_eq!(told, expected);
+    let asked = InspectRequest {
+        texts: vec!["113q8KFkGL6".to_owned()],
+        format: "uid11-snowish".to_owned(),
+        ..InspectRequest::default()
+    };
+    let inspected = daemon.codec().inspect(asked).await.expect("answered").into_inner().results;
+    let Some(Outcome::Inspection(inspection)) = &inspected[0].outcome else { panic!("a snowish uid11 was refused") };
+    assert_eq!(inspection.time, "2011-11-12T11:11:11.111Z");
+    let machine = inspection.fields.iter().find(|field| field.name == "machine");
+    assert_eq!(machine.map(|field| field.value.as_str()), Some("5"));
 }
 
 #[tokio::test]
@@ -138,7 +214,13 @@ async fn ok_status_health_metrics_and_inspection_tell_the_same_story() {
     assert!(metrics.contains("kent_identifiers_total{source=\"xid\"} 7"), "{metrics}");
     assert!(metrics.contains("kent_ready 1"), "{metrics}");
     let texts = vec!["017F22E2-79B0-7CC3-98C4-DC0C0C07398F".to_owned(), "nonsense".to_owned()];
-    let inspected = daemon.codec().inspect(InspectRequest { texts }).await.expect("answered").into_inner().results;
+    let inspected = daemon
+        .codec()
+        .inspect(InspectRequest { texts, ..InspectRequest::default() })
+        .await
+        .expect("answered")
+        .into_inner()
+        .results;
     let Some(Outcome::Inspection(inspection)) = &inspected[0].outcome else { panic!("a v7 UUID was refused") };
     assert_eq!((inspection.format.as_str(), inspection.time.as_str()), ("uuidv7", "2022-02-22T19:22:22.000Z"));
     assert!(matches!(&inspected[1].outcome, Some(Outcome::Refused(_))));

@@ -150,7 +150,12 @@ async fn err_spaces_lists_and_questions() {
     let outside = ClassifyRequest { parent: "spaces/small".to_owned(), identifiers: vec![256u128.into()] };
     check(client.classify(outside).await, Code::InvalidArgument, "identifiers", "8");
     for (texts, help) in [(vec![String::new(); 1001], "1000"), (vec!["z".repeat(2000)], "1024")] {
-        check(daemon.codec().inspect(InspectRequest { texts }).await, Code::InvalidArgument, "texts", help);
+        check(
+            daemon.codec().inspect(InspectRequest { texts, ..InspectRequest::default() }).await,
+            Code::InvalidArgument,
+            "texts",
+            help,
+        );
     }
     let long = GetRegionRequest { name: "n".repeat(500_000) };
     check(client.get_region(long).await, Code::InvalidArgument, "name", "spaces/");
