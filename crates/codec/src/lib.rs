@@ -23,3 +23,8 @@ pub use encode::{Encoded, encode};
 pub use error::VerbError;
 pub use inspect::{BitRange, Field, Inspection, Reading, inspect};
 pub use line::{answer, answer_line};
+
+/// The names of all verbs.
+pub fn verbs() -> impl Iterator<Item = &'static str> {
+    verbs::names()
+}

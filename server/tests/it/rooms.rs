@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
-const ROOMS: [(&str, &str, &[&str]); 9] = [
+const ROOMS: [(&str, &str, &[&str]); 11] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &[]),
     ("kent-issue", "crates/issue", &["kent-ids"]),
@@ -12,6 +12,8 @@ const ROOMS: [(&str, &str, &[&str]); 9] = [
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
     ("kent-client", "client", &["kent-ids", "kent-proto"]),
     ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
+    ("kent-bench", "crates/bench", &[]),
+    ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];
 

@@ -1,0 +1,69 @@
+//! Medians of repeated measurements, and how they are told.
+
+use std::time::Duration;
+
+/// Measurements of one thing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures(Vec<f64>);
+
+impl Figures {
+    /// Takes note of `count` things that took so long.
+    pub(crate) fn record(&mut self, count: u64, took: Duration) {
+        // OK because counts of a measurement are far below 2^53.
+        self.0.push(count as f64 / took.as_secs_f64());
+    }
+
+    /// The median, in things a second.
+    pub(crate) fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => 0.0,
+            even if even % 2 == 0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+            _ => sorted[middle],
+        }
+    }
+
+    /// The smallest and the largest.
+    pub(crate) fn extremes(&self) -> (f64, f64) {
+        let fold = |pick: fn(f64, f64) -> f64| self.0.iter().copied().reduce(pick).unwrap_or_default();
+        (fold(f64::min), fold(f64::max))
+    }
+}
+
+/// A figure to three digits, with the thousands set apart.
+pub(crate) fn rate(figure: f64) -> String {
+    let whole = format!("{figure:.0}");
+    let mut told = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            told.push(' ');
+        }
+        told.push(digit);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_the_median_is_the_middle() {
+        let mut figures = Figures::default();
+        assert!(figures.median().abs() < f64::EPSILON);
+        for count in [100, 300, 200] {
+            figures.record(count, Duration::from_secs(1));
+        }
+        assert!((figures.median() - 200.0).abs() < 1e-9);
+        figures.record(400, Duration::from_secs(1));
+        assert!((figures.median() - 250.0).abs() < 1e-9);
+        assert_eq!(figures.extremes(), (100.0, 400.0));
+    }
+
+    #[test]
+    fn ok_thousands_are_set_apart() {
+        assert_eq!([rate(7.0), rate(1234.4), rate(1_234_567.0)], ["7", "1 234", "1 234 567"]);
+    }
+}

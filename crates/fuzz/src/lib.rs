@@ -1,0 +1,189 @@
+//! What every parser and decoder must survive: octets in, no panic, and the laws that hold for whatever was accepted.
+//!
+//! Each target is a plain function of octets, so that it runs in three ways: under a coverage-guided fuzzer (`fuzz/`, see its
+//! `README.md`), over the corpus and mutations of it in the ordinary tests, and by hand on one file.
+
+use kent_codec::Reading;
+use kent_ids::{Block, Id, Source, Uid11, dce, uid11::prefix_range};
+use kent_proto::{
+    model::AllocateInput,
+    stored,
+    v1::{self, AllocateRequest},
+};
+use kent_regions::{Count, RegionNumber};
+use prost::Message;
+use serde_json::{Value, json};
+
+/// A parser or decoder, and what must hold for whatever octets it is given. A broken law is a panic.
+pub type Target = fn(&[u8]);
+
+/// All targets, by name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("line", line),
+    ("verbs", verbs),
+    ("inspect", inspect),
+    ("uuid", uuid),
+    ("uid11", uid11),
+    ("source", source),
+    ("wire", wire),
+    ("stored", stored_records),
+];
+
+/// The target of this name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
+/// The line protocol: whatever the line, the answer is one line with a JSON object.
+pub fn line(octets: &[u8]) {
+    let answer = kent_codec::answer_line(octets);
+    assert!(!answer.contains('\n'), "{answer:?}");
+    let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+    assert!(answer["ok"].is_boolean(), "{answer}");
+}
+
+/// Every verb, with pieces of the octets as its inputs: the first octet chooses the verb, and a line feed ends each piece.
+pub fn verbs(octets: &[u8]) {
+    let Some((first, rest)) = octets.split_first() else { return };
+    let verbs: Vec<_> = kent_codec::verbs().collect();
+    let verb = verbs[usize::from(*first) % verbs.len()];
+    let mut inputs = serde_json::Map::new();
+    for piece in rest.split(|octet| *octet == b'\n') {
+        let Some((name, text)) = piece.split_first() else { continue };
+        let name = INPUTS[usize::from(*name) % INPUTS.len()];
+        let text = String::from_utf8_lossy(text);
+        let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text.as_ref()));
+        inputs.insert(name.to_owned(), value);
+    }
+    line(json!({"verb": verb, "in": inputs}).to_string().as_bytes());
+}
+
+/// The names of all inputs.
+const INPUTS: [&str; 43] = [
+    "text",
+    "uuid",
+    "ext",
+    "mode",
+    "lenient",
+    "assume",
+    "precision",
+    "layout",
+    "width",
+    "a",
+    "b",
+    "le",
+    "format",
+    "ticks",
+    "clock_seq",
+    "node",
+    "unix_ms",
+    "rand_a",
+    "rand_b",
+    "unix_ns",
+    "seq",
+    "rand",
+    "ts",
+    "to",
+    "value",
+    "prefix",
+    "profile",
+    "fields",
+    "key",
+    "label",
+    "param",
+    "bits",
+    "index",
+    "delta_ms",
+    "tail",
+    "position",
+    "slot",
+    "namespace",
+    "name",
+    "random",
+    "allow_v6",
+    "counter",
+    "ops",
+];
+
+/// What `kent inspect` says: a drawing that holds every bit of the identifier.
+pub fn inspect(octets: &[u8]) {
+    let Some((first, rest)) = octets.split_first() else { return };
+    let text = String::from_utf8_lossy(rest);
+    let (format, text) = match first % 4 {
+        0 => (None, text.as_ref()),
+        _ => text.split_once(' ').map_or((None, text.as_ref()), |(format, text)| (Some(format.to_owned()), text)),
+    };
+    let reading =
+        Reading { format, guid: first & 4 != 0, prefix: first & 8 != 0, width: Some(60), ..Reading::default() };
+    if let Ok(found) = kent_codec::inspect(text, &reading) {
+        let bits: String = found.layout.iter().map(|range| range.bits.as_str()).collect();
+        assert_eq!(u128::from_str_radix(&bits, 2), u128::from_str_radix(&found.hex, 16), "{found:?}");
+    }
+}
+
+/// The texts of UUIDs: what is accepted is printed as it was, but for case.
+pub fn uuid(octets: &[u8]) {
+    let strict = dce::parse(octets);
+    if let Ok(uuid) = strict {
+        assert!(uuid.to_string().as_bytes().eq_ignore_ascii_case(octets));
+        assert_eq!(dce::parse_lenient(octets), strict, "lenient parsing takes what strict parsing takes");
+        assert_eq!(dce::from_guid(dce::to_guid(uuid)), uuid);
+    }
+    let _ = dce::parse_lenient(octets);
+    let _ = dce::parse_hex(octets, octets.len() / 2);
+}
+
+/// The texts of uid11: what is accepted is printed as it was, and lies in the range of each of its beginnings.
+pub fn uid11(octets: &[u8]) {
+    if let Ok(uid11) = Uid11::parse(octets) {
+        assert_eq!(uid11.text().as_slice(), octets);
+        for symbols in 1..=octets.len() {
+            let range = prefix_range(&octets[..symbols]).expect("a value begins so");
+            assert!((range.lo..=range.hi).contains(&uid11.get()));
+        }
+    }
+    if let Ok(range) = prefix_range(octets) {
+        assert!(range.lo <= range.hi);
+        assert!(Uid11::new(range.lo).text().starts_with(octets));
+        assert!(Uid11::new(range.hi).text().starts_with(octets));
+    }
+}
+
+/// Names of sources: what is accepted is printed as something that means the same.
+pub fn source(octets: &[u8]) {
+    let Ok(text) = str::from_utf8(octets) else { return };
+    if let Ok(source) = text.parse::<Source>() {
+        assert_eq!(source.to_string().parse(), Ok(source));
+    }
+}
+
+/// Messages from the network: requests, and blocks, which are walked a little way.
+pub fn wire(octets: &[u8]) {
+    if let Ok(request) = AllocateRequest::decode(octets) {
+        let _ = AllocateInput::try_from(&request);
+    }
+    let Some(block) = v1::Block::decode(octets).ok().and_then(|block| Block::try_from(block).ok()) else { return };
+    assert_eq!(Block::try_from(v1::Block::from(&block)), Ok(block.clone()));
+    let walked: Vec<Id> = block.walk(rand::rng()).take(200).collect();
+    assert_eq!(walked.len() as u64, block.count().min(200));
+}
+
+/// Records from the store: what is accepted is written as something that reads the same.
+pub fn stored_records(octets: &[u8]) {
+    if let Ok(count) = stored::decode_counter(octets) {
+        assert_eq!(stored::decode_counter(&stored::encode_counter(count)), Ok(count));
+    }
+    if let Ok(slot) = stored::decode_slot(octets) {
+        assert_eq!(stored::decode_slot(&stored::encode_slot(&slot)), Ok(slot));
+    }
+    if let Ok(space) = stored::decode_space(octets) {
+        assert_eq!(stored::decode_space(&stored::encode_space(&space)), Ok(space));
+    }
+    if let Ok(key) = stored::decode_cluster(octets) {
+        assert_eq!(stored::decode_cluster(&stored::encode_cluster(&key)), Ok(key));
+    }
+    let read = |octets: &[u8]| stored::decode_region(octets, RegionNumber(1), Count::ZERO);
+    if let Ok(region) = read(octets) {
+        assert_eq!(read(&stored::encode_region(&region)), Ok(region));
+    }
+}

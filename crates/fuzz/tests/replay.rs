@@ -1,0 +1,53 @@
+//! The corpus of every target, and mutations of it, on every run of the tests: a quick look with the fuzzer's own eyes.
+
+use std::{fs, path::Path};
+
+use kent_fuzz::TARGETS;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// How many mutations of each file.
+const MUTATIONS: usize = 2000;
+
+/// Repeats: the same mutations on every run.
+const SEED: u64 = 7;
+
+#[test]
+fn ok_the_corpus_and_mutations_of_it() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for (name, target) in TARGETS {
+        let files = fs::read_dir(corpus.join(name)).unwrap_or_else(|error| panic!("{name} has no corpus: {error}"));
+        let mut seeds: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+        seeds.sort();
+        let seeds: Vec<Vec<u8>> = seeds.iter().map(|path| fs::read(path).expect("readable")).collect();
+        assert!(!seeds.is_empty(), "{name} has no corpus");
+        let mut rng = StdRng::seed_from_u64(SEED);
+        for seed in &seeds {
+            target(seed);
+            for _ in 0..MUTATIONS {
+                let other = &seeds[rng.random_range(0..seeds.len())];
+                target(&mutate(seed, other, &mut rng));
+            }
+        }
+    }
+}
+
+/// Changes a few octets, or puts a piece of another seed in.
+fn mutate(seed: &[u8], other: &[u8], rng: &mut StdRng) -> Vec<u8> {
+    let mut octets = seed.to_vec();
+    for _ in 0..rng.random_range(1..5) {
+        let at = rng.random_range(0..=octets.len());
+        match rng.random_range(0..5) {
+            0 => octets.insert(at, rng.random()),
+            1 => octets.insert(at, b"0-:,/@*_.e1 \n\"{"[rng.random_range(0..15)]),
+            2 if at < octets.len() => octets[at] ^= 1 << rng.random_range(0..8),
+            3 if at < octets.len() => drop(octets.remove(at)),
+            _ if !other.is_empty() => {
+                let from = rng.random_range(0..other.len());
+                let to = rng.random_range(from..other.len()) + 1;
+                octets.splice(at..at, other[from..to].iter().copied());
+            }
+            _ => {}
+        }
+    }
+    octets
+}
