@@ -1,5 +1,6 @@
 //! The table of verbs: one file a family, one line a family.
 
+mod ext;
 mod permutation;
 mod position;
 mod table_run;
@@ -17,7 +18,8 @@ pub(crate) type Verb = fn(&Input<'_>) -> Result<Value, VerbError>;
 /// The verbs of one file, by name.
 type Family = &'static [(&'static str, Verb)];
 
-const FAMILIES: &[Family] = &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS, table_run::VERBS];
+const FAMILIES: &[Family] =
+    &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS, table_run::VERBS, ext::VERBS];
 
 /// The verb of this name.
 pub(crate) fn by_name(name: &str) -> Option<Verb> {

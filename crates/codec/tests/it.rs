@@ -26,6 +26,11 @@ fn ok_position() {
 }
 
 #[test]
+fn ok_ext() {
+    replay(include_str!("data/ext.jsonl"));
+}
+
+#[test]
 fn ok_regions() {
     replay(include_str!("data/regions.jsonl"));
 }

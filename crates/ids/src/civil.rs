@@ -8,6 +8,9 @@ const SECONDS_PER_DAY: i128 = 86_400;
 /// 0001-01-01T00:00:00Z and 10000-01-01T00:00:00Z: the years that RFC 3339 can write, without year 0.
 const FIRST: UnixNanos = UnixNanos::new(-62_135_596_800 * NANOS_PER_SECOND);
 const END: UnixNanos = UnixNanos::new(253_402_300_800 * NANOS_PER_SECOND);
+/// From 0000-03-01 to 1970-01-01.
+const DAYS_TO_MARCH_OF_YEAR_0: i128 = 719_468;
+const DAYS_PER_ERA: i128 = 146_097;
 /// The most digits that follow the second.
 const NANO_DIGITS: u32 = 9;
 
@@ -38,9 +41,7 @@ impl UnixNanos {
 ///
 /// Years are counted from March, so that the leap day is the last of a year; 400 years have 146,097 days, whatever the
 /// year they begin with.
-fn date(days: i128) -> (i128, i128, i128) {
-    const DAYS_TO_MARCH_OF_YEAR_0: i128 = 719_468;
-    const DAYS_PER_ERA: i128 = 146_097;
+pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     let days = days + DAYS_TO_MARCH_OF_YEAR_0;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
     // The days of an era without the leap days before them, in years of 365.
@@ -52,6 +53,16 @@ fn date(days: i128) -> (i128, i128, i128) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era + i128::from(month <= 2);
     (year, month, day)
+}
+
+/// The day `day` of a month, in days after 1970-01-01: what [`date`] inverts, for days that there are.
+pub(crate) const fn days(year: i128, month: i128, day: i128) -> i128 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month_from_march = if month <= 2 { month + 9 } else { month - 3 };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = 365 * year_of_era + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * DAYS_PER_ERA + day_of_era - DAYS_TO_MARCH_OF_YEAR_0
 }
 
 #[cfg(test)]
@@ -93,6 +104,14 @@ mod tests {
                 _ if day == last => (year, month + 1, 1),
                 _ => (year, month, day + 1),
             };
+        }
+    }
+
+    #[test]
+    fn ok_days_invert_dates() {
+        for number in (-800_000..3_700_000).step_by(17) {
+            let (year, month, day) = date(number);
+            assert_eq!(days(year, month, day), number);
         }
     }
 }

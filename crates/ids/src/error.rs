@@ -47,6 +47,52 @@ pub enum ErrorCode {
     PrefixOutOfRange,
     /// The text has no known shape.
     Unrecognised,
+    /// The text has more octets than are read.
+    TextTooLong,
+    /// The text is not the canonical one.
+    NotCanonical,
+    /// The text begins like a known form but does not go on like it.
+    BadSyntax,
+    /// What should be a number is none.
+    BadNumber,
+    /// The name does not fit any scheme that has its characters.
+    SymbolTooLong,
+    /// The name is empty, and no scheme is named.
+    EmptySymbol,
+    /// The character scheme is known but not supported.
+    UnsupportedScheme,
+    /// A serial number is zero.
+    ZeroSerial,
+    /// A number does not fit the bits that are left for it.
+    NumberTooBig,
+    /// The number has more decimals than there is room for.
+    Precision,
+    /// The count of decimals is not one from 0 to 31.
+    BadDecimals,
+    /// The counts and widths of a vector are impossible.
+    BadDims,
+    /// There are more or fewer values than announced.
+    CountMismatch,
+    /// A context that must be a number is none.
+    ContextNotNumeric,
+    /// A context does not fit.
+    BadContext,
+    /// No standard vector holds the values without changing them.
+    NoRepresentation,
+    /// The number is too large or too small for its floating-point format.
+    FloatRange,
+    /// A unit's exponent is not a fraction of digits from 1 to 7.
+    ExponentRange,
+    /// The text is not a number and units.
+    BadQuant,
+    /// There is no such time.
+    BadTime,
+    /// The time is too far away for its precision.
+    TimeRange,
+    /// The date is before 1582-10-15.
+    DateBeforeEpoch,
+    /// The text is not an amount of money.
+    NotMoney,
 }
 
 impl ErrorCode {
@@ -73,6 +119,29 @@ impl ErrorCode {
             Self::Overflow => "overflow",
             Self::PrefixOutOfRange => "prefix-out-of-range",
             Self::Unrecognised => "unrecognised",
+            Self::TextTooLong => "text-too-long",
+            Self::NotCanonical => "not-canonical",
+            Self::BadSyntax => "bad-syntax",
+            Self::BadNumber => "bad-number",
+            Self::SymbolTooLong => "symbol-too-long",
+            Self::EmptySymbol => "empty-symbol",
+            Self::UnsupportedScheme => "unsupported-scheme",
+            Self::ZeroSerial => "zero-serial",
+            Self::NumberTooBig => "number-too-big",
+            Self::Precision => "precision",
+            Self::BadDecimals => "bad-decimals",
+            Self::BadDims => "bad-dims",
+            Self::CountMismatch => "count-mismatch",
+            Self::ContextNotNumeric => "context-not-numeric",
+            Self::BadContext => "bad-context",
+            Self::NoRepresentation => "no-representation",
+            Self::FloatRange => "float-range",
+            Self::ExponentRange => "exponent-range",
+            Self::BadQuant => "bad-quant",
+            Self::BadTime => "bad-time",
+            Self::TimeRange => "time-range",
+            Self::DateBeforeEpoch => "date-before-epoch",
+            Self::NotMoney => "not-money",
         }
     }
 }

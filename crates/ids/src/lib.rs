@@ -19,6 +19,7 @@ mod block;
 mod civil;
 pub mod dce;
 mod error;
+pub mod extuuid;
 mod field;
 mod formats;
 mod id;

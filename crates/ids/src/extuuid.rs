@@ -1,0 +1,148 @@
+//! EXTUUID 2012: values, not only identifiers, in the 122 free bits of a UUID: names, serial numbers, fixed-point numbers,
+//! quantities with units, floats, times, and vectors of numbers.
+//!
+//! An [`Ext`] is 122 bits. Every one of them has exactly one canonical text, and the minimal parser takes no other; the smart
+//! parser takes what people write. Bits without a typed form are carried and printed raw, with the reason; nothing that has
+//! 122 bits is an error. All arithmetic is exact: no floating point.
+//!
+//! The UUIDs are of version 8. EXTUUID 2012 wrote version 6, which is another format since; such UUIDs are read, and written,
+//! only on request.
+
+mod bits;
+mod decode;
+mod encode;
+mod money;
+mod parse;
+mod print;
+mod quant;
+mod real;
+mod scheme;
+mod serial;
+mod standard;
+mod text;
+mod time;
+mod value;
+
+use alloc::{format, vec::Vec};
+
+use uuid::Uuid;
+
+pub use self::{
+    money::{Money, parse_money},
+    parse::{parse, parse_minimal},
+    real::{Binary, Real},
+    scheme::Scheme,
+    serial::{SerialError, Serials},
+    standard::{Context, Standard, StandardKind},
+    value::{Quant, Reason, Time, Units, Value},
+};
+use crate::{
+    dce,
+    error::{CodecError, ErrorCode, Octet, OutOfRange},
+    field::BitRange,
+};
+
+/// 122 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ext(u128);
+
+/// How many hexadecimal digits the bits have: the first is 0 to 3.
+pub const HEX_DIGITS: usize = 31;
+
+/// The version of the UUIDs.
+const VERSION: u8 = 8;
+/// The version that EXTUUID 2012 says, which RFC 9562 gave to another format.
+const LEGACY_VERSION: u8 = 6;
+
+impl Ext {
+    /// The 122 bits with this value.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] above 122 bits.
+    pub const fn new(bits: u128) -> Result<Self, OutOfRange> {
+        match OutOfRange::check("the EXTUUID", bits, bits::EXT_BITS) {
+            Ok(()) => Ok(Self(bits)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Bits of which at most 122 are set.
+    pub(crate) const fn truncate(bits: u128) -> Self {
+        Self(bits & bits::mask(bits::EXT_BITS))
+    }
+
+    /// The bits.
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+
+    /// Reads 31 hexadecimal digits of either case.
+    ///
+    /// # Errors
+    ///
+    /// `bad-hex`.
+    pub fn from_hex(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
+        let text = text.as_ref();
+        if text.len() != HEX_DIGITS {
+            let message = format!("an EXTUUID has {HEX_DIGITS} hexadecimal digits, but this text has {}", text.len());
+            return Err(CodecError::new(ErrorCode::BadHex, message));
+        }
+        let mut bits = 0;
+        for (offset, octet) in text.iter().enumerate() {
+            match char::from(*octet).to_digit(16) {
+                Some(digit) if offset > 0 || digit <= 3 => bits = bits << 4 | u128::from(digit),
+                Some(_) => {
+                    let message = "the first digit of an EXTUUID is 0 to 3";
+                    return Err(CodecError::new(ErrorCode::BadHex, message).at(offset));
+                }
+                None => {
+                    let message = format!("{} is not a hexadecimal digit", Octet(*octet));
+                    return Err(CodecError::new(ErrorCode::BadHex, message).at(offset));
+                }
+            }
+        }
+        Ok(Self(bits))
+    }
+
+    /// The bits in a UUID of version 8 or, if `allow_v6`, of version 6 as EXTUUID 2012 wrote it.
+    ///
+    /// # Errors
+    ///
+    /// `wrong-variant`, then `wrong-version`.
+    pub fn from_uuid(uuid: Uuid, allow_v6: bool) -> Result<Self, CodecError> {
+        let versions: &[u8] = if allow_v6 { &[VERSION, LEGACY_VERSION] } else { &[VERSION] };
+        dce::expect_version(uuid, versions)?;
+        let value = uuid.as_u128();
+        let (a, b, c) = (value >> 80, value >> 64 & bits::mask(12), value & bits::mask(62));
+        Ok(Self(a << 74 | b << 62 | c))
+    }
+
+    /// The UUID of version 8 with these bits.
+    pub const fn to_uuid(self) -> Uuid {
+        self.with_version(VERSION)
+    }
+
+    /// The UUID of version 6 with these bits, for readers of EXTUUID 2012. Others take it for a time-based UUID.
+    pub const fn to_legacy_uuid(self) -> Uuid {
+        self.with_version(LEGACY_VERSION)
+    }
+
+    const fn with_version(self, version: u8) -> Uuid {
+        let (a, b, c) = (self.0 >> 74, self.0 >> 62 & bits::mask(12), self.0 & bits::mask(62));
+        Uuid::from_u128(a << 80 | (version as u128) << 76 | b << 64 | 0b10 << 62 | c)
+    }
+
+    /// What the bits stand for.
+    pub fn value(self) -> Value {
+        decode::decode(self).0
+    }
+
+    /// Which bits of the UUID are what, most significant first, without gaps.
+    pub fn layout(self) -> Vec<BitRange> {
+        decode::decode(self).1
+    }
+}
+
+#[cfg(test)]
+mod tests;

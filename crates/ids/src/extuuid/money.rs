@@ -1,0 +1,93 @@
+//! Money: fixed-point numbers of four decimals with a currency's three letters and `$` as their name (EXTUUID 2012, 4.1.1).
+
+use alloc::string::String;
+
+use super::{
+    Ext, encode,
+    parse::{FixedNumber, fixed_number, parse, scaled, trimmed},
+    print::fixed,
+    scheme::Scheme,
+    text::Piece,
+    value::Value,
+};
+use crate::error::{CodecError, ErrorCode};
+
+/// How many decimals an amount has.
+const DECIMALS: u8 = 4;
+/// How many letters a currency has. Which currencies there are is not checked.
+const LETTERS: usize = 3;
+/// The bits of an amount, its sign included: what the name leaves.
+const AMOUNT_BITS: u32 = 83;
+
+/// An amount of a currency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Money {
+    /// The value.
+    pub ext: Ext,
+    /// The currency's three letters.
+    pub currency: String,
+    /// The amount in 10^-4.
+    pub scaled: i128,
+}
+
+impl Money {
+    /// The amount, without zeros at the end of its decimals.
+    pub fn amount(&self) -> String {
+        fixed(self.scaled, DECIMALS)
+    }
+
+    /// The amount that a value is, if it is one.
+    pub fn from_ext(ext: Ext) -> Option<Self> {
+        let Value::Fixed { scheme: Scheme::B, name, decimals: DECIMALS, scaled } = ext.value() else { return None };
+        let currency = name.strip_suffix('$')?;
+        let letters = currency.len() == LETTERS && currency.bytes().all(|octet| octet.is_ascii_uppercase());
+        letters.then(|| Self { ext, currency: currency.into(), scaled })
+    }
+}
+
+/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any text of a value that is one.
+///
+/// # Errors
+///
+/// `not-money`; `precision` for more than four decimals, `number-too-big` for an amount beyond 82 bits.
+pub fn parse_money(text: impl AsRef<[u8]>) -> Result<Money, CodecError> {
+    let text = text.as_ref();
+    let piece = trimmed(text)?;
+    if let Some((letters, number)) = split(piece) {
+        return amount(piece, letters, &number);
+    }
+    parse(text).ok().and_then(Money::from_ext).ok_or_else(|| {
+        let message = "not an amount of money, such as GBP222.31, GBP$222.31, 222.31$GBP or 222.31GBP";
+        CodecError::new(ErrorCode::NotMoney, message)
+    })
+}
+
+/// The letters and the number of one of the short forms.
+fn split(piece: Piece<'_>) -> Option<(&[u8], FixedNumber)> {
+    let octets = piece.octets();
+    let is_currency = |letters: &[u8]| letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphabetic);
+    if octets.len() <= LETTERS {
+        return None;
+    }
+    let (front, rest) = piece.split_at(LETTERS);
+    if is_currency(front.octets()) {
+        let number = rest.strip_prefix("$").unwrap_or(rest);
+        return fixed_number(number).map(|number| (front.octets(), number));
+    }
+    let (rest, back) = piece.split_at(octets.len() - LETTERS);
+    let number = match rest.octets() {
+        [.., b'$'] => rest.split_at(rest.octets().len() - 1).0,
+        _ => rest,
+    };
+    fixed_number(number).filter(|_| is_currency(back.octets())).map(|number| (back.octets(), number))
+}
+
+fn amount(piece: Piece<'_>, letters: &[u8], number: &FixedNumber) -> Result<Money, CodecError> {
+    let (scaled, bits) = scaled(number, DECIMALS.into(), piece)?;
+    if bits > AMOUNT_BITS {
+        return Err(piece.refuse(ErrorCode::NumberTooBig, "an amount has at most 82 bits, in units of 0.0001"));
+    }
+    let currency: String = letters.iter().map(|letter| char::from(letter.to_ascii_uppercase())).collect();
+    let name: String = [&currency, "$"].concat();
+    Ok(Money { ext: encode::fixed(Scheme::B, &name, DECIMALS, scaled), currency, scaled })
+}

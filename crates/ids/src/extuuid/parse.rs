@@ -1,0 +1,589 @@
+//! The parsers: the minimal one takes canonical texts only, the smart one what people write.
+//!
+//! A text that begins with a keyword and a colon is of that form, or refused. Any other is of the first form that fits: a date, a
+//! quantity, an integer, another decimal number, a list of numbers, a name with a number, a name. Names begin with a letter
+//! there, so that a mistyped number never becomes one.
+
+use alloc::{format, string::String, string::ToString, vec::Vec};
+
+use num_bigint::BigUint;
+
+use super::{
+    Ext,
+    bits::bit_length,
+    decode::{EXPONENT_BITS_MAX, FIXED_BITS, FLOATS_BITS, INT_BITS, INTS_BITS, SYMSERIAL_BITS},
+    encode,
+    quant::bad_quant,
+    real::{Binary, Decimal, Real, bad_number, digits, float_range, parse_real, sign},
+    scheme::Scheme,
+    standard::{Standard, StandardKind},
+    text::Piece,
+    time::{self, TIME_BITS},
+    value::{Quant, Units},
+};
+use crate::error::{CodecError, ErrorCode};
+
+/// The longest text, in octets.
+const TEXT_BYTES_MAX: usize = 1024;
+/// What canonical texts begin with.
+const HEAD: &str = "extuuid:";
+/// The most numbers of a vector.
+const COUNT_MAX: usize = 127;
+/// The most decimals of a fixed-point number.
+const DECIMALS_MAX: usize = 31;
+/// The largest context of a quantity.
+const QUANT_CONTEXT_MAX: u128 = 15;
+
+/// Reads the canonical text of a value, and no other.
+///
+/// # Errors
+///
+/// `not-canonical`.
+pub fn parse_minimal(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
+    let text = text.as_ref();
+    let read = parse(text).map_err(|error| not_canonical(&error.to_string()))?;
+    let printed = read.to_string();
+    match printed.as_bytes() == text {
+        true => Ok(read),
+        false => Err(not_canonical(&format!("the canonical text is {printed}"))),
+    }
+}
+
+fn not_canonical(why: &str) -> CodecError {
+    CodecError::new(ErrorCode::NotCanonical, format!("not a canonical text: {why}"))
+}
+
+/// Reads what people write for a value: with a keyword or without, with blanks at both ends, in any case where schemes have
+/// none.
+///
+/// # Errors
+///
+/// `text-too-long` above 1024 octets, `unrecognised` for a text of no form, and those of the forms.
+pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
+    let piece = trimmed(text.as_ref())?;
+    let piece = piece.strip_prefix(HEAD).unwrap_or(piece);
+    match piece.split_once(b':') {
+        Some((keyword, body)) => match Form::read(keyword) {
+            Some(form) => form.parse(keyword, body),
+            None => untyped(piece),
+        },
+        None => untyped(piece),
+    }
+}
+
+pub(super) fn trimmed(text: &[u8]) -> Result<Piece<'_>, CodecError> {
+    if text.len() > TEXT_BYTES_MAX {
+        let message = format!("the text has {} octets, but at most {TEXT_BYTES_MAX} are read", text.len());
+        return Err(CodecError::new(ErrorCode::TextTooLong, message));
+    }
+    Ok(Piece::new(text).trimmed())
+}
+
+/// What a text's keyword says.
+enum Form<'a> {
+    Symbol(Option<u8>),
+    Serial(Option<u8>),
+    Fixed(Option<u8>, &'a [u8]),
+    Int(Dimensions<'a>),
+    Uint(Dimensions<'a>),
+    Float(Dimensions<'a>),
+    Quant(Option<&'a [u8]>),
+    Time(Option<&'a [u8]>),
+    Raw,
+    Standard(StandardKind),
+}
+
+/// What stands behind a vector's keyword: numbers with `/` before the first and `*` before the others.
+type Dimensions<'a> = Vec<&'a [u8]>;
+
+impl<'a> Form<'a> {
+    /// What a keyword says; `None` if it is none.
+    fn read(keyword: Piece<'a>) -> Option<Self> {
+        let octets = keyword.octets();
+        if let Some(kind) = StandardKind::by_keyword(octets) {
+            return Some(Self::Standard(kind));
+        }
+        if let Some(rest) = octets.strip_prefix(b"sym") {
+            let (letter, rest) = letter(rest);
+            return rest.is_empty().then_some(Self::Symbol(letter));
+        }
+        if let Some(rest) = octets.strip_prefix(b"serial") {
+            let (letter, rest) = letter(rest);
+            return rest.is_empty().then_some(Self::Serial(letter));
+        }
+        if let Some(rest) = octets.strip_prefix(b"fixed") {
+            let (letter, decimals) = letter(rest);
+            return decimals.iter().all(u8::is_ascii_digit).then_some(Self::Fixed(letter, decimals));
+        }
+        let (head, rest) = keyword.split_at(octets.iter().take_while(|octet| octet.is_ascii_lowercase()).count());
+        match head.octets() {
+            b"int" => dimensions(rest, 2).map(Self::Int),
+            b"uint" => dimensions(rest, 2).map(Self::Uint),
+            b"f" => dimensions(rest, 3).map(Self::Float),
+            b"quant" | b"q" => parameter(rest, b'@').map(Self::Quant),
+            b"t" => parameter(rest, b'/').map(Self::Time),
+            b"raw" => rest.octets().is_empty().then_some(Self::Raw),
+            _ => None,
+        }
+    }
+
+    fn parse(self, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
+        match self {
+            Self::Symbol(letter) => symbol(scheme(letter, keyword)?, body),
+            Self::Serial(letter) => {
+                let scheme = scheme(letter, keyword)?;
+                let (name, number) = split(body, "the name and the number of a serial")?;
+                serial(scheme, name, number)
+            }
+            Self::Fixed(letter, decimals) => {
+                let scheme = scheme(letter, keyword)?;
+                let decimals = self::decimals(decimals, keyword)?;
+                let (name, number) = split(body, "the name and the number of a fixed-point number")?;
+                fixed(scheme, decimals, name, number)
+            }
+            Self::Int(dimensions) if dimensions.is_empty() && is_bare(body) => int(body),
+            Self::Int(dimensions) => ints(&dimensions, keyword, body),
+            Self::Uint(dimensions) => uints(&dimensions, keyword, body),
+            Self::Float(dimensions) if !dimensions.is_empty() => floats(&dimensions, keyword, body),
+            Self::Float(_) if is_bare(body) => parse_real(Binary::WHOLE, body).map(encode::float),
+            Self::Float(_) => {
+                let (context, values) = body.split_once(b':').unwrap_or((body.split_at(0).0, body));
+                fitting(context, values)
+            }
+            Self::Quant(context) => quant(context, keyword, body),
+            Self::Time(bits) => {
+                let bits =
+                    bits.map(|bits| number(bits, TIME_BITS.into()).ok_or_else(|| bad_dims(keyword))).transpose()?;
+                // OK because there are at most 109.
+                time::parse(body, bits.map(|bits| bits as u8)).map(encode::time)
+            }
+            Self::Raw => Ext::from_hex(body.octets()),
+            Self::Standard(kind) => {
+                let (context, values) = body.split_once(b':').unwrap_or((body.split_at(0).0, body));
+                standard(kind, context, values)
+            }
+        }
+    }
+}
+
+/// Whether what follows a keyword is one number, without context.
+fn is_bare(body: Piece<'_>) -> bool {
+    !body.octets().iter().any(|octet| matches!(octet, b':' | b','))
+}
+
+/// The letter of a scheme at the front, if there is one, and what follows it.
+const fn letter(octets: &[u8]) -> (Option<u8>, &[u8]) {
+    match octets {
+        [letter @ b'A'..=b'F', rest @ ..] => (Some(*letter), rest),
+        _ => (None, octets),
+    }
+}
+
+/// Numbers with `/` before the first and `*` before the others, at most so many.
+fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
+    let (mut found, mut rest) = (Vec::new(), piece);
+    while let Some((separator, after)) = rest.split_first() {
+        let expected = if found.is_empty() { b'/' } else { b'*' };
+        let (number, after) = digits(after);
+        if separator != expected || number.is_empty() || found.len() == most {
+            return None;
+        }
+        found.push(number);
+        rest = after;
+    }
+    Some(found)
+}
+
+/// A number after this octet, if there is one; `None` for anything else.
+fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
+    match piece.split_first() {
+        None => Some(None),
+        Some((found, rest)) if found == separator => {
+            let (number, rest) = digits(rest);
+            (!number.is_empty() && rest.octets().is_empty()).then_some(Some(number))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The number that digits spell, if it is at most `max`.
+fn number(digits: &[u8], max: u128) -> Option<u128> {
+    let add = |number: u128, digit: &u8| number.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')));
+    let all = digits.iter().all(u8::is_ascii_digit) && !digits.is_empty();
+    if all { digits.iter().try_fold(0, add).filter(|number| *number <= max) } else { None }
+}
+
+fn scheme(letter: Option<u8>, keyword: Piece<'_>) -> Result<Option<Scheme>, CodecError> {
+    let Some(letter) = letter else { return Ok(None) };
+    match Scheme::by_letter(char::from(letter)) {
+        Some(scheme) => Ok(Some(scheme)),
+        None => Err(keyword.refuse(ErrorCode::UnsupportedScheme, "the scheme E, of EBCDIC, is not supported")),
+    }
+}
+
+fn split<'a>(body: Piece<'a>, what: &str) -> Result<(Piece<'a>, Piece<'a>), CodecError> {
+    body.split_once(b':').ok_or_else(|| body.refuse(ErrorCode::BadSyntax, format!("a colon is missing between {what}")))
+}
+
+/// How many bits a name and its number have together, and how many of them the number needs.
+#[derive(Clone, Copy)]
+struct Room {
+    together: u32,
+    least: u32,
+    needed: u32,
+}
+
+/// The name as a scheme writes it, in the scheme that was named, or in the first that has its characters and room for it and
+/// its number.
+fn name(scheme: Option<Scheme>, text: Piece<'_>, room: Room) -> Result<(Scheme, String), CodecError> {
+    if text.octets().is_empty() && scheme.is_none() {
+        return Err(text.refuse(ErrorCode::EmptySymbol, "a value without a name must say its scheme, such as symA:"));
+    }
+    let candidates = scheme.as_ref().map_or(&Scheme::ALL[..], core::slice::from_ref);
+    let mut refusal = ErrorCode::BadSymbol;
+    for scheme in candidates {
+        let folded: Option<String> = text.octets().iter().map(|octet| scheme.fold(*octet).map(char::from)).collect();
+        let Some(folded) = folded else { continue };
+        let left = scheme.width(folded.len()).and_then(|width| room.together.checked_sub(width));
+        match left.filter(|left| *left >= room.least) {
+            Some(left) if left >= room.needed => return Ok((*scheme, folded)),
+            Some(_) => refusal = ErrorCode::NumberTooBig,
+            None if refusal == ErrorCode::BadSymbol => refusal = ErrorCode::SymbolTooLong,
+            None => {}
+        }
+    }
+    let message = match refusal {
+        ErrorCode::NumberTooBig => "the number does not fit the bits that the name leaves",
+        ErrorCode::SymbolTooLong => "the name is too long for every scheme that has its characters",
+        _ => "no scheme that may be used has all characters of the name",
+    };
+    Err(text.refuse(refusal, message))
+}
+
+fn symbol(scheme: Option<Scheme>, text: Piece<'_>) -> Result<Ext, CodecError> {
+    let (scheme, name) = name(scheme, text, Room { together: SYMSERIAL_BITS, least: 1, needed: 1 })?;
+    Ok(encode::symserial(scheme, &name, 0))
+}
+
+fn serial(scheme: Option<Scheme>, text: Piece<'_>, digits: Piece<'_>) -> Result<Ext, CodecError> {
+    let digits_of = |piece: Piece<'_>| serial_digits(piece.octets());
+    let spelled = digits_of(digits)
+        .ok_or_else(|| digits.refuse(ErrorCode::BadNumber, "a serial number is digits, with - and _ between them"))?;
+    let number = BigUint::parse_bytes(&spelled, 10).unwrap_or_default();
+    if number == BigUint::ZERO {
+        return Err(digits.refuse(ErrorCode::ZeroSerial, "a serial number is at least 1"));
+    }
+    let (scheme, name) = name(scheme, text, Room { together: SYMSERIAL_BITS, least: 1, needed: bits_of(&number) })?;
+    Ok(encode::symserial(scheme, &name, u128::try_from(number).unwrap_or_default()))
+}
+
+fn bits_of(number: &BigUint) -> u32 {
+    u32::try_from(number.bits()).unwrap_or(u32::MAX)
+}
+
+/// The digits of a serial number, without what stands between them.
+fn serial_digits(octets: &[u8]) -> Option<Vec<u8>> {
+    let between = |octet: &u8| matches!(octet, b'-' | b'_');
+    let inside = octets.iter().all(|octet| octet.is_ascii_digit() || between(octet));
+    let ends = octets.first().zip(octets.last()).is_some_and(|(first, last)| !between(first) && !between(last));
+    (inside && ends).then(|| octets.iter().copied().filter(u8::is_ascii_digit).collect())
+}
+
+fn decimals(digits: &[u8], keyword: Piece<'_>) -> Result<Option<usize>, CodecError> {
+    let refused = || keyword.refuse(ErrorCode::BadDecimals, "the count of decimals is 0 to 31, without leading zeros");
+    match digits {
+        [] => Ok(None),
+        [b'0', _, ..] => Err(refused()),
+        // OK because it is at most 31.
+        digits => number(digits, DECIMALS_MAX as u128).map(|count| Some(count as usize)).ok_or_else(refused),
+    }
+}
+
+/// A fixed-point number as it was written: its digits without the point, and how many of them stand after it, without the
+/// zeros at the end.
+pub(super) struct FixedNumber {
+    negative: bool,
+    digits: Vec<u8>,
+    decimals: usize,
+}
+
+/// Reads a fixed-point number: at most a minus, digits with `_` between them, and at most a point with digits on both sides.
+pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
+    let (negative, rest) = match piece.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        _ => (false, piece),
+    };
+    let (whole, fraction) = rest.split_once(b'.').map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
+    let mut digits = whole_digits(whole.octets())?;
+    let fraction = fraction.map_or(Some(&[][..]), |fraction| {
+        let octets = fraction.octets();
+        (!octets.is_empty() && octets.iter().all(u8::is_ascii_digit)).then_some(octets)
+    })?;
+    let zeros = fraction.iter().rev().take_while(|digit| **digit == b'0').count();
+    let fraction = &fraction[..fraction.len() - zeros];
+    digits.extend_from_slice(fraction);
+    Some(FixedNumber { negative, digits, decimals: fraction.len() })
+}
+
+/// Digits, without the `_` between them.
+fn whole_digits(octets: &[u8]) -> Option<Vec<u8>> {
+    let inside = octets.iter().all(|octet| octet.is_ascii_digit() || *octet == b'_');
+    let ends = octets.first().zip(octets.last()).is_some_and(|(first, last)| *first != b'_' && *last != b'_');
+    (inside && ends).then(|| octets.iter().copied().filter(u8::is_ascii_digit).collect())
+}
+
+fn fixed(
+    scheme: Option<Scheme>,
+    decimals: Option<usize>,
+    text: Piece<'_>,
+    number: Piece<'_>,
+) -> Result<Ext, CodecError> {
+    let found = fixed_number(number).ok_or_else(|| {
+        number.refuse(ErrorCode::BadNumber, "a fixed-point number is digits, and at most a point between them")
+    })?;
+    let decimals = decimals.unwrap_or(found.decimals);
+    let (scaled, bits) = scaled(&found, decimals, number)?;
+    let (scheme, name) = name(scheme, text, Room { together: FIXED_BITS, least: 2, needed: bits })?;
+    Ok(encode::fixed(scheme, &name, decimals as u8, scaled)) // OK because there are at most 31
+}
+
+/// The number without its point, with so many decimals, and how many bits it needs with its sign. A number of more than 127
+/// bits does not fit any name.
+pub(super) fn scaled(found: &FixedNumber, decimals: usize, at: Piece<'_>) -> Result<(i128, u32), CodecError> {
+    if found.decimals > decimals || decimals > DECIMALS_MAX {
+        let most = decimals.min(DECIMALS_MAX);
+        let message = format!("the number has {} decimals, but there is room for {most} only", found.decimals);
+        return Err(at.refuse(ErrorCode::Precision, message));
+    }
+    let number = BigUint::parse_bytes(&found.digits, 10).unwrap_or_default();
+    // OK because there are at most 31.
+    let number = number * BigUint::from(10_u8).pow((decimals - found.decimals) as u32);
+    let bits = bits_of(&number).saturating_add(1);
+    let magnitude = i128::try_from(number).unwrap_or_default();
+    Ok((if found.negative { -magnitude } else { magnitude }, bits))
+}
+
+/// An integer: a sign, and digits with `_` between them.
+struct Integer {
+    negative: bool,
+    magnitude: BigUint,
+}
+
+fn integer(piece: Piece<'_>) -> Option<Integer> {
+    let (negative, rest) = sign(piece);
+    let magnitude = BigUint::parse_bytes(&whole_digits(rest.octets())?, 10)?;
+    Some(Integer { negative: negative && magnitude != BigUint::ZERO, magnitude })
+}
+
+impl Integer {
+    /// The number, if its magnitude has at most so many bits (at most 126).
+    fn within(&self, bits: u32) -> Option<i128> {
+        let magnitude = i128::try_from(&self.magnitude).ok().filter(|_| bits_of(&self.magnitude) <= bits)?;
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+}
+
+fn bad_integer(piece: Piece<'_>) -> CodecError {
+    piece.refuse(ErrorCode::BadNumber, "an integer is a sign and digits, with _ between them")
+}
+
+fn too_big(piece: Piece<'_>) -> CodecError {
+    piece.refuse(ErrorCode::NumberTooBig, "the number does not fit the bits that there are for it")
+}
+
+fn int(piece: Piece<'_>) -> Result<Ext, CodecError> {
+    let number = integer(piece).ok_or_else(|| bad_integer(piece))?;
+    number.within(INT_BITS - 1).map(encode::int).ok_or_else(|| too_big(piece))
+}
+
+fn bad_dims(piece: Piece<'_>) -> CodecError {
+    let message =
+        "the counts and widths of a vector must be possible: 1 to 127 numbers that fit together with their widths";
+    piece.refuse(ErrorCode::BadDims, message)
+}
+
+/// What a vector's text says beside its numbers.
+struct Vector<'a> {
+    width: Option<u8>,
+    context: Option<BigUint>,
+    context_at: Piece<'a>,
+    values: Vec<Piece<'a>>,
+}
+
+/// Splits a vector's body, and checks its count against the one that was announced.
+fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) -> Result<Vector<'a>, CodecError> {
+    let [count, width] = [0, 1].map(|at| dimensions.get(at));
+    let read = |digits: &&[u8]| number(digits, COUNT_MAX as u128).ok_or_else(|| bad_dims(keyword));
+    let (count, width) = (count.map(read).transpose()?, width.map(read).transpose()?);
+    if count == Some(0) {
+        return Err(bad_dims(keyword));
+    }
+    let (context_at, values) = body.split_once(b':').map_or((None, body), |(context, values)| (Some(context), values));
+    let context = context_at.map(|context| {
+        let all = context.octets().iter().all(u8::is_ascii_digit);
+        BigUint::parse_bytes(context.octets(), 10).filter(|_| all).ok_or_else(|| {
+            context.refuse(ErrorCode::ContextNotNumeric, "the context of a vector is a number, in digits")
+        })
+    });
+    let context = context.transpose()?;
+    let values: Vec<Piece<'_>> = values.split(b',').collect();
+    if count.is_some_and(|count| count != values.len() as u128) {
+        let message = format!("there are {} numbers, but another count was announced", values.len());
+        return Err(body.refuse(ErrorCode::CountMismatch, message));
+    }
+    if values.len() > COUNT_MAX {
+        return Err(bad_dims(body));
+    }
+    // OK because it is at most 127.
+    Ok(Vector { width: width.map(|width| width as u8), context, context_at: context_at.unwrap_or(body), values })
+}
+
+impl Vector<'_> {
+    /// The context, if numbers of this width leave room for it.
+    fn context(&self, width: u8, room: u32, keyword: Piece<'_>) -> Result<u128, CodecError> {
+        let left = room.checked_sub(self.values.len() as u32 * u32::from(width)); // OK because there are 127 at most
+        let left = left.ok_or_else(|| bad_dims(keyword))?;
+        let context = self.context.clone().unwrap_or_default();
+        let fits = u128::try_from(&context).ok().filter(|_| bits_of(&context) <= left);
+        fits.ok_or_else(|| too_big(self.context_at))
+    }
+}
+
+fn ints(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
+    let vector = vector(dimensions, keyword, body)?;
+    let read = |piece: &Piece<'_>| integer(*piece).ok_or_else(|| bad_integer(*piece));
+    let integers: Vec<Integer> = vector.values.iter().map(read).collect::<Result<_, _>>()?;
+    let widest = integers.iter().map(|integer| bits_of(&integer.magnitude).saturating_add(1)).max().unwrap_or(2).max(2);
+    let width = width(vector.width, widest, body)?;
+    if width < 2 {
+        return Err(bad_dims(keyword));
+    }
+    let context = vector.context(width, INTS_BITS, keyword)?;
+    let fit =
+        |(integer, piece): (&Integer, &Piece<'_>)| integer.within(u32::from(width) - 1).ok_or_else(|| too_big(*piece));
+    let values: Vec<i128> = integers.iter().zip(&vector.values).map(fit).collect::<Result<_, _>>()?;
+    Ok(encode::ints(width, context, &values))
+}
+
+fn uints(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
+    let vector = vector(dimensions, keyword, body)?;
+    let read = |piece: &Piece<'_>| integer(*piece).ok_or_else(|| bad_integer(*piece));
+    let integers: Vec<Integer> = vector.values.iter().map(read).collect::<Result<_, _>>()?;
+    if let Some((_, piece)) = integers.iter().zip(&vector.values).find(|(integer, _)| integer.negative) {
+        return Err(piece.refuse(ErrorCode::BadNumber, "an unsigned number is not negative"));
+    }
+    let widest = integers.iter().map(|integer| bits_of(&integer.magnitude)).max().unwrap_or(1).max(1);
+    let width = width(vector.width, widest, body)?;
+    if width < 1 {
+        return Err(bad_dims(keyword));
+    }
+    let context = vector.context(width, INTS_BITS, keyword)?;
+    let fit = |(integer, piece): (&Integer, &Piece<'_>)| {
+        let fits = u128::try_from(&integer.magnitude).ok().filter(|number| bit_length(*number) <= width.into());
+        fits.ok_or_else(|| too_big(*piece))
+    };
+    let values: Vec<u128> = integers.iter().zip(&vector.values).map(fit).collect::<Result<_, _>>()?;
+    Ok(encode::uints(width, context, &values))
+}
+
+/// The width that was announced, or else the smallest that holds every number.
+fn width(announced: Option<u8>, widest: u32, body: Piece<'_>) -> Result<u8, CodecError> {
+    let narrow = || u8::try_from(widest).ok().filter(|width| usize::from(*width) <= COUNT_MAX);
+    announced.or_else(narrow).ok_or_else(|| too_big(body))
+}
+
+fn floats(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
+    let [_, _, exponent] = dimensions[..] else { return Err(bad_dims(keyword)) };
+    let exponent = number(exponent, EXPONENT_BITS_MAX.into()).ok_or_else(|| bad_dims(keyword))? as u8; // OK because it is at most 16
+    let vector = vector(dimensions, keyword, body)?;
+    let width = vector.width.unwrap_or(0);
+    let mantissa = width.checked_sub(exponent + 1).filter(|bits| *bits >= 1).ok_or_else(|| bad_dims(keyword))?;
+    let context = vector.context(width, FLOATS_BITS, keyword)?;
+    let binary = Binary::plain(mantissa.into(), exponent.into());
+    let values = vector.values.iter().map(|piece| parse_real(binary, *piece)).collect::<Result<Vec<_>, _>>()?;
+    Ok(encode::floats(width, exponent, context, &values))
+}
+
+fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
+    let pieces: Vec<Piece<'_>> = values.split(b',').collect();
+    if !kind.takes(pieces.len()) {
+        let message = format!("{} does not take {} numbers", kind.keyword(), pieces.len());
+        return Err(values.refuse(ErrorCode::CountMismatch, message));
+    }
+    let found = kind
+        .context(context.octets(), pieces.len())
+        .ok_or_else(|| context.refuse(ErrorCode::BadContext, format!("the context does not fit {}", kind.keyword())))?;
+    let values = pieces.iter().map(|piece| parse_real(kind.binary(), *piece)).collect::<Result<Vec<_>, _>>()?;
+    Ok(encode::standard(&Standard { kind, context: found, values }))
+}
+
+/// The first standard vector that takes the context and the numbers, and prints every number as it was written.
+fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
+    let read = |piece: Piece<'_>| Decimal::parse(piece).ok_or_else(|| bad_number(piece));
+    let decimals: Vec<Decimal> = values.split(b',').map(read).collect::<Result<_, _>>()?;
+    let fit = |kind: StandardKind| {
+        let binary = kind.binary();
+        let context =
+            Some(kind).filter(|kind| kind.takes(decimals.len()))?.context(context.octets(), decimals.len())?;
+        let same = |decimal: &Decimal| binary.round(decimal).filter(|real| binary.shortest(*real) == *decimal);
+        let values: Vec<Real> = decimals.iter().map(same).collect::<Option<_>>()?;
+        Some(encode::standard(&Standard { kind, context, values }))
+    };
+    StandardKind::TRIED.into_iter().find_map(fit).ok_or_else(|| {
+        let message = "no standard vector takes this context and so many numbers, and prints them as they are written";
+        values.refuse(ErrorCode::NoRepresentation, message)
+    })
+}
+
+fn quant(context: Option<&[u8]>, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
+    let context = context.map(|digits| {
+        let found = number(digits, QUANT_CONTEXT_MAX);
+        found.ok_or_else(|| keyword.refuse(ErrorCode::BadContext, "the context of a quantity is 0 to 15"))
+    });
+    let context = context.transpose()?.unwrap_or(0) as u8; // OK because it is at most 15
+    let (decimal, units) = Decimal::read(body).ok_or_else(|| bad_number(body))?;
+    quantity(context, &decimal, body, units)
+}
+
+fn quantity(context: u8, decimal: &Decimal, at: Piece<'_>, units: Piece<'_>) -> Result<Ext, CodecError> {
+    if !units.octets().is_empty() && !matches!(units.split_first(), Some((b'*' | b'/', _))) {
+        return Err(bad_quant(units));
+    }
+    let units = Units::parse(units)?;
+    let number = Binary::B64.round(decimal).ok_or_else(|| float_range(at))?;
+    Ok(encode::quant(&Quant { context, units, number }))
+}
+
+/// A text without a keyword: the first form that fits.
+fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
+    if time::is_date(piece) {
+        return time::parse(piece, None).map(encode::time);
+    }
+    if let Some((decimal, units)) = Decimal::read(piece).filter(|(_, rest)| Units::begins(*rest)) {
+        return quantity(0, &decimal, piece, units);
+    }
+    if integer(piece).is_some() {
+        return int(piece);
+    }
+    if let Some(decimal) = Decimal::parse(piece) {
+        return Binary::WHOLE.round(&decimal).map(encode::float).ok_or_else(|| float_range(piece));
+    }
+    if piece.octets().contains(&b',') {
+        if piece.split(b',').all(|value| integer(value).is_some()) {
+            return ints(&Vec::new(), piece, piece);
+        }
+        if piece.split(b',').all(|value| Decimal::parse(value).is_some()) {
+            return fitting(piece.split_at(0).0, piece);
+        }
+    }
+    let lettered = piece.octets().first().is_some_and(u8::is_ascii_alphabetic);
+    match piece.split_once(b':').filter(|_| lettered) {
+        Some((name, number)) if serial_digits(number.octets()).is_some() => serial(None, name, number),
+        Some((name, number)) if fixed_number(number).is_some() => fixed(None, None, name, number),
+        None if lettered && !piece.octets().contains(&b':') => symbol(None, piece),
+        _ => {
+            let message = "not a date, a quantity, a number, a list of numbers, or a name that begins with a letter";
+            Err(piece.refuse(ErrorCode::Unrecognised, message))
+        }
+    }
+}

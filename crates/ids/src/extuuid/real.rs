@@ -1,0 +1,494 @@
+//! Binary floating-point numbers of any format, and their decimal texts, exactly.
+//!
+//! Printing gives the shortest digits that read back as the same number, the nearest of them, and the even one of two as
+//! near (Steele and White 1990, in integers). Reading rounds to the nearest, ties to even. Nothing here computes in floating
+//! point.
+
+use alloc::{format, string::String, vec::Vec};
+use core::cmp::Ordering;
+
+use num_bigint::BigUint;
+
+use super::{
+    bits::{bit_length, mask},
+    text::Piece,
+    value::Reason,
+};
+use crate::error::{CodecError, ErrorCode};
+
+/// A format of floating-point numbers: the numbers `m * 2^s` with `m < 2^precision` and a scale `s` within bounds, where `m`
+/// is at least `2^(precision - 1)` unless the scale is the smallest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Binary {
+    precision: u32,
+    exponent_bits: u32,
+    least_scale: i32,
+    greatest_scale: i32,
+    /// Whether the leading bit of a normal number is left out.
+    hidden_bit: bool,
+}
+
+/// A finite number of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Real {
+    negative: bool,
+    mantissa: u128,
+    scale: i32,
+}
+
+impl Binary {
+    /// IEEE 754 binary16.
+    pub const B16: Self = Self::interchange(11, 5);
+    /// IEEE 754 binary32.
+    pub const B32: Self = Self::interchange(24, 8);
+    /// IEEE 754 binary64.
+    pub const B64: Self = Self::interchange(53, 11);
+    /// The 80-bit format of the x87, whose leading bit is not left out.
+    pub const X87: Self = Self { hidden_bit: false, ..Self::interchange(64, 15) };
+    /// The float of EXTUUID 2012 that fills a whole one.
+    pub const WHOLE: Self = Self::plain(100, 16);
+
+    const fn interchange(precision: u32, exponent_bits: u32) -> Self {
+        let bias = (1 << (exponent_bits - 1)) - 1;
+        let least_scale = 2 - bias - precision as i32; // OK because formats are constants, and narrow
+        let greatest_scale = least_scale + (1 << exponent_bits) - 3;
+        Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: true }
+    }
+
+    /// The form of EXTUUID 2012: `M * 2^(E - B - m)`, `m` being the bits of `M` (1 to 100), and `B` half the range of `E`
+    /// (at most 16 bits). The top bit of `M` is set unless `E` is 0.
+    pub(super) const fn plain(precision: u32, exponent_bits: u32) -> Self {
+        let bias = if exponent_bits == 0 { 0 } else { 1 << (exponent_bits - 1) };
+        let least_scale = -bias - precision as i32; // OK because both are small
+        let greatest_scale = least_scale + (1 << exponent_bits) - 1;
+        Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: false }
+    }
+
+    /// The format of a vector's floats of `width` bits, with their signs and exponents of `exponent` bits.
+    pub const fn of_width(width: u8, exponent: u8) -> Self {
+        let precision = width.saturating_sub(exponent).saturating_sub(1);
+        Self::plain(if precision == 0 { 1 } else { precision as u32 }, exponent as u32)
+    }
+
+    /// Whether this is one of [`plain`](Self::plain).
+    const fn is_plain(self) -> bool {
+        self.greatest_scale - self.least_scale == (1 << self.exponent_bits) - 1
+    }
+
+    /// The number that bits stand for: the sign, then the rest as the format has it, sign left out.
+    pub(super) fn decode(self, negative: bool, mantissa: u128, exponent: u32) -> Result<Real, Reason> {
+        let top = 1 << (self.precision - 1);
+        let real = |mantissa, steps: u32| Real { negative, mantissa, scale: self.least_scale + steps as i32 }; // OK because exponents have 16 bits
+        if self.is_plain() {
+            return match exponent > 0 && mantissa & top == 0 {
+                true => Err(Reason::NonCanonicalFloat),
+                false => Ok(real(mantissa, exponent)),
+            };
+        }
+        if u128::from(exponent) == mask(self.exponent_bits) {
+            return Err(Reason::NonFinite);
+        }
+        match (self.hidden_bit, exponent) {
+            (true, 0) => Ok(real(mantissa, 0)),
+            (true, _) => Ok(real(mantissa | top, exponent - 1)),
+            (false, 0) if mantissa & top == 0 => Ok(real(mantissa, 0)),
+            (false, _) if exponent > 0 && mantissa & top != 0 => Ok(real(mantissa, exponent - 1)),
+            (false, _) => Err(Reason::NonCanonicalFloat),
+        }
+    }
+
+    /// The bits of a number of the format: mantissa and exponent, as [`decode`](Self::decode) takes them.
+    pub(super) const fn encode(self, real: Real) -> (u128, u32) {
+        let top = 1 << (self.precision - 1);
+        let steps = (real.scale - self.least_scale) as u32; // OK because the number is of the format
+        match (self.is_plain(), real.mantissa & top == 0) {
+            (true, _) => (real.mantissa, steps),
+            (false, true) => (real.mantissa, 0),
+            (false, false) if self.hidden_bit => (real.mantissa & !top, steps + 1),
+            (false, false) => (real.mantissa, steps + 1),
+        }
+    }
+
+    /// How many bits the mantissa takes, without a hidden one.
+    pub(super) const fn mantissa_bits(self) -> u32 {
+        if self.hidden_bit { self.precision - 1 } else { self.precision }
+    }
+
+    pub(super) const fn exponent_bits(self) -> u32 {
+        self.exponent_bits
+    }
+
+    /// The number of the format that is nearest to a decimal one; of two as near, the one with an even mantissa. `None` if
+    /// it is beyond the format, or would become zero without being it.
+    pub(super) fn round(self, decimal: &Decimal) -> Option<Real> {
+        let negative = decimal.negative;
+        if decimal.is_zero() {
+            return Some(Real { negative, mantissa: 0, scale: self.least_scale });
+        }
+        let (number, unit) = decimal.fraction();
+        // OK because a decimal has a thousand digits and an exponent of five at most.
+        let length = number.bits() as i64 - unit.bits() as i64;
+        let first = i32::try_from(length).unwrap_or(i32::MAX).saturating_sub(self.precision as i32 + 1);
+        let mut scale = first.max(self.least_scale);
+        loop {
+            let (whole, rest, divisor) = divide(&number, &unit, scale);
+            if whole.bits() > u64::from(self.precision) {
+                scale += 1;
+                continue;
+            }
+            let mut mantissa = u128::try_from(whole).ok()?;
+            let above = match (rest * 2_u8).cmp(&divisor) {
+                Ordering::Greater => true,
+                Ordering::Equal => mantissa & 1 == 1,
+                Ordering::Less => false,
+            };
+            mantissa += u128::from(above);
+            if mantissa >> self.precision != 0 {
+                mantissa >>= 1; // OK because it is a power of two
+                scale += 1;
+            }
+            let fits = scale <= self.greatest_scale && mantissa != 0;
+            return fits.then_some(Real { negative, mantissa, scale });
+        }
+    }
+
+    /// The shortest decimal text that reads back as this number, which is one of the format.
+    pub fn text(self, real: Real) -> String {
+        self.shortest(real).text()
+    }
+
+    /// The shortest decimal number that reads back as this number of the format.
+    pub(super) fn shortest(self, real: Real) -> Decimal {
+        let Real { negative, mantissa, scale } = real;
+        if mantissa == 0 {
+            return Decimal { negative, digits: Vec::new(), point: 0 };
+        }
+        // The number is `rest / unit`; half the way to its neighbours is `above / unit` and `below / unit`.
+        let closer_below = mantissa == 1 << (self.precision - 1) && scale > self.least_scale;
+        let shift = 1 + u32::from(closer_below);
+        let (mut rest, mut unit) = (BigUint::from(mantissa) << shift, BigUint::from(1_u8) << shift);
+        let (mut above, mut below) = (BigUint::from(shift), BigUint::from(1_u8));
+        match u32::try_from(scale) {
+            Ok(up) => [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number <<= up),
+            Err(_) => unit <<= scale.unsigned_abs(),
+        }
+        let takes_ends = mantissa & 1 == 0;
+        let mut point = estimate(mantissa, scale);
+        match u32::try_from(point) {
+            Ok(up) => unit *= power_of_ten(up),
+            Err(_) => {
+                let power = power_of_ten(point.unsigned_abs());
+                [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= &power);
+            }
+        }
+        let reaches = |rest: &BigUint, above: &BigUint, unit: &BigUint| match (rest + above).cmp(unit) {
+            Ordering::Greater => true,
+            Ordering::Equal => takes_ends,
+            Ordering::Less => false,
+        };
+        while reaches(&rest, &above, &unit) {
+            unit *= 10_u8;
+            point += 1;
+        }
+        while !reaches(&(&rest * 10_u8), &(&above * 10_u8), &unit) {
+            [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= 10_u8);
+            point -= 1;
+        }
+        let mut digits = Vec::new();
+        loop {
+            [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= 10_u8);
+            let digit = &rest / &unit;
+            rest -= &digit * &unit;
+            let digit = u8::try_from(digit).unwrap_or(9); // OK because the rest was below the unit
+            let down = rest < below || takes_ends && rest == below;
+            let up = reaches(&rest, &above, &unit);
+            let last = match (down, up) {
+                (false, false) => {
+                    digits.push(digit);
+                    continue;
+                }
+                (true, false) => digit,
+                (false, true) => digit + 1,
+                (true, true) => match (&rest * 2_u8).cmp(&unit) {
+                    Ordering::Less => digit,
+                    Ordering::Greater => digit + 1,
+                    Ordering::Equal => digit + (digit & 1),
+                },
+            };
+            digits.push(last);
+            return Decimal { negative, digits, point };
+        }
+    }
+}
+
+impl Real {
+    /// Whether the number is negative, or a negative zero.
+    pub const fn is_negative(self) -> bool {
+        self.negative
+    }
+
+    /// The number without its sign is `mantissa * 2^scale`.
+    pub const fn parts(self) -> (u128, i32) {
+        (self.mantissa, self.scale)
+    }
+}
+
+/// `number / unit / 2^scale` as a whole, the rest, and what the rest is of.
+fn divide(number: &BigUint, unit: &BigUint, scale: i32) -> (BigUint, BigUint, BigUint) {
+    let (number, unit) = match u32::try_from(scale) {
+        Ok(up) => (number.clone(), unit << up),
+        Err(_) => (number << scale.unsigned_abs(), unit.clone()),
+    };
+    let whole = &number / &unit;
+    let rest = number - &whole * &unit;
+    (whole, rest, unit)
+}
+
+/// About how many digits stand before the point of `mantissa * 2^scale`; never too many by more than one.
+const fn estimate(mantissa: u128, scale: i32) -> i32 {
+    let length = bit_length(mantissa) as i64 + scale as i64; // OK because a u128 has 128 bits
+    // 0.30103 is a little more than the decimal logarithm of 2. OK because exponents have 16 bits.
+    ((length - 1) * 30_103).div_euclid(100_000) as i32
+}
+
+fn power_of_ten(exponent: u32) -> BigUint {
+    BigUint::from(10_u8).pow(exponent)
+}
+
+/// A decimal number: `0.d1 d2 d3... * 10^point`, without zeros at either end of the digits; no digits for zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decimal {
+    pub(super) negative: bool,
+    digits: Vec<u8>,
+    point: i32,
+}
+
+/// The exponents that are read.
+const EXPONENT_MAX: i32 = 20_000;
+
+impl Decimal {
+    /// Reads a decimal number at the front of a piece: an optional sign, digits, at most a point with digits on both sides, and
+    /// at most an exponent; also what follows it. `None` if there is none.
+    pub(super) fn read(piece: Piece<'_>) -> Option<(Self, Piece<'_>)> {
+        let (negative, rest) = sign(piece);
+        let (whole, mut rest) = digits(rest);
+        if whole.is_empty() {
+            return None;
+        }
+        let mut fraction: &[u8] = &[];
+        if let Some((b'.', after)) = rest.split_first() {
+            let (found, after) = digits(after);
+            if found.is_empty() {
+                return None;
+            }
+            (fraction, rest) = (found, after);
+        }
+        let mut exponent = 0;
+        if let Some((b'e' | b'E', after)) = rest.split_first() {
+            let (down, after) = sign(after);
+            let (found, after) = digits(after);
+            exponent = number_below(found, EXPONENT_MAX)?;
+            exponent = if down { -exponent } else { exponent };
+            rest = after;
+        }
+        // OK because a text has about a thousand octets.
+        let mut point = whole.len() as i32 + exponent;
+        let mut all: Vec<u8> = whole.iter().chain(fraction).map(|digit| digit - b'0').collect();
+        let zeros = all.iter().take_while(|digit| **digit == 0).count();
+        all.drain(..zeros);
+        point -= zeros as i32; // OK likewise
+        while all.last() == Some(&0) {
+            all.pop();
+        }
+        point = if all.is_empty() { 0 } else { point };
+        Some((Self { negative, digits: all, point }, rest))
+    }
+
+    /// Reads a piece that is a decimal number from end to end.
+    pub(super) fn parse(piece: Piece<'_>) -> Option<Self> {
+        Self::read(piece).filter(|(_, rest)| rest.octets().is_empty()).map(|(number, _)| number)
+    }
+
+    fn is_zero(&self) -> bool {
+        self.digits.is_empty()
+    }
+
+    /// The number without its sign as a fraction.
+    fn fraction(&self) -> (BigUint, BigUint) {
+        let digits = BigUint::from_radix_be(&self.digits, 10).unwrap_or_default();
+        // OK because there are about a thousand digits.
+        let exponent = self.point - self.digits.len() as i32;
+        match u32::try_from(exponent) {
+            Ok(up) => (digits * power_of_ten(up), BigUint::from(1_u8)),
+            Err(_) => (digits, power_of_ten(exponent.unsigned_abs())),
+        }
+    }
+
+    /// The canonical text: plain from 10^-6 to below 10^21, else one digit before the point, and an exponent.
+    fn text(&self) -> String {
+        let sign = if self.negative { "-" } else { "" };
+        let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+        // OK because digits are few.
+        let (count, first) = (digits.len() as i32, self.point - 1);
+        let zeros = |count: i32| "0".repeat(count.unsigned_abs() as usize);
+        match first {
+            _ if self.is_zero() => format!("{sign}0"),
+            -6..0 => format!("{sign}0.{}{digits}", zeros(self.point)),
+            0..=20 if self.point >= count => format!("{sign}{digits}{}", zeros(self.point - count)),
+            0..=20 => {
+                let (whole, fraction) = digits.split_at(self.point.unsigned_abs() as usize);
+                format!("{sign}{whole}.{fraction}")
+            }
+            _ if count == 1 => format!("{sign}{digits}e{first}"),
+            _ => {
+                let (whole, fraction) = digits.split_at(1);
+                format!("{sign}{whole}.{fraction}e{first}")
+            }
+        }
+    }
+}
+
+/// Whether a piece begins with a minus, and what follows the sign, if there is one.
+pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
+    match piece.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, piece),
+    }
+}
+
+/// The digits at the front of a piece, and what follows them.
+pub(super) fn digits(piece: Piece<'_>) -> (&[u8], Piece<'_>) {
+    let count = piece.octets().iter().take_while(|octet| octet.is_ascii_digit()).count();
+    let (head, rest) = piece.split_at(count);
+    (head.octets(), rest)
+}
+
+/// The number that digits spell, if there are any and it is at most `max`.
+fn number_below(digits: &[u8], max: i32) -> Option<i32> {
+    let add = |number: i32, digit: &u8| Some(number * 10 + i32::from(digit - b'0')).filter(|number| *number <= max);
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
+}
+
+/// The number of the format that a piece spells.
+pub(super) fn parse_real(binary: Binary, piece: Piece<'_>) -> Result<Real, CodecError> {
+    let decimal = Decimal::parse(piece).ok_or_else(|| bad_number(piece))?;
+    binary.round(&decimal).ok_or_else(|| float_range(piece))
+}
+
+pub(super) fn bad_number(piece: Piece<'_>) -> CodecError {
+    let message =
+        "not a decimal number: digits, with digits on both sides of a point, and an exponent within 20000 of zero";
+    piece.refuse(ErrorCode::BadNumber, message)
+}
+
+pub(super) fn float_range(piece: Piece<'_>) -> CodecError {
+    piece.refuse(ErrorCode::FloatRange, "the number is beyond its floating-point format, or would become zero in it")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(binary: Binary, text: &str, printed: &str) {
+        let real = parse_real(binary, Piece::new(text.as_bytes())).expect(text);
+        assert_eq!(binary.text(real), printed, "{text}");
+    }
+
+    #[test]
+    fn ok_numbers_are_printed_as_short_as_they_can_be() {
+        for (text, printed) in [
+            ("0", "0"),
+            ("-0.000", "-0"),
+            ("0.1", "0.1"),
+            ("1e23", "1e23"),
+            ("123456789012345678901", "123456789012345680000"),
+            ("1e20", "100000000000000000000"),
+            ("1e21", "1e21"),
+            ("0.000001", "0.000001"),
+            ("0.00000123", "0.00000123"),
+            ("0.0000001", "1e-7"),
+            ("5e-324", "5e-324"),
+            ("2.4703282292062328e-324", "5e-324"),
+            ("1.7976931348623157e308", "1.7976931348623157e308"),
+            ("9007199254740993", "9007199254740992"),
+            ("9007199254740995", "9007199254740996"),
+            ("2.2250738585072011e-308", "2.225073858507201e-308"),
+            ("4.35", "4.35"),
+        ] {
+            check(Binary::B64, text, printed);
+        }
+        check(Binary::B16, "0.1", "0.1");
+        check(Binary::B16, "65504", "65500");
+        check(Binary::B16, "65519", "65500");
+        check(Binary::B16, "5.960464477539063e-8", "6e-8");
+        check(Binary::X87, "0.1", "0.1");
+        check(Binary::WHOLE, "22.4", "22.4");
+        check(Binary::WHOLE, "1e9860", "1e9860");
+        check(Binary::plain(3, 0), "0.5", "0.5");
+    }
+
+    #[test]
+    fn err_numbers_beyond_a_format() {
+        for (binary, text) in [
+            (Binary::B16, "65520"),
+            (Binary::B16, "2.9e-8"),
+            (Binary::B64, "1.7976931348623159e308"),
+            (Binary::B64, "2.4703282292062327e-324"),
+            (Binary::B64, "1e-20000"),
+            (Binary::plain(3, 0), "1"),
+            (Binary::plain(3, 0), "0.0625"),
+        ] {
+            let error = parse_real(binary, Piece::new(text.as_bytes())).expect_err(text);
+            assert_eq!(error.code(), ErrorCode::FloatRange, "{text}");
+        }
+        for text in ["", ".5", "1.", "1e", "1e20001", "1e-20001", "0x1", "--1", "1 ", "1_0", "inf", "nan"] {
+            let error = parse_real(Binary::B64, Piece::new(text.as_bytes())).expect_err(text);
+            assert_eq!(error.code(), ErrorCode::BadNumber, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ok_doubles_are_printed_and_read_as_the_standard_library_does(bits: u64) {
+            let double = f64::from_bits(bits);
+            prop_assume!(double.is_finite());
+            let mantissa = u128::from(bits & ((1 << 52) - 1));
+            let real = Binary::B64.decode(bits >> 63 == 1, mantissa, (bits >> 52 & 0x7ff) as u32).expect("finite");
+            let printed = Binary::B64.text(real);
+            prop_assert_eq!(printed.parse::<f64>().map(f64::to_bits), Ok(bits));
+            // Not longer than what the standard library prints, which is the shortest.
+            let digits = |text: &str| {
+                let mantissa = text.split('e').next().unwrap_or_default().replace(['-', '.'], "");
+                mantissa.trim_matches('0').len()
+            };
+            prop_assert_eq!(digits(&printed), digits(&format!("{double:e}")));
+            prop_assert_eq!(parse_real(Binary::B64, Piece::new(printed.as_bytes())), Ok(real));
+        }
+
+        #[test]
+        fn ok_any_decimal_is_rounded_as_the_standard_library_does(text in "-?[0-9]{1,25}(\\.[0-9]{1,25})?(e-?[0-9]{1,3})?") {
+            let expected: f64 = text.parse().expect("a number");
+            let is_zero = text.split('e').next().unwrap_or_default().bytes().all(|octet| !(b'1'..=b'9').contains(&octet));
+            match parse_real(Binary::B64, Piece::new(text.as_bytes())) {
+                Ok(real) => prop_assert_eq!(Binary::B64.text(real).parse::<f64>().map(f64::to_bits), Ok(expected.to_bits())),
+                Err(_) => prop_assert!(expected.is_infinite() || expected == 0.0 && !is_zero),
+            }
+        }
+
+        #[test]
+        fn ok_every_number_of_every_format_comes_back(
+            precision in 1..100_u32, exponent_bits in 0..12_u32, mantissa: u128, exponent: u32, negative: bool,
+        ) {
+            let binary = Binary::plain(precision, exponent_bits);
+            let exponent = exponent & ((1 << exponent_bits) - 1);
+            let top = if exponent > 0 { 1 << (precision - 1) } else { 0 };
+            let real = binary.decode(negative, mantissa & mask(precision) | top, exponent).expect("normal");
+            let printed = binary.text(real);
+            prop_assert_eq!(parse_real(binary, Piece::new(printed.as_bytes())), Ok(real), "{}", printed);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Serials: the numbers of one name, in a row, each an EXTUUID.
+//!
+//! The scheme of the name is chosen once, so that it never changes while the numbers grow: the first that has the name's
+//! characters and room for numbers of 63 bits, or else the one that leaves the most room. A name is folded as its scheme writes
+//! it, so that two spellings of one name are one row of numbers.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use thiserror::Error;
+
+use super::{Ext, decode::SYMSERIAL_BITS, encode, scheme::Scheme};
+
+/// The name of a row of serial numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Serials {
+    scheme: Scheme,
+    name: String,
+    number_bits: u32,
+}
+
+/// A text names no row of serial numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SerialError {
+    /// There is no name.
+    #[error("a serial has a name")]
+    Empty,
+    /// The scheme is not supported, or is none.
+    #[error("there are the schemes A, B, C, D and F")]
+    NoSuchScheme,
+    /// No scheme that may be used has all its characters.
+    #[error("no scheme that may be used has all characters of the name")]
+    BadSymbol,
+    /// It leaves no room for numbers.
+    #[error("the name is too long: it leaves no room for numbers")]
+    TooLong,
+}
+
+/// Numbers of so many bits are enough for whoever does not say more.
+const ENOUGH_BITS: u32 = 63;
+
+impl Serials {
+    /// The row of this name; in the scheme of this letter, if one is named.
+    ///
+    /// # Errors
+    ///
+    /// [`SerialError`].
+    pub fn new(name: &str, letter: Option<char>) -> Result<Self, SerialError> {
+        if name.is_empty() {
+            return Err(SerialError::Empty);
+        }
+        let named = letter.map(|letter| Scheme::by_letter(letter).ok_or(SerialError::NoSuchScheme)).transpose()?;
+        let candidates = named.as_ref().map_or(&Scheme::ALL[..], core::slice::from_ref);
+        let mut refusal = SerialError::BadSymbol;
+        let mut best: Option<Self> = None;
+        for scheme in candidates {
+            let folded: Option<String> = name.bytes().map(|octet| scheme.fold(octet).map(char::from)).collect();
+            let Some(folded) = folded else { continue };
+            let left = scheme.width(folded.len()).and_then(|width| SYMSERIAL_BITS.checked_sub(width));
+            let Some(number_bits) = left.filter(|left| *left >= 1) else {
+                refusal = SerialError::TooLong;
+                continue;
+            };
+            let found = Self { scheme: *scheme, name: folded, number_bits };
+            if number_bits >= ENOUGH_BITS {
+                return Ok(found);
+            }
+            if best.as_ref().is_none_or(|best| best.number_bits < number_bits) {
+                best = Some(found);
+            }
+        }
+        best.ok_or(refusal)
+    }
+
+    /// The scheme of the name.
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The name, as its scheme writes it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The largest number.
+    pub const fn max(&self) -> u128 {
+        (1 << self.number_bits) - 1
+    }
+
+    /// The EXTUUID of a number, from 1 to [`max`](Self::max).
+    pub fn ext(&self, number: u128) -> Option<Ext> {
+        (1..=self.max()).contains(&number).then(|| encode::symserial(self.scheme, &self.name, number))
+    }
+}
+
+impl fmt::Display for Serials {
+    /// The scheme and the name, as they stand in a source: `A:ISSN`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.scheme, self.name)
+    }
+}
+
+impl From<SerialError> for String {
+    fn from(error: SerialError) -> Self {
+        error.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, letter: Option<char>, shown: &str, max: u128) {
+        let serials = Serials::new(name, letter).expect(name);
+        assert_eq!((serials.to_string().as_str(), serials.max()), (shown, max));
+        assert_eq!(Serials::new(serials.name(), Some(serials.scheme().letter())), Ok(serials.clone()));
+        for number in [1, max] {
+            let expected = alloc::format!("extuuid:serial{}:{number}", serials);
+            assert_eq!(serials.ext(number).map(|ext| ext.to_string()), Some(expected));
+        }
+        assert_eq!((serials.ext(0), serials.ext(max + 1)), (None, None));
+    }
+
+    #[test]
+    fn ok_the_scheme_leaves_room_to_grow() {
+        check("ISSN", None, "A:ISSN", (1 << 88) - 1);
+        check("gbp", None, "A:gbp", (1 << 94) - 1);
+        check("GBP$", None, "B:GBP$", (1 << 88) - 1);
+        check("gbp$", None, "B:GBP$", (1 << 88) - 1);
+        // Nine characters of A leave 58 bits, of C 67.
+        check("ABCDEFGHI", None, "C:ABCDEFGHI", (1 << 67) - 1);
+        check("ABCDEFGHIJKLMNOPQRSTUVW", None, "D:ABCDEFGHIJKLMNOPQRSTUVW", 7);
+        check("abcdefghi9", None, "F:ABCDEFGHI9", (1 << 59) - 1);
+        check("GBP", Some('D'), "D:GBP", (1 << 97) - 1);
+    }
+
+    #[test]
+    fn err_names() {
+        assert_eq!(Serials::new("", None), Err(SerialError::Empty));
+        assert_eq!(Serials::new("a b", None), Err(SerialError::BadSymbol));
+        assert_eq!(Serials::new("a:b", None), Err(SerialError::BadSymbol));
+        assert_eq!(Serials::new("GBP1", Some('D')), Err(SerialError::BadSymbol));
+        assert_eq!(Serials::new("GBP", Some('E')), Err(SerialError::NoSuchScheme));
+        assert_eq!(Serials::new("ABCDEFGHIJKLMNOPQRSTUVWX", None), Err(SerialError::TooLong));
+    }
+}

@@ -1,0 +1,100 @@
+//! A piece of a text that knows where in the text it stands, so that a refusal can say where it comes from.
+
+use alloc::borrow::Cow;
+
+use crate::error::{CodecError, ErrorCode};
+
+/// Some octets of a text, and the offset of the first of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    octets: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// The whole of a text.
+    pub(super) const fn new(octets: &'a [u8]) -> Self {
+        Self { octets, at: 0 }
+    }
+
+    pub(super) const fn octets(self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// The first octet, and what follows it.
+    pub(super) fn split_first(self) -> Option<(u8, Self)> {
+        self.octets.split_first().map(|(first, rest)| (*first, Self { octets: rest, at: self.at + 1 }))
+    }
+
+    /// The first `octets` octets (all, if there are fewer), and what follows them.
+    pub(super) fn split_at(self, octets: usize) -> (Self, Self) {
+        let (head, rest) = self.octets.split_at(octets.min(self.octets.len()));
+        (Self { octets: head, ..self }, Self { octets: rest, at: self.at + head.len() })
+    }
+
+    /// What stands before the first of these octets, and what follows it.
+    pub(super) fn split_once(self, separator: u8) -> Option<(Self, Self)> {
+        let offset = self.octets.iter().position(|octet| *octet == separator)?;
+        let (head, rest) = self.split_at(offset);
+        Some((head, rest.split_at(1).1))
+    }
+
+    /// What stands between these octets: one piece more than there are of them.
+    pub(super) fn split(self, separator: u8) -> impl Iterator<Item = Self> + Clone {
+        let mut rest = Some(self);
+        core::iter::from_fn(move || {
+            let piece = rest?;
+            match piece.split_once(separator) {
+                Some((head, tail)) => {
+                    rest = Some(tail);
+                    Some(head)
+                }
+                None => rest.take(),
+            }
+        })
+    }
+
+    /// What follows this beginning, if the piece has it.
+    pub(super) fn strip_prefix(self, prefix: &str) -> Option<Self> {
+        let rest = self.octets.strip_prefix(prefix.as_bytes())?;
+        Some(Self { octets: rest, at: self.at + prefix.len() })
+    }
+
+    /// The piece without spaces, tabs, carriage returns and line feeds at both ends.
+    pub(super) fn trimmed(self) -> Self {
+        let is_blank = |octet: &u8| matches!(octet, b' ' | b'\t' | b'\r' | b'\n');
+        let blanks = self.octets.iter().take_while(|octet| is_blank(octet)).count();
+        let rest = self.split_at(blanks).1;
+        let blanks = rest.octets.iter().rev().take_while(|octet| is_blank(octet)).count();
+        rest.split_at(rest.octets.len() - blanks).0
+    }
+
+    /// A refusal of what stands here.
+    pub(super) fn refuse(self, code: ErrorCode, message: impl Into<Cow<'static, str>>) -> CodecError {
+        CodecError::new(code, message).at(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn shown(piece: Piece<'_>) -> (&[u8], usize) {
+        (piece.octets, piece.at)
+    }
+
+    #[test]
+    fn ok_pieces_know_where_they_stand() {
+        let text = Piece::new(b" \t ab:c,,d\r\n").trimmed();
+        assert_eq!(shown(text), (&b"ab:c,,d"[..], 3));
+        let (head, rest) = text.split_once(b':').expect("a colon");
+        assert_eq!((shown(head), shown(rest)), ((&b"ab"[..], 3), (&b"c,,d"[..], 6)));
+        let parts: Vec<_> = rest.split(b',').map(shown).collect();
+        assert_eq!(parts, [(&b"c"[..], 6), (&b""[..], 8), (&b"d"[..], 9)]);
+        assert_eq!(Piece::new(b"").split(b',').map(shown).collect::<Vec<_>>(), [(&b""[..], 0)]);
+        assert_eq!(shown(Piece::new(b" \n ").trimmed()), (&b""[..], 3));
+        assert!(Piece::new(b"abc").strip_prefix("abd").is_none());
+    }
+}
