@@ -4,7 +4,7 @@
 //! wrong guess gives a plausible wrong date. Nothing is trimmed.
 
 use kent_ids::{
-    Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce,
+    Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
     uid11::prefix_range,
 };
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ impl Inputs for Reading {
     }
 }
 
-/// Says what a text is. What `reading` names is taken as said; for the rest it guesses by the shape, in this order: a UUID (with
+/// Says what a text is. What `reading` names is taken as said; for the rest it guesses by the shape, in this order: the text of an EXTUUID, a UUID (with
 /// hyphens, in braces, as a urn, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal), a uid11 (11
 /// symbols).
 ///
@@ -148,6 +148,9 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
 }
 
 fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
+    if text.starts_with(EXT_HEAD) {
+        return inspect_ext(text, "extuuid: begins the text of an EXTUUID", reading);
+    }
     if has_uuid_shape(text) {
         return inspect_uuid(text, dce::parse_lenient(text)?, uuid_shape(text).to_owned(), reading);
     }
@@ -163,9 +166,22 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
         );
         return inspect_uid11(text, Uid11::parse(text)?, Codec::by_profile(SHOWN_PROFILE), because, reading);
     }
-    let message =
-        "not a UUID (36 symbols, or 32 hexadecimal digits), not a uid11 (11 symbols of base 58), not an integer";
+    let message = "not a UUID (36 symbols, or 32 hexadecimal digits), not a uid11 (11 symbols of base 58), not an integer, not an \
+                   EXTUUID's text (extuuid: and what follows)";
     Err(CodecError::new(ErrorCode::Unrecognised, message))
+}
+
+/// What the texts of EXTUUIDs begin with.
+const EXT_HEAD: &str = "extuuid:";
+
+/// The value of an EXTUUID's text.
+fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspection, CodecError> {
+    let ext = extuuid::parse(text)?;
+    let uuid = ext.to_uuid().to_string();
+    let mut inspection = inspect_as(&uuid, "extuuid", &Reading { guid: false, ..reading.clone() })?;
+    text.clone_into(&mut inspection.text);
+    because.clone_into(&mut inspection.because);
+    Ok(inspection)
 }
 
 /// The UUID, from whatever order of octets it is in.
@@ -182,6 +198,9 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
         CodecError::new(ErrorCode::BadFormat, message)
     })?;
     let because = "it was asked to be read so".to_owned();
+    if token == "extuuid" && !has_uuid_shape(text) {
+        return inspect_ext(text, &because, reading);
+    }
     match codec.family() {
         Family::Uuid { .. } => {
             let uuid = parse_uuid(text, reading)?;
@@ -194,7 +213,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
                 format: codec.token().to_owned(),
                 because,
                 fields: uuid_fields(uuid),
-                ..plain(Id::Uuid(uuid), drawn.bits())
+                ..plain(Id::Uuid(uuid), &drawn.bits_of(uuid.as_u128()))
             };
             inspection.add_fields(fields);
             inspection.add_issued(codec, Id::Uuid(uuid));
@@ -585,6 +604,17 @@ mod tests {
         check_as("113q8K", prefix.clone(), "from", "2011-11-12T11:11:11.071Z");
         check_as("113q8K", prefix.clone(), "ts_hi", "86400116");
         check_as("j", prefix, "hi_text", "jpXCZedGfVQ");
+    }
+
+    #[test]
+    fn ok_extuuids_by_their_texts_and_by_their_bits() {
+        let (text, uuid) = ("extuuid:fixedB4:GBP$:222.31", "49083027-d200-8000-8000-00000021ebfc");
+        let found = inspect(text).expect("an EXTUUID");
+        assert_eq!((found.format.as_str(), found.canonical.as_str(), found.text.as_str()), ("extuuid", uuid, text));
+        assert!(found.layout.iter().any(|range| range.label == "decimals" && range.bits == "00100"));
+        check_as(uuid, reading("extuuid"), "text", text);
+        check_as("22.4*m3", reading("extuuid"), "kind", "quant");
+        check_as("88190000-0000-8001-8036-666666666666", reading("extuuid"), "text", "extuuid:quant:22.4*m3");
     }
 
     #[test]

@@ -4,7 +4,11 @@
 //! `README.md`), over the corpus and mutations of it in the ordinary tests, and by hand on one file.
 
 use kent_codec::Reading;
-use kent_ids::{Block, Id, Source, Uid11, dce, uid11::prefix_range};
+use kent_ids::{
+    Block, Id, Source, Uid11, dce,
+    extuuid::{self, Ext},
+    uid11::prefix_range,
+};
 use kent_proto::{
     model::AllocateInput,
     stored,
@@ -24,6 +28,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("inspect", inspect),
     ("uuid", uuid),
     ("uid11", uid11),
+    ("extuuid_text", extuuid_text),
+    ("extuuid_bits", extuuid_bits),
     ("source", source),
     ("wire", wire),
     ("stored", stored_records),
@@ -147,6 +153,29 @@ pub fn uid11(octets: &[u8]) {
         assert!(Uid11::new(range.lo).text().starts_with(octets));
         assert!(Uid11::new(range.hi).text().starts_with(octets));
     }
+}
+
+/// The texts of EXTUUIDs: what is accepted has a canonical text, which both parsers read as the same.
+pub fn extuuid_text(octets: &[u8]) {
+    if let Ok(ext) = extuuid::parse(octets) {
+        let text = ext.to_string();
+        assert_eq!(extuuid::parse_minimal(&text), Ok(ext), "{text}");
+    }
+    if let Ok(ext) = extuuid::parse_minimal(octets) {
+        assert_eq!(ext.to_string().as_bytes(), octets, "there is one canonical text");
+    }
+    if let Ok(money) = extuuid::parse_money(octets) {
+        assert_eq!(extuuid::parse_money(money.ext.to_string()), Ok(money));
+    }
+}
+
+/// The bits of EXTUUIDs: whatever they are, their text stands for them.
+pub fn extuuid_bits(octets: &[u8]) {
+    let Some(octets) = octets.first_chunk() else { return };
+    let Ok(ext) = Ext::new(u128::from_be_bytes(*octets) >> 6) else { return };
+    let text = ext.to_string();
+    assert_eq!(extuuid::parse_minimal(&text), Ok(ext), "{text}");
+    assert_eq!(ext.layout().last().map(|range| range.last), Some(127), "{text}");
 }
 
 /// Names of sources: what is accepted is printed as something that means the same.

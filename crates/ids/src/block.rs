@@ -506,10 +506,12 @@ mod tests {
     }
 
     fn series() -> impl Strategy<Value = Block> {
-        (any::<u64>(), any::<u128>(), 1..300u64).prop_map(|(first, key, count)| {
-            let first = Position::new(first.min(u64::MAX - count).into());
-            Block::series(Series::FullRand, ClusterKey::new(key.to_be_bytes()), first, count)
-                .expect("within the series")
+        let series = prop::sample::select(Vec::from(["uid11-fullrand", "serial:GBP$", "serialD:ABCDEFGHIJKLM"]));
+        (series, any::<u64>(), any::<u128>(), 1..300u64).prop_map(|(series, first, key, count)| {
+            let series: Series = series.parse().expect("a series");
+            let last = series.end().get() - u128::from(count);
+            let first = Position::new(u128::from(first).min(last).max(series.first().get()));
+            Block::series(series, ClusterKey::new(key.to_be_bytes()), first, count).expect("within the series")
         })
     }
 

@@ -3,6 +3,7 @@
 //! A format is one file below this one and one line in [`REGISTRY`]. [`Layout`] says how its identifiers are read and made
 //! from fields; a format that can be allocated is also a [`Mint`], which turns positions into identifiers in bulk.
 
+mod ext_uuid;
 mod gregorian;
 mod named;
 mod uid11_profiles;
@@ -57,6 +58,7 @@ static REGISTRY: &[&dyn Layout] = &[
     &uuidv8_draft01::UUID_V8_DRAFT01_48,
     &uuidv8_draft01::UUID_V8_DRAFT01_60,
     &uuidv8_draft01::UUID_V8_DRAFT01_64,
+    &ext_uuid::ExtUuidFormat,
     &xid::XidFormat,
     &uid11_profiles::SnowishFormat,
     &uid11_profiles::TsSeqRandFormat,
@@ -91,6 +93,11 @@ pub(crate) trait Layout: Send + Sync {
 
     /// Which bits are what, most significant first, without gaps.
     fn bits(&self) -> &'static [BitRange];
+
+    /// The same of the identifier with this value, where it depends on the value.
+    fn bits_of(&self, _value: u128) -> Vec<BitRange> {
+        self.bits().to_vec()
+    }
 
     /// What the identifier holds. `options` says what the bits do not, for formats that need it.
     ///
@@ -218,6 +225,11 @@ impl Codec {
     /// Which bits are what, most significant first, without gaps; bit 0 is the most significant of the identifier.
     pub fn bits(&self) -> &'static [BitRange] {
         self.0.bits()
+    }
+
+    /// The same of the identifier with this value: in some formats, the bits say what the others are.
+    pub fn bits_of(&self, value: u128) -> Vec<BitRange> {
+        self.0.bits_of(value)
     }
 
     /// What the identifier with this value holds. `options` says what the bits do not, for formats that need it.

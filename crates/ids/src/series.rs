@@ -8,8 +8,11 @@ use alloc::{
 };
 use core::{fmt, str::FromStr};
 
+use uuid::Uuid;
+
 use crate::{
     error::{CodecError, ErrorCode},
+    extuuid::{SerialError, Serials},
     id::Id,
     line::Position,
     permute::{NarrowPermutation, Permutation},
@@ -22,12 +25,16 @@ const FULL_RAND: &str = "uid11-fullrand";
 /// The label and the parameter of its permutation. Changing them would let values repeat.
 const FULL_RAND_LABEL: &[u8; 8] = b"fullrnd1";
 const FULL_RAND_PARAM: u64 = 0;
+/// What the tokens of serials begin with, before the letter of a scheme.
+const SERIAL: &str = "serial";
 
 /// Identifiers that a durable counter counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Series {
     /// `uid11-fullrand`: each 64-bit value once, in the order of a keyed permutation.
     FullRand,
+    /// `serial:SYMBOL`: the EXTUUID serial numbers of a symbol, from 1 on.
+    Serial(Serials),
 }
 
 impl Series {
@@ -40,6 +47,7 @@ impl Series {
     pub const fn first(&self) -> Position {
         match self {
             Self::FullRand => Position::ZERO,
+            Self::Serial(_) => Position::new(1),
         }
     }
 
@@ -47,6 +55,7 @@ impl Series {
     pub const fn end(&self) -> Position {
         match self {
             Self::FullRand => Position::new(1 << u64::BITS),
+            Self::Serial(serials) => Position::new(serials.max() + 1),
         }
     }
 
@@ -54,6 +63,7 @@ impl Series {
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::FullRand => 8,
+            Self::Serial(_) => 16,
         }
     }
 
@@ -69,6 +79,7 @@ impl Series {
                 let permutation = Permutation::new(key, FULL_RAND_LABEL, FULL_RAND_PARAM, u64::BITS);
                 SeriesEncoder::FullRand(permutation.narrow())
             }
+            Self::Serial(serials) => SeriesEncoder::Serial(serials.clone()),
         }
     }
 
@@ -91,6 +102,7 @@ impl Series {
     pub(crate) fn id(&self, value: u128) -> Id {
         match self {
             Self::FullRand => Id::Uid11(Uid11::new(value as u64)), // OK because it has 64 bits
+            Self::Serial(_) => Id::Uuid(Uuid::from_u128(value)),
         }
     }
 }
@@ -99,6 +111,7 @@ impl Series {
 #[derive(Clone, Debug)]
 pub(crate) enum SeriesEncoder {
     FullRand(NarrowPermutation),
+    Serial(Serials),
 }
 
 impl SeriesEncoder {
@@ -112,6 +125,12 @@ impl SeriesEncoder {
                     number = number.wrapping_add(1);
                 }
             }
+            Self::Serial(serials) => {
+                // The number stands in the last bits of the UUID, below the variant or around it.
+                for (number, value) in (first.get()..).zip(values) {
+                    *value = serials.ext(number).map_or(0, |ext| ext.to_uuid().as_u128());
+                }
+            }
         }
     }
 }
@@ -120,6 +139,7 @@ impl fmt::Display for Series {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FullRand => f.pad(FULL_RAND),
+            Self::Serial(serials) => write!(f, "{SERIAL}{serials}"),
         }
     }
 }
@@ -127,13 +147,34 @@ impl fmt::Display for Series {
 impl FromStr for Series {
     type Err = CodecError;
 
-    /// The series of this name, or `bad-format`.
+    /// The series of this name: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme. Spellings
+    /// of a symbol that its scheme writes alike are one series.
+    ///
+    /// `bad-format` for any other name; for a symbol that cannot be numbered, a code that says why.
     fn from_str(token: &str) -> Result<Self, CodecError> {
-        match token {
-            FULL_RAND => Ok(Self::FullRand),
-            _ => Err(CodecError::new(ErrorCode::BadFormat, format!("there is no series {token:?}"))),
+        match token.strip_prefix(SERIAL).and_then(|rest| rest.split_once(':')) {
+            Some((letters, symbol)) => serial(letters, symbol).map(Self::Serial),
+            None if token == FULL_RAND => Ok(Self::FullRand),
+            None => Err(CodecError::new(ErrorCode::BadFormat, format!("there is no series {token:?}"))),
         }
     }
+}
+
+fn serial(letters: &str, symbol: &str) -> Result<Serials, CodecError> {
+    let mut letters = letters.chars();
+    let made = match (letters.next(), letters.next()) {
+        (letter, None) => Serials::new(symbol, letter),
+        _ => Err(SerialError::NoSuchScheme),
+    };
+    made.map_err(|error| {
+        let code = match error {
+            SerialError::Empty => ErrorCode::EmptySymbol,
+            SerialError::NoSuchScheme => ErrorCode::UnsupportedScheme,
+            SerialError::BadSymbol => ErrorCode::BadSymbol,
+            SerialError::TooLong => ErrorCode::SymbolTooLong,
+        };
+        CodecError::new(code, error.to_string())
+    })
 }
 
 #[cfg(test)]
@@ -146,6 +187,39 @@ mod tests {
     fn ok_series_round_trip() {
         assert_eq!("uid11-fullrand".parse(), Ok(Series::FullRand));
         assert_eq!(Series::FullRand.to_string(), "uid11-fullrand");
+        for (text, shown) in [
+            ("serial:GBP", "serialA:GBP"),
+            ("serial:gbp$", "serialB:GBP$"),
+            ("serialB:GBP$", "serialB:GBP$"),
+            ("serialD:GBP", "serialD:GBP"),
+        ] {
+            let series: Series = text.parse().expect(text);
+            assert_eq!(series.to_string(), shown);
+            assert_eq!(shown.parse(), Ok(series));
+        }
+    }
+
+    #[test]
+    fn err_symbols_that_cannot_be_numbered() {
+        for (text, code) in [
+            ("serial:", ErrorCode::EmptySymbol),
+            ("serial:a b", ErrorCode::BadSymbol),
+            ("serialE:A", ErrorCode::UnsupportedScheme),
+            ("serialAB:A", ErrorCode::UnsupportedScheme),
+            ("serial", ErrorCode::BadFormat),
+            ("serialA", ErrorCode::BadFormat),
+            ("symA:A", ErrorCode::BadFormat),
+        ] {
+            assert_eq!(text.parse::<Series>().expect_err(text).code(), code, "{text}");
+        }
+    }
+
+    #[test]
+    fn ok_serials_are_extuuids() {
+        let series: Series = "serial:ISSN".parse().expect("a symbol");
+        let id = series.encode(&KEY, Position::new(12_345_679)).expect("a number");
+        assert_eq!(id.to_string(), "01084923-4000-8000-8000-000000bc614f");
+        assert!(series.encode(&KEY, Position::ZERO).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use core::{fmt, str::FromStr};
 use thiserror::Error;
 
 use crate::{
+    error::{CodecError, ErrorCode},
     formats::Format,
     series::Series,
     slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch},
@@ -71,10 +72,18 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SourceError {
     /// No format has this token.
-    #[error("there is no source {token:?}: say {}, region:NAME or region:NAME@SPACE", known_tokens())]
+    #[error("there is no source {token:?}: say {}, serial:SYMBOL, region:NAME or region:NAME@SPACE", known_tokens())]
     Unknown {
         /// The text.
         token: String,
+    },
+    /// The symbol cannot be numbered.
+    #[error("{token:?}: {error}")]
+    BadSymbol {
+        /// The text.
+        token: String,
+        /// Why not.
+        error: CodecError,
     },
     /// The name of the region or the space breaks the rules.
     #[error("{what} {name:?}: {fault}")]
@@ -137,10 +146,13 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.strip_prefix(REGION_SCHEME) {
             Some(region) => parse_region(region),
-            None => match (Format::by_token(text), text.parse()) {
+            None => match (Format::by_token(text), text.parse::<Series>()) {
                 (Some(format), _) => Ok(Self::Format(format)),
                 (None, Ok(series)) => Ok(Self::Series(series)),
-                (None, Err(_)) => Err(SourceError::Unknown { token: shown(text) }),
+                (None, Err(error)) if error.code() == ErrorCode::BadFormat => {
+                    Err(SourceError::Unknown { token: shown(text) })
+                }
+                (None, Err(error)) => Err(SourceError::BadSymbol { token: shown(text), error }),
             },
         }
     }
@@ -213,7 +225,7 @@ mod tests {
 
     #[test]
     fn err_says_what_is_wrong() {
-        let known = ["say ", &known_tokens(), ", region:NAME or region:NAME@SPACE"].concat();
+        let known = ["say ", &known_tokens(), ", serial:SYMBOL, region:NAME or region:NAME@SPACE"].concat();
         let known = known.as_str();
         check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
         check_err("", &["there is no source \"\": ", known].concat());

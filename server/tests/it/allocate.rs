@@ -52,7 +52,8 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
 /// Every source that is no region.
 fn sources() -> Vec<String> {
     let formats = Format::all().map(|format| format.token().to_owned());
-    formats.chain(["uid11-fullrand".to_owned()]).collect()
+    let series = ["uid11-fullrand", "serial:GBP", "serial:gbp$", "serialD:GBP"];
+    formats.chain(series.map(str::to_owned)).collect()
 }
 
 #[tokio::test]
