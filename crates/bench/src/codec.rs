@@ -7,7 +7,7 @@ use std::{
     io::{BufWriter, Seek, Write},
     path::PathBuf,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, ensure};
@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand::{Rng, RngExt};
 use serde_json::{Value, json};
 
-use crate::figures::{Figures, rate};
+use crate::figures::{Figures, now, rate};
 
 /// How many lines a second `kent codec` answers, on one core.
 #[derive(Debug, Args)]
@@ -97,7 +97,7 @@ fn kent(args: &CodecArgs) -> anyhow::Result<PathBuf> {
 /// How long a process takes to answer a file, from start to end.
 fn answer(kent: &PathBuf, input: &mut File) -> anyhow::Result<Duration> {
     input.rewind()?;
-    let began = Instant::now();
+    let began = now();
     let status = Command::new(kent).arg("codec").stdin(input.try_clone()?).stdout(Stdio::null()).status();
     ensure!(status.context("the command did not start")?.success(), "the command failed");
     Ok(began.elapsed())
@@ -105,7 +105,7 @@ fn answer(kent: &PathBuf, input: &mut File) -> anyhow::Result<Duration> {
 
 /// How long it takes to read and write the lines as JSON, and nothing else.
 fn bare_json(lines: &[String]) -> anyhow::Result<Duration> {
-    let began = Instant::now();
+    let began = now();
     let mut written = 0;
     for line in lines {
         let value: Value = serde_json::from_str(line)?;

@@ -13,11 +13,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) fn run() -> Result<(), Failure> {
-    converse(io::stdin().lock(), io::stdout().lock(), |line: &[u8]| kent_codec::answer_line(line))
+    converse(io::stdin().lock(), io::stdout().lock(), kent_codec::answer_into)
 }
 
 /// Answers line after line, in order, until the end of input; the last line may lack its line feed.
-fn converse(mut input: impl Read, mut output: impl Write, answer: impl Fn(&[u8]) -> String) -> Result<(), Failure> {
+fn converse(mut input: impl Read, mut output: impl Write, answer: impl Fn(&[u8], &mut Vec<u8>)) -> Result<(), Failure> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut lines = Lines::default();
     let mut answers = Vec::new();
@@ -28,7 +28,7 @@ fn converse(mut input: impl Read, mut output: impl Write, answer: impl Fn(&[u8])
             Err(error) => return Err(Failure::Input(error)),
         };
         let mut reply = |line: Line<'_>| {
-            answers.extend_from_slice(answer_one(line, &answer).as_bytes());
+            answer_one(line, &answer, &mut answers);
             answers.push(b'\n');
         };
         lines.feed(&chunk[..count], &mut reply);
@@ -43,12 +43,13 @@ fn converse(mut input: impl Read, mut output: impl Write, answer: impl Fn(&[u8])
     }
 }
 
-fn answer_one(line: Line<'_>, answer: impl Fn(&[u8]) -> String) -> String {
+fn answer_one(line: Line<'_>, answer: impl Fn(&[u8], &mut Vec<u8>), answers: &mut Vec<u8>) {
     match line {
-        Line::Whole(line) => answer(line),
+        Line::Whole(line) => answer(line, answers),
         Line::TooLong => {
             let message = format!("the line is longer than {LINE_BYTES_MAX} octets");
-            json!({"ok": false, "error": "bad-json", "message": message}).to_string()
+            let refusal = json!({"ok": false, "error": "bad-json", "message": message});
+            answers.extend_from_slice(refusal.to_string().as_bytes());
         }
     }
 }
@@ -133,7 +134,9 @@ mod tests {
 
     fn answers(input: &[u8], size: usize) -> String {
         let mut output = Vec::new();
-        let answer = |line: &[u8]| format!("<{}>", String::from_utf8_lossy(line));
+        let answer = |line: &[u8], answers: &mut Vec<u8>| {
+            answers.extend_from_slice(format!("<{}>", String::from_utf8_lossy(line)).as_bytes());
+        };
         converse(Pieces { left: input, size }, &mut output, answer).expect("reads and writes memory");
         String::from_utf8(output).expect("answers are UTF-8")
     }

@@ -328,7 +328,11 @@ fn because_uuid(shape: &str, uuid: Uuid) -> String {
 /// The formats of this version that a UUID is read as only when they are named.
 fn sharing(version: u8) -> Vec<&'static str> {
     let family = Family::Uuid { version, default: false };
-    Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect()
+    let mut tokens: Vec<_> = Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect();
+    // A format with a layout or width goes with the one without.
+    let whole = tokens.clone();
+    tokens.retain(|token| !whole.iter().any(|other| token.len() > other.len() && token.starts_with(other)));
+    tokens
 }
 
 /// What is what in a UUID without known fields.

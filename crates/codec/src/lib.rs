@@ -5,7 +5,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | answer one line of the line protocol | [`answer_line`] |
+//! | answer one line of the line protocol | [`answer_line`], [`answer_into`] |
 //! | answer one verb, given its input as JSON | [`answer`] |
 //! | guess what a text is, and show what it holds | [`inspect`] |
 //! | make an identifier from its fields | [`encode`] |
@@ -22,7 +22,7 @@ mod verbs;
 pub use encode::{Encoded, encode};
 pub use error::VerbError;
 pub use inspect::{BitRange, Field, Inspection, Reading, inspect};
-pub use line::{answer, answer_line};
+pub use line::{answer, answer_into, answer_line};
 
 /// The names of all verbs.
 pub fn verbs() -> impl Iterator<Item = &'static str> {

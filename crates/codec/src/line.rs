@@ -10,9 +10,21 @@ use crate::{error::VerbError, input::Input, verbs};
 /// The answer has no line feed either. It is `{"ok":true,"out":{...}}` or `{"ok":false,"error":CODE,"message":TEXT}`; a line
 /// that is not a JSON object is answered `bad-json`, an unknown verb `bad-verb`.
 pub fn answer_line(line: &[u8]) -> String {
+    let mut answer = Vec::new();
+    answer_into(line, &mut answer);
+    String::from_utf8(answer).unwrap_or_default() // OK because JSON is UTF-8
+}
+
+/// Answers one line as [`answer_line`] does, at the end of `answer`.
+pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     match question(line).and_then(|question| ask(&question)) {
-        Ok(out) => format!(r#"{{"ok":true,"out":{out}}}"#),
-        Err(error) => refusal(&error),
+        Ok(out) => {
+            answer.extend_from_slice(br#"{"ok":true,"out":"#);
+            // OK because writing a value to memory cannot fail.
+            let _ = serde_json::to_writer(&mut *answer, &out);
+            answer.push(b'}');
+        }
+        Err(error) => answer.extend_from_slice(refusal(&error).as_bytes()),
     }
 }
 

@@ -30,6 +30,12 @@ fn ok_ext() {
     replay(include_str!("data/ext.jsonl"));
 }
 
+/// Answers of a second implementation of the formats, in another language, to random questions.
+#[test]
+fn ok_independent() {
+    replay(include_str!("data/independent.jsonl"));
+}
+
 #[test]
 fn ok_regions() {
     replay(include_str!("data/regions.jsonl"));

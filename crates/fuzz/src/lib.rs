@@ -192,7 +192,9 @@ pub fn wire(octets: &[u8]) {
         let _ = AllocateInput::try_from(&request);
     }
     let Some(block) = v1::Block::decode(octets).ok().and_then(|block| Block::try_from(block).ok()) else { return };
-    assert_eq!(Block::try_from(v1::Block::from(&block)), Ok(block.clone()));
+    // What a format does not use, such as a key, is left out when it is written again.
+    let written = v1::Block::from(&block);
+    assert_eq!(Block::try_from(written.clone()).map(|again| v1::Block::from(&again)), Ok(written));
     let walked: Vec<Id> = block.walk(rand::rng()).take(200).collect();
     assert_eq!(walked.len() as u64, block.count().min(200));
 }

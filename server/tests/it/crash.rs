@@ -18,13 +18,16 @@ use super::harness::{Daemon, Ledger, data_dir, identifiers, request};
 const ROUNDS: u32 = 12;
 
 /// Every source, in both encodings, in sizes from one identifier to many.
-const LOAD: [(&str, u64, Encoding); 8] = [
+const LOAD: [(&str, u64, Encoding); 11] = [
     ("uuidv7", 1, Encoding::Packed),
     ("uuidv7", 1000, Encoding::Lease),
     ("uuidv6", 1, Encoding::Lease),
     ("uuidv6", 1000, Encoding::Packed),
     ("xid", 1, Encoding::Lease),
     ("xid", 1000, Encoding::Packed),
+    ("uid11-fullrand", 300, Encoding::Packed),
+    ("serial:GBP$", 40, Encoding::Lease),
+    ("uuidv7-draft01-us", 1000, Encoding::Packed),
     ("region:orders", 1, Encoding::Lease),
     ("region:orders", 700, Encoding::Packed),
 ];

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use kent_ids::{Block, Id};
+use kent_ids::{Block, Format, Id};
 use kent_proto::v1::{
     AllocateRequest, AllocateResponse, Encoding, admin_client::AdminClient, allocate_response::Identifiers,
     allocator_client::AllocatorClient, codec_client::CodecClient, regions_client::RegionsClient,
@@ -149,9 +149,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Takes note of identifiers, and fails if any of them was received before.
     pub(crate) fn record(&mut self, source: &str, ids: impl IntoIterator<Item = u128>) {
+        // Random tails would hide a position that was granted twice: what is held is the part that must be unique.
+        let tail_bits = Format::by_token(source).map_or(0, |format| format.tail_bits());
         for id in ids {
-            // Random tails would hide a position that was granted twice: what is held is the part that must be unique.
-            let essence = if source == "uuidv7" { id >> 46 } else { id };
+            let essence = id >> tail_bits;
             assert!(self.seen.insert((source.to_owned(), essence)), "{source}: {id:#x} was handed out twice");
         }
     }

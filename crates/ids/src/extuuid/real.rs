@@ -186,11 +186,11 @@ impl Binary {
             Ordering::Equal => takes_ends,
             Ordering::Less => false,
         };
-        while reaches(&rest, &above, &unit) {
+        while rest >= unit {
             unit *= 10_u8;
             point += 1;
         }
-        while !reaches(&(&rest * 10_u8), &(&above * 10_u8), &unit) {
+        while &rest * 10_u8 < unit {
             [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= 10_u8);
             point -= 1;
         }
@@ -215,6 +215,8 @@ impl Binary {
                     Ordering::Equal => digit + (digit & 1),
                 },
             };
+            // Only the first digit can be rounded up to ten: further on, fewer digits would have done.
+            let (last, point) = if last == 10 { (1, point + 1) } else { (last, point) };
             digits.push(last);
             return Decimal { negative, digits, point };
         }
@@ -429,6 +431,9 @@ mod tests {
         check(Binary::WHOLE, "22.4", "22.4");
         check(Binary::WHOLE, "1e9860", "1e9860");
         check(Binary::plain(3, 0), "0.5", "0.5");
+        // Of one digit, 9 and 10 are both near enough; 9 is nearer.
+        check(Binary::plain(2, 13), "9e-126", "9e-126");
+        check(Binary::B64, "9.5367431640625e-7", "9.5367431640625e-7");
     }
 
     #[test]
