@@ -23,6 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for set in [api, records] {
         tonic_prost_build::configure()
             .bytes(".")
+            // In one order: a record has one form.
+            .btree_map(".")
             .extern_path(".google.rpc.Status", "::tonic_types::pb::Status")
             .compile_fds(set)?;
     }

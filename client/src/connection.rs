@@ -123,7 +123,12 @@ impl Connection {
 
 /// One attempt. `Ok(Err(..))` is an answer that cannot be used.
 async fn attempt(channel: Channel, source: &str, count: u64, limit: Duration) -> Result<Result<Block, Error>, Status> {
-    let ask = AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into() };
+    let ask = AllocateRequest {
+        source: source.to_owned(),
+        count,
+        encoding: Encoding::Lease.into(),
+        ..AllocateRequest::default()
+    };
     let mut request = Request::new(ask);
     request.set_timeout(limit);
     let late = |_| Status::deadline_exceeded("no answer in time");

@@ -10,7 +10,8 @@ use tonic::Code;
 pub use block::{AllocateInput, pack};
 pub use names::{RegionName, SpaceName, region_name, space_name};
 pub use regions::{
-    ClassifyInput, EditInput, Page, SpaceInput, classification, edit_response, page_token, parse_page, region, space,
+    ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, Usage, classification, edit_response,
+    history_entry, inner_space, page_token, parse_page, region, space,
 };
 
 use crate::v1;

@@ -5,7 +5,10 @@
 use bytes::Bytes;
 use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixSeconds};
 use kent_issue::{HolderId, SlotRecord};
-use kent_regions::{Count, FormerPrefix, Kind, Prefix, Region, RegionNumber, Revision};
+use kent_regions::{
+    AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Policy, Prefix, Region, RegionNumber, Revision,
+    Texts,
+};
 use prost::Message;
 use thiserror::Error;
 
@@ -84,6 +87,22 @@ pub struct SpaceFacts {
     pub next_number: RegionNumber,
     /// The edit that made this revision.
     pub last_edit: EditId,
+    /// The key of the scrambled order.
+    pub scramble_key: ClusterKey,
+    /// How its identifiers are written for people.
+    pub text_form: TextForm,
+}
+
+/// How the identifiers of a space are written for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextForm {
+    /// Decimal digits.
+    #[default]
+    Decimal,
+    /// `0x` and all hexadecimal digits of the width.
+    Hex,
+    /// 11 symbols of base 58; for spaces of 64 bits.
+    Uid11,
 }
 
 /// 16 random octets by which the author of an edit knows it again.
@@ -97,6 +116,13 @@ pub fn encode_space(space: &SpaceFacts) -> Vec<u8> {
         revision: space.revision.0,
         next_region: space.next_number.0,
         last_edit: Bytes::copy_from_slice(&space.last_edit.0),
+        scramble_key: Bytes::copy_from_slice(space.scramble_key.octets()),
+        text_form: match space.text_form {
+            TextForm::Decimal => records::space_record::TextForm::Decimal,
+            TextForm::Hex => records::space_record::TextForm::Hex,
+            TextForm::Uid11 => records::space_record::TextForm::Uid11,
+        }
+        .into(),
     };
     record.encode_to_vec()
 }
@@ -113,11 +139,26 @@ pub fn decode_space(value: &[u8]) -> Result<SpaceFacts, Malformed> {
         revision: Revision(record.revision),
         next_number: RegionNumber(record.next_region),
         last_edit: EditId(record.last_edit.as_ref().try_into().map_err(|_| malformed("the last edit of a space"))?),
+        scramble_key: ClusterKey::new(
+            record.scramble_key.as_ref().try_into().map_err(|_| malformed("the key of a space's scrambled order"))?,
+        ),
+        text_form: match records::space_record::TextForm::try_from(record.text_form) {
+            Ok(records::space_record::TextForm::Decimal) => TextForm::Decimal,
+            Ok(records::space_record::TextForm::Hex) => TextForm::Hex,
+            Ok(records::space_record::TextForm::Uid11) => TextForm::Uid11,
+            Ok(records::space_record::TextForm::Unspecified) | Err(_) => {
+                return Err(malformed("the text form of a space"));
+            }
+        },
     })
 }
 
 /// A region's record. Its counter and its number are kept apart.
 pub fn encode_region(region: &Region) -> Vec<u8> {
+    region_record(region).encode_to_vec()
+}
+
+fn region_record(region: &Region) -> records::RegionRecord {
     let former = |former: &FormerPrefix| records::FormerPrefix {
         prefix: former.prefix.to_string(),
         from_revision: former.from.0,
@@ -128,7 +169,17 @@ pub fn encode_region(region: &Region) -> Vec<u8> {
         Kind::Partial => records::region_record::Kind::Partial,
         Kind::Closed => records::region_record::Kind::Closed,
     };
-    let record = records::RegionRecord {
+    let (min_chunk, max_chunk, strict) = match region.policy.chunk {
+        ChunkPolicy::Adaptive => (0, 0, false),
+        ChunkPolicy::Within { min, max } => (min, max, false),
+        ChunkPolicy::Strict => (0, 0, true),
+    };
+    let auto_expand = |auto: AutoExpand| records::AutoExpand {
+        at_percent: auto.at_percent.into(),
+        by_bits: auto.by_bits.into(),
+        max_suffix_bits: auto.max_suffix.into(),
+    };
+    records::RegionRecord {
         name: region.name.clone(),
         prefix: region.prefix.to_string(),
         zone_bits: region.zone.into(),
@@ -138,8 +189,23 @@ pub fn encode_region(region: &Region) -> Vec<u8> {
         parent: region.parent.map(|parent| parent.0),
         former_prefixes: region.history.iter().map(former).collect(),
         prefix_since: region.since.0,
-    };
-    record.encode_to_vec()
+        order: match region.order {
+            Order::Sequential => records::region_record::Order::Sequential,
+            Order::Scrambled => records::region_record::Order::Scrambled,
+            Order::External => records::region_record::Order::External,
+        }
+        .into(),
+        sealed: region.sealed,
+        delegated: region.delegated,
+        auto_expand: region.policy.auto_expand.map(auto_expand),
+        cap: region.policy.cap.map(count_octets),
+        min_chunk,
+        max_chunk,
+        strict,
+        owner: region.texts.owner.clone(),
+        description: region.texts.description.clone(),
+        labels: region.texts.labels.clone(),
+    }
 }
 
 /// Reads [`encode_region`]'s record of the region with this number and counter.
@@ -148,7 +214,11 @@ pub fn encode_region(region: &Region) -> Vec<u8> {
 ///
 /// [`Malformed`].
 pub fn decode_region(value: &[u8], number: RegionNumber, issued: Count) -> Result<Region, Malformed> {
-    let record: records::RegionRecord = decode(value, "a region record")?;
+    region_from(decode(value, "a region record")?, number, issued)
+}
+
+fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Count) -> Result<Region, Malformed> {
+    let policy = policy_from(&record)?;
     let kind = match records::region_record::Kind::try_from(record.kind) {
         Ok(records::region_record::Kind::Open) => Kind::Open,
         Ok(records::region_record::Kind::Partial) => Kind::Partial,
@@ -169,7 +239,173 @@ pub fn decode_region(value: &[u8], number: RegionNumber, issued: Count) -> Resul
         issued,
         since: Revision(record.prefix_since),
         history: history?,
+        order: match records::region_record::Order::try_from(record.order) {
+            Ok(records::region_record::Order::Sequential) => Order::Sequential,
+            Ok(records::region_record::Order::Scrambled) => Order::Scrambled,
+            Ok(records::region_record::Order::External) => Order::External,
+            Err(_) => return Err(malformed("the order of a region")),
+        },
+        sealed: record.sealed,
+        delegated: record.delegated,
+        policy,
+        texts: Texts { owner: record.owner, description: record.description, labels: record.labels },
     })
+}
+
+fn policy_from(record: &records::RegionRecord) -> Result<Policy, Malformed> {
+    let narrow = |bits: u32| u8::try_from(bits).map_err(|_| malformed("the policy of a region"));
+    let auto_expand = |auto: &records::AutoExpand| {
+        Ok(AutoExpand {
+            at_percent: narrow(auto.at_percent)?,
+            by_bits: narrow(auto.by_bits)?,
+            max_suffix: narrow(auto.max_suffix_bits)?,
+        })
+    };
+    let chunk = match (record.strict, record.min_chunk, record.max_chunk) {
+        (true, 0, 0) => ChunkPolicy::Strict,
+        (false, 0, 0) => ChunkPolicy::Adaptive,
+        (false, min, max) => ChunkPolicy::Within { min, max },
+        (true, ..) => return Err(malformed("the policy of a region")),
+    };
+    Ok(Policy {
+        auto_expand: record.auto_expand.as_ref().map(auto_expand).transpose()?,
+        cap: record.cap.as_deref().map(count_from).transpose()?,
+        chunk,
+    })
+}
+
+/// The record of one edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// When, in nanoseconds since 1970.
+    pub unix_nanos: i64,
+    /// Who.
+    pub principal: String,
+    /// What.
+    pub operation: String,
+    /// Why.
+    pub reason: String,
+    /// The author's name for it.
+    pub request_id: String,
+    /// Every region before and after; counters are not kept.
+    pub changes: Vec<Change>,
+}
+
+/// A part of a record has at most so many octets of regions: with the rest of it, it stays below what a store takes.
+const PART_BYTES: usize = 12 * 1024;
+
+/// An edit's record, in as many parts as it needs.
+pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
+    let sides = entry.changes.iter().flat_map(|change| {
+        let side = |after, region: &Region| records::history_record::Side {
+            region: region.number.0,
+            after,
+            record: Some(region_record(region)),
+        };
+        let before = change.before.as_ref().map(|before| side(false, before));
+        before.into_iter().chain([side(true, &change.after)])
+    });
+    let mut parts = vec![records::HistoryRecord {
+        unix_nanos: entry.unix_nanos,
+        principal: entry.principal.clone(),
+        operation: entry.operation.clone(),
+        reason: entry.reason.clone(),
+        request_id: entry.request_id.clone(),
+        sides: Vec::new(),
+        parts: 0,
+    }];
+    let mut filled = 0;
+    for side in sides {
+        filled += side.encoded_len();
+        if filled > PART_BYTES && parts.last().is_some_and(|part| !part.sides.is_empty()) {
+            filled = side.encoded_len();
+            parts.push(records::HistoryRecord::default());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.sides.push(side);
+        }
+    }
+    let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+    parts.iter_mut().for_each(|part| part.parts = count);
+    parts.iter().map(Message::encode_to_vec).collect()
+}
+
+/// Reads [`encode_history`]'s parts, all of them, in order.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<HistoryEntry, Malformed> {
+    let what = malformed("the record of an edit");
+    let parts: Vec<records::HistoryRecord> =
+        parts.into_iter().map(|part| decode(part, "the record of an edit")).collect::<Result<_, _>>()?;
+    let [first, ..] = &parts[..] else { return Err(what) };
+    if usize::try_from(first.parts) != Ok(parts.len()) {
+        return Err(what);
+    }
+    let mut entry = HistoryEntry {
+        unix_nanos: first.unix_nanos,
+        principal: first.principal.clone(),
+        operation: first.operation.clone(),
+        reason: first.reason.clone(),
+        request_id: first.request_id.clone(),
+        changes: Vec::new(),
+    };
+    let mut before: Option<Region> = None;
+    for side in parts.into_iter().flat_map(|part| part.sides) {
+        let region = region_from(side.record.ok_or(what)?, RegionNumber(side.region), Count::ZERO)?;
+        match (side.after, before.take()) {
+            (false, None) => before = Some(region),
+            (true, earlier) if earlier.as_ref().is_none_or(|earlier| earlier.number == region.number) => {
+                entry.changes.push(Change { before: earlier, after: region });
+            }
+            _ => return Err(what),
+        }
+    }
+    if before.is_none() { Ok(entry) } else { Err(what) }
+}
+
+/// The record of an edit that was made with a request_id: the revision that it made.
+pub fn encode_request(revision: Revision) -> Vec<u8> {
+    records::RequestRecord { revision: revision.0 }.encode_to_vec()
+}
+
+/// Reads [`encode_request`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_request(value: &[u8]) -> Result<Revision, Malformed> {
+    let record: records::RequestRecord = decode(value, "the record of a request")?;
+    Ok(Revision(record.revision))
+}
+
+/// A grant of a strict region that was made with a request_id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrictGrant {
+    /// The first suffix.
+    pub first: u128,
+    /// How many.
+    pub count: u64,
+    /// When, in nanoseconds since 1970.
+    pub unix_nanos: i64,
+}
+
+/// A strict grant's record.
+pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
+    let first = count_octets(Count::Below(grant.first));
+    records::GrantRecord { first, count: grant.count, unix_nanos: grant.unix_nanos }.encode_to_vec()
+}
+
+/// Reads [`encode_grant`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
+    let record: records::GrantRecord = decode(value, "the record of a grant")?;
+    let first = count_from(&record.first)?.get().ok_or(malformed("the record of a grant"))?;
+    Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos })
 }
 
 fn former_prefix(former: &records::FormerPrefix) -> Result<FormerPrefix, Malformed> {
@@ -183,14 +419,25 @@ fn prefix(text: &str) -> Result<Prefix, Malformed> {
 
 /// A counter's record: big-endian octets without leading zeros, up to 17 of them.
 pub fn encode_counter(reserved: Count) -> Vec<u8> {
-    let octets = match reserved {
+    records::CounterRecord { reserved: count_octets(reserved) }.encode_to_vec()
+}
+
+fn count_octets(count: Count) -> Bytes {
+    match count {
         Count::Below(count) => {
             let zeros = count.leading_zeros() as usize / 8; // OK because there are 128 at most
             Bytes::copy_from_slice(&count.to_be_bytes()[zeros..])
         }
         Count::Max => Bytes::from_static(&MAX),
-    };
-    records::CounterRecord { reserved: octets }.encode_to_vec()
+    }
+}
+
+fn count_from(octets: &[u8]) -> Result<Count, Malformed> {
+    match octets.len() {
+        0..=16 => Ok(Count::Below(octets.iter().fold(0, |count, octet| count << 8 | u128::from(*octet)))),
+        17 if octets == MAX => Ok(Count::Max),
+        _ => Err(malformed("a counter")),
+    }
 }
 
 /// 2^128, big-endian.
@@ -203,12 +450,7 @@ const MAX: [u8; 17] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// [`Malformed`].
 pub fn decode_counter(value: &[u8]) -> Result<Count, Malformed> {
     let record: records::CounterRecord = decode(value, "a counter record")?;
-    let octets = record.reserved.as_ref();
-    match octets.len() {
-        0..=16 => Ok(Count::Below(octets.iter().fold(0, |count, octet| count << 8 | u128::from(*octet)))),
-        17 if octets == MAX => Ok(Count::Max),
-        _ => Err(malformed("a counter")),
-    }
+    count_from(&record.reserved)
 }
 
 #[cfg(test)]
@@ -242,6 +484,11 @@ mod tests {
                 from: Revision(1),
                 to: Revision(8),
             }],
+            order: Order::Sequential,
+            sealed: false,
+            delegated: false,
+            policy: Policy::default(),
+            texts: Texts::default(),
         }
     }
 
@@ -252,8 +499,14 @@ mod tests {
         for count in [Count::ZERO, Count::Below(1), Count::Below(256), Count::Below(u128::MAX), Count::Max] {
             assert_eq!(decode_counter(&encode_counter(count)), Ok(count));
         }
-        let facts =
-            SpaceFacts { bits: 64, revision: Revision(3), next_number: RegionNumber(5), last_edit: EditId([1; 16]) };
+        let facts = SpaceFacts {
+            bits: 64,
+            revision: Revision(3),
+            next_number: RegionNumber(5),
+            last_edit: EditId([1; 16]),
+            scramble_key: ClusterKey::new([2; 16]),
+            text_form: TextForm::Hex,
+        };
         assert_eq!(decode_space(&encode_space(&facts)), Ok(facts));
         assert_eq!(decode_cluster(&encode_cluster(&ClusterKey::new([3; 16]))), Ok(ClusterKey::new([3; 16])));
     }
@@ -285,5 +538,59 @@ mod tests {
             Err(malformed("a counter"))
         );
         assert_eq!(decode_cluster(b""), Err(malformed("the cluster key")));
+    }
+
+    fn dressed() -> Region {
+        let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix: 60 });
+        let cap = Some(Count::Below(1 << 100));
+        Region {
+            order: Order::Scrambled,
+            sealed: true,
+            delegated: true,
+            policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 } },
+            texts: Texts {
+                owner: "ops".to_owned(),
+                description: "x".repeat(4000),
+                labels: [("team".to_owned(), "a".to_owned())].into(),
+            },
+            ..region()
+        }
+    }
+
+    #[test]
+    fn ok_what_is_kept_beside_a_place_comes_back() {
+        let region = dressed();
+        assert_eq!(decode_region(&encode_region(&region), region.number, region.issued), Ok(region));
+    }
+
+    #[test]
+    fn ok_an_edit_of_many_regions_comes_back_from_its_parts() {
+        let plain = Region { issued: Count::ZERO, ..dressed() };
+        let changes: Vec<Change> = (0..20)
+            .map(|at| Change {
+                before: (at % 3 != 0).then(|| plain.clone()),
+                after: Region { name: format!("r{at}"), ..plain.clone() },
+            })
+            .collect();
+        let entry = HistoryEntry {
+            unix_nanos: -5,
+            principal: "p".to_owned(),
+            operation: "split".to_owned(),
+            reason: "why".to_owned(),
+            request_id: "7".to_owned(),
+            changes,
+        };
+        let parts = encode_history(&entry);
+        assert!(parts.len() > 5 && parts.iter().all(|part| part.len() < 16 * 1024));
+        assert_eq!(decode_history(parts.iter().map(Vec::as_slice)), Ok(entry));
+        assert!(decode_history(parts[1..].iter().map(Vec::as_slice)).is_err(), "a part is missing");
+        assert!(decode_history([]).is_err());
+    }
+
+    #[test]
+    fn ok_requests_and_grants_come_back() {
+        assert_eq!(decode_request(&encode_request(Revision(9))), Ok(Revision(9)));
+        let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3 };
+        assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
     }
 }

@@ -13,12 +13,13 @@ use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
 use tracing::warn;
 
-use crate::error::StoreFailure;
+use crate::{error::StoreFailure, rate::Rate};
 
 /// The counter of one region or series.
 #[derive(Debug)]
 pub(crate) struct Cell {
     counter: Mutex<Counter>,
+    rate: Mutex<Rate>,
     /// Held while a chunk is reserved, or while an edit decides about what is issued.
     pub(crate) reserving: tokio::sync::Mutex<()>,
 }
@@ -49,7 +50,21 @@ pub(crate) enum Attempt {
 impl Cell {
     /// A counter without a chunk.
     pub(crate) fn new(policy: Chunk) -> Self {
-        Self { counter: Mutex::new(Counter::new(policy)), reserving: tokio::sync::Mutex::default() }
+        Self {
+            counter: Mutex::new(Counter::new(policy)),
+            rate: Mutex::default(),
+            reserving: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Takes note of a grant of `count`.
+    pub(crate) fn granted(&self, count: u64, now: Duration) {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner).add(count, now);
+    }
+
+    /// Positions a second that were granted over the last minutes.
+    pub(crate) fn rate(&self, now: Duration) -> f64 {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner).per_second(now)
     }
 
     /// Uses the counter, for a moment.

@@ -4,19 +4,21 @@ use std::{num::NonZeroU64, sync::Arc};
 
 use kent_ids::{Block, Position, Source};
 use kent_issue::Chunk;
-use kent_regions::{Count, Kind, RegionNumber};
+use kent_proto::model::{EditOptions, Invalid};
+use kent_regions::{ChunkPolicy, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
 use tokio::time;
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use crate::{
     cell::{Attempt, Cell, Record},
     clock::Clock,
     deadline::Patience,
-    directory::Directory,
+    directory::{Directory, Order},
     error::{AllocateError, Exhausted, NoSuchRegion},
     keys,
     space::{RegionFacts, Space},
+    strict,
     tasks::Tasks,
 };
 
@@ -42,6 +44,9 @@ pub(crate) struct HeldChunk {
 /// A reservation that meets others is tried so often.
 pub(crate) const ATTEMPTS: u32 = 16;
 
+/// Who makes the edits that the daemon makes by itself.
+const PRINCIPAL: &str = "kentd";
+
 impl Counters {
     /// Counters of the regions of `directory`.
     pub(crate) fn new(
@@ -60,24 +65,112 @@ impl Counters {
         space: &str,
         region: &str,
         count: NonZeroU64,
+        request_id: &str,
         patience: Patience,
     ) -> Result<Block, AllocateError> {
         let space = self.directory.find(space)?;
         for _ in 0..ATTEMPTS {
             let facts = facts(&space, region)?;
             let cell = space.cell(facts.number, self.chunk);
-            if let Some(block) = grant_in_hand(&facts, &cell, count)? {
+            let strict = facts.policy.chunk == ChunkPolicy::Strict;
+            if !strict && !request_id.is_empty() {
+                let problem =
+                    "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
+                return Err(Invalid::new("request_id", problem).into());
+            }
+            if !strict && let Some(block) = grant_in_hand(&facts, &cell, count)? {
+                cell.granted(count.get(), self.clock.steady());
                 return Ok(block);
             }
-            // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
-            let reservation = self.clone().reserve(space.clone(), region.to_owned(), cell, count);
-            let reservation = self.tasks.spawn_work(reservation);
-            match time::timeout(patience.left(self.clock.steady()), reservation).await {
+            // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
+            let left = patience.left(self.clock.steady());
+            let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
+            if strict {
+                let grant = self.clone().grant_strictly(space, region, cell, count, request_id.to_owned());
+                match time::timeout(left, self.tasks.spawn_work(grant)).await {
+                    Ok(Ok(granted)) => match granted? {
+                        Some(block) => return Ok(block),
+                        None => continue,
+                    },
+                    Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
+                }
+            }
+            let reservation = self.clone().reserve(space, region, cell, count);
+            match time::timeout(left, self.tasks.spawn_work(reservation)).await {
                 Ok(Ok(reserved)) => reserved?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
             }
         }
         Err(AllocateError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Expands a region by itself if its policy says so, once it is as full as that with `count` more. True if it did.
+    async fn expand(&self, space: &Space, region: &str, facts: &RegionFacts, count: NonZeroU64) -> bool {
+        let Some(by) = strict::due(facts, count) else { return false };
+        let order = Order {
+            space: space.name(),
+            edit: Edit::Expand { name: region.to_owned(), by },
+            options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
+            principal: PRINCIPAL.to_owned(),
+        };
+        match self.directory.edit(&order).await {
+            Ok(_) => {
+                info!(space = order.space, region, by, "region expanded by its policy");
+                true
+            }
+            Err(error) => {
+                warn!(space = order.space, region, %error, "region not expanded by its policy");
+                false
+            }
+        }
+    }
+
+    /// One attempt at a grant that is durable before it is answered, and made once for a request_id.
+    async fn grant_strictly(
+        self,
+        space: Arc<Space>,
+        region: String,
+        cell: Arc<Cell>,
+        count: NonZeroU64,
+        request_id: String,
+    ) -> Result<Option<Block>, AllocateError> {
+        let seen = facts(&space, &region)?;
+        if self.expand(&space, &region, &seen, count).await {
+            return Ok(None);
+        }
+        let reserving = cell.reserving.lock().await;
+        let facts = facts(&space, &region)?;
+        // What is left of a chunk from before the region was strict would be a gap.
+        give_back(&*self.store, &space, facts.number, &cell).await;
+        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, &request_id));
+        let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
+        let granted = strict::grant(&*self.store, &record(&space, &facts), request.as_ref(), count, wall).await?;
+        match granted {
+            strict::Granted::Now(first, reserved) => {
+                space.set_reserved(facts.number, reserved);
+                cell.granted(count.get(), self.clock.steady());
+                Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
+            }
+            strict::Granted::Before(first, granted) if granted == count.get() => {
+                Block::region(facts.constants, first, granted).map(Some).map_err(AllocateError::Broken)
+            }
+            strict::Granted::Before(_, count) => Err(AllocateError::Reused { count }),
+            strict::Granted::Full(reserved) => Err(exhausted(&space, &region, &facts, reserved, count)),
+            strict::Granted::Conflict(key) if key == keys::region(space.key(), facts.number.0) => {
+                drop(reserving);
+                self.follow(&space, &facts).await.map(|()| None)
+            }
+            strict::Granted::Conflict(_) => Ok(None),
+        }
+    }
+
+    /// Waits for an edit of ours that is under way, or reads the table again if the store has moved on without us.
+    async fn follow(&self, space: &Space, facts: &RegionFacts) -> Result<(), AllocateError> {
+        let _editing = space.editing.lock().await;
+        match space.versions(facts.number).1 == facts.version {
+            true => self.directory.reload(space).await.map_err(|_| AllocateError::Contended { attempts: 1 }),
+            false => Ok(()),
+        }
     }
 
     /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
@@ -88,34 +181,29 @@ impl Counters {
         cell: Arc<Cell>,
         count: NonZeroU64,
     ) -> Result<(), AllocateError> {
+        let seen = facts(&space, &region)?;
+        if self.expand(&space, &region, &seen, count).await {
+            return Ok(());
+        }
         let reserving = cell.reserving.lock().await;
         // An edit may have come first.
         let facts = facts(&space, &region)?;
+        cell.with(|counter| counter.set_policy(chunk(facts.policy, self.chunk)));
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
         }
-        let record = Record {
-            key: keys::counter(space.name(), facts.number.0),
-            // No chunk is cut from a region whose capacity just changed.
-            guard: Some((keys::region(space.name(), facts.number.0), facts.version)),
-            first: Position::ZERO,
-            capacity: facts.capacity,
-        };
+        let record = record(&space, &facts);
         match cell.try_reserve(&*self.store, &record, count, self.clock.steady()).await? {
             Attempt::Reserved(reserved) => {
                 space.set_reserved(facts.number, reserved);
-                debug!(space = space.name(), region, %reserved, "chunk reserved");
+                debug!(space = space.key(), region, %reserved, "chunk reserved");
                 Ok(())
             }
             Attempt::Conflict(key) if key != record.key => {
                 // An edit of ours is applied when its lock is free; if there was none, the store has moved on without us.
                 // An edit takes its lock first and this one second, so this one is not kept while waiting for that.
                 drop(reserving);
-                let _editing = space.editing.lock().await;
-                match space.versions(facts.number).1 == facts.version {
-                    true => self.directory.reload(&space).await.map_err(|_| AllocateError::Contended { attempts: 1 }),
-                    false => Ok(()),
-                }
+                self.follow(&space, &facts).await
             }
             Attempt::Conflict(_) => Ok(()),
             Attempt::Full(full) => Err(exhausted(&space, &region, &facts, full.reserved, count)),
@@ -129,7 +217,7 @@ impl Counters {
             space.cells().into_iter().filter_map(|(number, cell)| {
                 let left = cell.with(|counter| counter.left());
                 let region = space.read(|table| table.get(number).map(|region| region.name.clone()))?;
-                let source = Source::Region { name: region, space: space.name().to_owned() };
+                let source = Source::Region { name: region, space: space.name() };
                 (left > 0).then_some(HeldChunk { source, left })
             })
         });
@@ -149,16 +237,37 @@ impl Counters {
 
 /// Gives the rest of the chunk in hand back: see [`Cell::give_back`].
 pub(crate) async fn give_back(store: &dyn Store, space: &Space, number: RegionNumber, cell: &Cell) {
-    if let Some(reserved) = cell.give_back(store, &keys::counter(space.name(), number.0)).await {
+    if let Some(reserved) = cell.give_back(store, &keys::counter(space.key(), number.0)).await {
         space.set_reserved(number, reserved);
     }
 }
 
+/// A region's counter, which no chunk is cut from if the region's capacity has just changed.
+fn record(space: &Space, facts: &RegionFacts) -> Record {
+    Record {
+        key: keys::counter(space.key(), facts.number.0),
+        guard: Some((keys::region(space.key(), facts.number.0), facts.version)),
+        first: Position::ZERO,
+        capacity: facts.capacity,
+    }
+}
+
+/// The sizes of a region's chunks.
+const fn chunk(policy: Policy, usual: Chunk) -> Chunk {
+    match policy.chunk {
+        ChunkPolicy::Within { min, max } => Chunk { min, max },
+        ChunkPolicy::Adaptive | ChunkPolicy::Strict => usual,
+    }
+}
+
 fn facts(space: &Space, region: &str) -> Result<RegionFacts, AllocateError> {
-    let (space_name, region) = (space.name().to_owned(), region.to_owned());
+    let (space_name, region) = (space.name(), region.to_owned());
     match space.facts(&region) {
         Err(_) => Err(NoSuchRegion { space: space_name, region }.into()),
         Ok(facts) if facts.kind == Kind::Closed => Err(AllocateError::Closed { space: space_name, region }),
+        Ok(facts) if facts.delegated => Err(AllocateError::Delegated { space: space_name, region }),
+        Ok(facts) if facts.order == IssueOrder::External => Err(AllocateError::External { space: space_name, region }),
+        Ok(facts) if facts.sealed => Err(AllocateError::Sealed { space: space_name, region }),
         Ok(facts) => Ok(facts),
     }
 }
@@ -172,9 +281,9 @@ fn grant_in_hand(facts: &RegionFacts, cell: &Cell, count: NonZeroU64) -> Result<
 
 fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {
     AllocateError::Exhausted(Exhausted {
-        space: space.name().to_owned(),
+        space: space.name(),
         region: region.to_owned(),
-        capacity: Count::power_of_two(facts.constants.suffix_bits).to_string(),
+        capacity: facts.limit.to_string(),
         reserved: reserved.to_string(),
         asked: count.get(),
         expandable_bits: facts.expandable_bits,

@@ -9,9 +9,13 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use kent_ids::ClusterKey;
 use kent_issue::Chunk;
-use kent_proto::stored::{self, EditId};
-use kent_regions::{Count, Edit, Plan, Refusal, RegionNumber, Revision, Table};
+use kent_proto::{
+    model::{EditOptions, Invalid},
+    stored::{self, EditId, HistoryEntry, Malformed, TextForm},
+};
+use kent_regions::{Count, Edit, Patch, Plan, Refusal, RegionNumber, Table};
 use kent_store::{CommitError, Store, Txn, Version};
 use rand::Rng;
 use tokio::sync::Mutex;
@@ -19,10 +23,11 @@ use tracing::{info, warn};
 
 use crate::{
     cell::{Cell, read_counter},
+    clock::Clock,
     counters,
     engine::LoadError,
     error::{EditError, NoSuchSpace, StoreFailure},
-    keys,
+    history, keys,
     space::{Space, State, space_record},
 };
 
@@ -31,6 +36,8 @@ use crate::{
 pub(crate) struct Directory {
     store: Arc<dyn Store>,
     chunk: Chunk,
+    clock: Arc<dyn Clock>,
+    /// By key.
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// Held while a space is made.
     making: Mutex<()>,
@@ -41,10 +48,18 @@ pub(crate) struct Directory {
 pub(crate) struct Order {
     pub(crate) space: String,
     pub(crate) edit: Edit,
-    /// Whether only the plan is wanted.
-    pub(crate) validate_only: bool,
-    /// The revision that the author saw.
-    pub(crate) expected: Option<Revision>,
+    pub(crate) options: EditOptions,
+    /// Who wants it.
+    pub(crate) principal: String,
+}
+
+/// What an edit did, or would do.
+#[derive(Clone, Debug)]
+pub(crate) struct Edited {
+    pub(crate) space: Arc<Space>,
+    pub(crate) plan: Plan,
+    /// Whether the edit was made earlier already, under the same request_id.
+    pub(crate) again: bool,
 }
 
 /// The width of the space `default`, which every store has.
@@ -55,30 +70,48 @@ const ATTEMPTS: u32 = 5;
 
 impl Directory {
     /// Reads and checks all tables; makes the default space if the store is new.
-    pub(crate) async fn load(store: Arc<dyn Store>, chunk: Chunk) -> Result<Self, LoadError> {
+    pub(crate) async fn load(store: Arc<dyn Store>, clock: Arc<dyn Clock>, chunk: Chunk) -> Result<Self, LoadError> {
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
-        let directory = Self { store, chunk, spaces: RwLock::default(), making: Mutex::default() };
+        let directory = Self { store, clock, chunk, spaces: RwLock::default(), making: Mutex::default() };
+        // A space's key begins with that of the space around it, so that comes first.
         for (key, _) in &records {
-            let name = keys::parse_space(key).map_err(StoreFailure::from)?;
-            directory.insert(name, State::load(&*directory.store, name).await?);
+            let key = keys::parse_space(key).map_err(StoreFailure::from)?;
+            directory.insert(key, State::load(&*directory.store, key).await?)?;
         }
         let table = Table::new(DEFAULT_BITS).map_err(|_| LoadError::NoDefaultSpace)?;
-        match directory.create_space(kent_ids::DEFAULT_SPACE, table, false).await {
+        match directory.create_space(kent_ids::DEFAULT_SPACE, table, TextForm::Decimal, false).await {
             Ok(_) | Err(EditError::SpaceTaken { .. }) => Ok(directory),
             Err(EditError::Store(failure)) => Err(failure.into()),
             Err(_) => Err(LoadError::NoDefaultSpace),
         }
     }
 
-    /// The space of this name.
+    /// The space of this name: for a delegated region's, a path through the tables.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Space>, NoSuchSpace> {
-        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
-        spaces.get(name).cloned().ok_or_else(|| NoSuchSpace { space: name.to_owned() })
+        let missing = || NoSuchSpace { space: name.to_owned() };
+        let mut names = name.split('/');
+        let mut space = names.next().and_then(|root| self.by_key(root)).ok_or_else(missing)?;
+        for region in names {
+            let number = space.read(|table| table.named(region).map(|region| region.number)).map_err(|_| missing())?;
+            space = self.inner(&space, number).ok_or_else(missing)?;
+        }
+        Ok(space)
+    }
+
+    /// The space of a delegated region's suffixes.
+    pub(crate) fn inner(&self, space: &Space, number: RegionNumber) -> Option<Arc<Space>> {
+        self.by_key(&keys::inner_space(space.key(), number.0))
+    }
+
+    fn by_key(&self, key: &str) -> Option<Arc<Space>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// All spaces, by name.
     pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
-        self.spaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let mut spaces: Vec<_> = self.spaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        spaces.sort_by_cached_key(|space| space.name());
+        spaces
     }
 
     /// Makes a space with this table; a dry run only says whether it could.
@@ -86,22 +119,24 @@ impl Directory {
         &self,
         name: &str,
         table: Table,
+        text_form: TextForm,
         validate_only: bool,
     ) -> Result<Arc<Space>, EditError> {
         let _making = self.making.lock().await;
-        if self.find(name).is_ok() {
+        if self.by_key(name).is_some() {
             return Err(EditError::SpaceTaken { space: name.to_owned() });
         }
-        let edit = new_edit();
+        let (edit, constants) = (new_edit(), (new_key(), text_form));
         if validate_only {
-            return Ok(Arc::new(Space::new(name, State::fresh(table, Version::ABSENT, edit))));
+            let state = State::fresh(table, Version::ABSENT, edit, constants);
+            return Ok(Arc::new(Space::new(name.to_owned(), None, state)));
         }
         let key = keys::space(name);
-        let txn = Txn::new().expect(key.clone(), Version::ABSENT).put(key, space_record(&table, None, edit));
-        match self.store.commit(txn).await {
+        let record = space_record(&table, None, edit, constants);
+        match self.store.commit(Txn::new().expect(key.clone(), Version::ABSENT).put(key, record)).await {
             Ok(made) => {
                 info!(space = name, bits = table.bits(), "space made");
-                Ok(self.insert(name, State::fresh(table, made.version, edit)))
+                Ok(self.insert(name, State::fresh(table, made.version, edit, constants))?)
             }
             Err(CommitError::Unknown(_) | CommitError::Conflict { .. }) => self.adopt(name, edit).await,
             Err(error) => Err(StoreFailure::from(error).into()),
@@ -111,34 +146,57 @@ impl Directory {
     /// Takes in a space that the store has although we do not know it; it is ours if our edit made it.
     async fn adopt(&self, name: &str, edit: EditId) -> Result<Arc<Space>, EditError> {
         let state = State::load(&*self.store, name).await.map_err(EditError::from)?;
-        let space = self.insert(name, state);
+        let space = self.insert(name, state)?;
         match space.last_edit() == edit {
             true => Ok(space),
             false => Err(EditError::SpaceTaken { space: name.to_owned() }),
         }
     }
 
-    fn insert(&self, name: &str, state: State) -> Arc<Space> {
-        let space = Arc::new(Space::new(name, state));
-        self.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), space.clone());
-        space
+    fn insert(&self, key: &str, state: State) -> Result<Arc<Space>, StoreFailure> {
+        let outer = match keys::parse_inner_space(key)? {
+            None => None,
+            Some((outer, number)) => {
+                let missing = Malformed { what: "the space around a delegated region is gone" };
+                Some((self.by_key(outer).ok_or(missing)?, RegionNumber(number)))
+            }
+        };
+        let space = Arc::new(Space::new(key.to_owned(), outer, state));
+        self.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), space.clone());
+        Ok(space)
     }
 
-    /// Plans an edit and, unless it is a dry run, makes it.
-    pub(crate) async fn edit(&self, order: &Order) -> Result<(Arc<Space>, Plan), EditError> {
+    /// Plans an edit and, unless it is a dry run, makes it; once, if it has a request_id.
+    pub(crate) async fn edit(&self, order: &Order) -> Result<Edited, EditError> {
         let space = self.find(&order.space)?;
         let _editing = space.editing.lock().await;
         for _ in 0..ATTEMPTS {
+            if let Some(plan) = self.made_already(&space, order).await? {
+                return Ok(Edited { space: space.clone(), plan, again: true });
+            }
             if let Some(plan) = self.try_edit(&space, order).await? {
-                return Ok((space.clone(), plan));
+                return Ok(Edited { space: space.clone(), plan, again: false });
             }
             self.reload(&space).await?;
         }
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
+    /// What the edit did when it was made under the same request_id.
+    async fn made_already(&self, space: &Space, order: &Order) -> Result<Option<Plan>, StoreFailure> {
+        let request_id = &order.options.request_id;
+        if request_id.is_empty() || order.options.validate_only {
+            return Ok(None);
+        }
+        let Some(record) = self.store.get(&keys::request(space.key(), request_id)).await? else { return Ok(None) };
+        let revision = stored::decode_request(&record.value)?;
+        let missing = Malformed { what: "the record of an edit is gone" };
+        let entry = history::entry(&*self.store, space, revision).await?.ok_or(missing)?;
+        Ok(Some(Plan::made(revision, entry.changes)))
+    }
+
     /// One attempt; `None` if somebody else changed the records meanwhile.
-    async fn try_edit(&self, space: &Space, order: &Order) -> Result<Option<Plan>, EditError> {
+    async fn try_edit(&self, space: &Arc<Space>, order: &Order) -> Result<Option<Plan>, EditError> {
         let still = self.hold_still(space, &order.edit);
         // Nothing is reserved of the region before the edit is made or refused.
         let _reserving = match &still {
@@ -150,11 +208,20 @@ impl Directory {
             None => None,
         };
         let plan = plan(space, order)?;
-        if order.validate_only {
+        if order.options.validate_only {
             return Ok(Some(plan));
         }
         let edit = new_edit();
-        let txn = transaction(space, &plan, counter, edit);
+        let inner = Self::inner_of(space, &plan)?;
+        let txn = self.transaction(space, &plan, counter, edit, order);
+        let txn = match &inner {
+            Some(inner) => {
+                let key = keys::space(&inner.key);
+                let record = space_record(&inner.table, None, edit, inner.constants);
+                txn.expect(key.clone(), Version::ABSENT).put(key, record)
+            }
+            None => txn,
+        };
         match self.store.commit(txn).await {
             Ok(made) => {
                 if let Err(refusal) = space.apply(&plan, made.version, edit) {
@@ -162,16 +229,22 @@ impl Directory {
                     warn!(space = space.name(), %refusal, "a durable edit did not fit the table in memory");
                     self.reload(space).await?;
                 }
+                if let Some(inner) = inner {
+                    self.insert(&inner.key, State::fresh(inner.table, made.version, edit, inner.constants))?;
+                }
                 log_edit(space, order, &plan);
                 Ok(Some(plan))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(CommitError::Unknown(unknown)) => {
                 self.reload(space).await?;
-                match space.last_edit() == edit {
-                    true => Ok(Some(plan)),
-                    false => Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
+                if space.last_edit() != edit {
+                    return Err(StoreFailure::from(CommitError::Unknown(unknown)).into());
                 }
+                if let Some(inner) = inner {
+                    self.adopt(&inner.key, edit).await?;
+                }
+                Ok(Some(plan))
             }
             Err(error) => Err(StoreFailure::from(error).into()),
         }
@@ -179,7 +252,13 @@ impl Directory {
 
     /// The counter that an edit depends on.
     fn hold_still(&self, space: &Space, edit: &Edit) -> Option<(RegionNumber, Arc<Cell>)> {
-        let (Edit::Shrink { name, .. } | Edit::Subdivide { name, .. }) = edit else { return None };
+        let (Edit::Shrink { name, .. }
+        | Edit::Subdivide { name, .. }
+        | Edit::Delegate { name }
+        | Edit::Update { name, patch: Patch { next: Some(_), .. } }) = edit
+        else {
+            return None;
+        };
         let number = space.read(|table| table.named(name).map(|region| region.number)).ok()?;
         Some((number, space.cell(number, self.chunk)))
     }
@@ -187,15 +266,72 @@ impl Directory {
     /// Gives the rest of our chunk back, so that the edit meets what is issued and not what is reserved.
     async fn settle(&self, space: &Space, number: RegionNumber, cell: &Cell) -> Result<(Version, Count), StoreFailure> {
         counters::give_back(&*self.store, space, number, cell).await;
-        let read = read_counter(&*self.store, &keys::counter(space.name(), number.0)).await?;
+        let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
         space.set_reserved(number, read.value);
         Ok((Version::new(read.version), read.value))
+    }
+
+    /// The space that a delegation makes.
+    fn inner_of(space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
+        let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
+        let key = keys::inner_space(space.key(), region.number.0);
+        if !keys::fits(&key) {
+            return Err(EditError::TooDeep { region: region.name.clone() });
+        }
+        let problem = |bad: kent_regions::BadWidth| Invalid::new("name", bad);
+        let table = Table::new(region.suffix.into()).map_err(problem)?;
+        Ok(Some(Inner { key, table, constants: (new_key(), TextForm::Decimal) }))
+    }
+
+    /// What a plan writes, and what must not have changed since it was made.
+    fn transaction(
+        &self,
+        space: &Space,
+        plan: &Plan,
+        counter: Option<(RegionNumber, (Version, Count))>,
+        edit: EditId,
+        order: &Order,
+    ) -> Txn {
+        let id = space.key();
+        let constants = space.constants();
+        let record = space.read(|table| space_record(table, Some(plan), edit, constants));
+        let (version, _) = space.versions(RegionNumber(0));
+        let mut txn = Txn::new().expect(keys::space(id), version).put(keys::space(id), record);
+        for change in &plan.changes {
+            let key = keys::region(id, change.after.number.0);
+            let (_, version) = space.versions(change.after.number);
+            txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
+            if change.before.is_none() && change.after.issued != Count::ZERO {
+                let key = keys::counter(id, change.after.number.0);
+                txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(change.after.issued));
+            }
+        }
+        if let Some((number, (version, _))) = counter {
+            txn = txn.expect(keys::counter(id, number.0), version);
+            if let Some((_, declared)) = plan.declared.filter(|(declared, _)| *declared == number) {
+                txn = txn.put(keys::counter(id, number.0), stored::encode_counter(declared));
+            }
+        }
+        if !order.options.request_id.is_empty() {
+            let key = keys::request(id, &order.options.request_id);
+            txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_request(plan.revision));
+        }
+        let entry = HistoryEntry {
+            // OK because the wall clock is within some centuries of 1970; a wrong one is still recorded.
+            unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
+            principal: order.principal.clone(),
+            operation: order.edit.operation().to_owned(),
+            reason: order.options.reason.clone(),
+            request_id: order.options.request_id.clone(),
+            changes: plan.changes.clone(),
+        };
+        history::record(txn, space, plan.revision, &entry)
     }
 
     /// Replaces a table in memory by what the store says.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
         warn!(space = space.name(), "reading the table again, since the store has moved on or did not answer");
-        space.replace(State::load(&*self.store, space.name()).await.map_err(EditError::from)?);
+        space.replace(State::load(&*self.store, space.key()).await.map_err(EditError::from)?);
         Ok(())
     }
 }
@@ -213,7 +349,7 @@ fn log_edit(space: &Space, order: &Order, plan: &Plan) {
 fn plan(space: &Space, order: &Order) -> Result<Plan, EditError> {
     space.read(|table| {
         let present = table.revision();
-        match order.expected {
+        match order.options.expected {
             Some(expected) if expected != present => {
                 Err(EditError::Stale { space: space.name().to_owned(), expected: expected.0, present })
             }
@@ -238,30 +374,25 @@ fn refused(space: &Space, refusal: Refusal) -> EditError {
     EditError::Refused { space: space.name().to_owned(), refusal: Box::new(refusal) }
 }
 
-/// What a plan writes, and what must not have changed since it was made.
-fn transaction(space: &Space, plan: &Plan, counter: Option<(RegionNumber, (Version, Count))>, edit: EditId) -> Txn {
-    let name = space.name();
-    let record = space.read(|table| space_record(table, Some(plan), edit));
-    let (version, _) = space.versions(RegionNumber(0));
-    let mut txn = Txn::new().expect(keys::space(name), version).put(keys::space(name), record);
-    for change in &plan.changes {
-        let key = keys::region(name, change.after.number.0);
-        let (_, version) = space.versions(change.after.number);
-        txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
-        if change.before.is_none() && change.after.issued != Count::ZERO {
-            let key = keys::counter(name, change.after.number.0);
-            txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(change.after.issued));
-        }
-    }
-    match counter {
-        Some((number, (version, _))) => txn.expect(keys::counter(name, number.0), version),
-        None => txn,
-    }
+/// The space of a region that is being delegated.
+struct Inner {
+    key: String,
+    table: Table,
+    constants: (ClusterKey, TextForm),
+}
+
+/// A key for a space's scrambled order.
+fn new_key() -> ClusterKey {
+    ClusterKey::new(random())
 }
 
 /// An identity for an edit, by which it is known again if the store's answer is lost.
 fn new_edit() -> EditId {
+    EditId(random())
+}
+
+fn random() -> [u8; 16] {
     let mut octets = [0; 16];
     rand::rng().fill_bytes(&mut octets);
-    EditId(octets)
+    octets
 }

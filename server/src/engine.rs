@@ -7,7 +7,7 @@ use kent_proto::{
     model::{AllocateInput, Invalid, SpaceInput},
     stored,
 };
-use kent_regions::{Plan, Table};
+use kent_regions::Table;
 use kent_store::{Store, Txn, Version};
 use rand::Rng;
 use thiserror::Error;
@@ -19,7 +19,7 @@ use crate::{
     config::Config,
     counters::{Counters, HeldChunk},
     deadline::Patience,
-    directory::{Directory, Order},
+    directory::{Directory, Edited, Order},
     error::{AllocateError, EditError, StoreFailure},
     keys,
     metrics::Metrics,
@@ -112,7 +112,7 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let key = cluster_key(&*store).await?;
-        let directory = Arc::new(Directory::load(store.clone(), config.chunk).await?);
+        let directory = Arc::new(Directory::load(store.clone(), clock.clone(), config.chunk).await?);
         let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;
         let slots = Arc::new(Slots::new(store.clone(), clock.clone(), config.clock, key));
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
@@ -145,6 +145,11 @@ impl Engine {
     ) -> Result<Granted, AllocateError> {
         let patience = Patience::new(self.clock.steady(), deadline);
         self.check_count(request)?;
+        if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
+            let problem =
+                "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
+            return Err(Invalid::new("request_id", problem).into());
+        }
         let granted = self.grant(request, patience).await;
         if let Err(AllocateError::Broken(error)) = &granted {
             error!(%error, "an invariant is broken: not one identifier more is issued");
@@ -161,7 +166,7 @@ impl Engine {
                 Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
             }
             Source::Region { name, space } => {
-                let block = self.counters.grant(space, name, request.count, patience).await?;
+                let block = self.counters.grant(space, name, request.count, &request.request_id, patience).await?;
                 Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
             }
         }
@@ -200,7 +205,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`EditError`].
-    pub(crate) async fn edit(&self, order: Order) -> Result<(Arc<Space>, Plan), EditError> {
+    pub(crate) async fn edit(&self, order: Order) -> Result<Edited, EditError> {
         let directory = self.directory.clone();
         let work = self.tasks.spawn_work(async move { directory.edit(&order).await });
         work.await.unwrap_or(Err(EditError::Abandoned))
@@ -215,8 +220,9 @@ impl Engine {
         let problem = |bad: kent_regions::BadWidth| Invalid::new("bits", bad);
         let table = Table::new(input.bits.into()).map_err(problem)?;
         let directory = self.directory.clone();
-        let work =
-            self.tasks.spawn_work(async move { directory.create_space(&input.name, table, input.validate_only).await });
+        let work = self.tasks.spawn_work(async move {
+            directory.create_space(&input.name, table, input.text_form, input.validate_only).await
+        });
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
@@ -243,6 +249,11 @@ impl Engine {
     /// Where the store is.
     pub(crate) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Where tasks are spawned.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// The store.

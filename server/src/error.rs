@@ -91,6 +91,42 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
+    /// The region's suffixes are a space of their own.
+    #[error(
+        "region {region:?} of space {space:?} is delegated: identifiers come from the regions of space \"{space}/{region}\""
+    )]
+    Delegated {
+        /// The space.
+        space: String,
+        /// The region.
+        region: String,
+    },
+    /// The region is sealed.
+    #[error(
+        "region {region:?} of space {space:?} is sealed: nothing is granted until it is unsealed (kent region unseal {region})"
+    )]
+    Sealed {
+        /// The space.
+        space: String,
+        /// The region.
+        region: String,
+    },
+    /// The region's values come from users.
+    #[error(
+        "region {region:?} of space {space:?} is external: its values come from users, and are composed (kent region id {region} VALUE)"
+    )]
+    External {
+        /// The space.
+        space: String,
+        /// The region.
+        region: String,
+    },
+    /// A request_id was used for another count before.
+    #[error("request_id was used before, for {count} identifiers: use another one")]
+    Reused {
+        /// How many were granted under it.
+        count: u64,
+    },
     /// The region does not hold as many more.
     #[error("{0}")]
     Exhausted(Exhausted),
@@ -182,6 +218,12 @@ pub(crate) enum EditError {
         space: String,
         /// Which rule, and the nearest legal edit.
         refusal: Box<kent_regions::Refusal>,
+    },
+    /// A space cannot be delegated that deep.
+    #[error("region {region:?} cannot be delegated: its space would be too many levels deep")]
+    TooDeep {
+        /// The region.
+        region: String,
     },
     /// The table has moved on.
     #[error("the table of space {space:?} is at revision {present}, not at {expected}: look again and repeat the edit")]

@@ -1,6 +1,6 @@
 //! The keys under which the daemon keeps its records. Persisted: the spelling is frozen.
 
-use kent_ids::{Series, Slot};
+use kent_ids::{Series, Slot, Uuid};
 use kent_proto::stored::Malformed;
 use kent_store::Key;
 
@@ -70,6 +70,47 @@ pub(crate) fn counter(space: &str, number: u64) -> Key {
 pub(crate) fn parse_number(key: &Key) -> Result<u64, Malformed> {
     let digits = key.as_str().rsplit('/').next().unwrap_or_default();
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a region" })
+}
+
+/// The key of the space of a delegated region, given that of the space around it. Names have no `~`, so it is nobody else's.
+pub(crate) fn inner_space(space: &str, number: u64) -> String {
+    format!("{space}~{number:016x}")
+}
+
+/// The key of the space around it and the number of the delegated region, if a space is one's.
+pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malformed> {
+    match space.rsplit_once('~') {
+        None => Ok(None),
+        Some((outer, digits)) => {
+            let number = u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the key of a space" })?;
+            Ok(Some((outer, number)))
+        }
+    }
+}
+
+/// Whether the keys below a space of this key fit what a store takes: a space can be delegated some seven levels deep.
+pub(crate) fn fits(space: &str) -> bool {
+    space.len() <= 180
+}
+
+/// A part of the record of the edit that made a revision.
+pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
+    valid(format!("history/{space}/{revision:016x}/{part:04x}"))
+}
+
+/// The record of an edit that was made with a request_id.
+pub(crate) fn request(space: &str, request_id: &str) -> Key {
+    valid(format!("request/{space}/{}", digest(request_id)))
+}
+
+/// The record of a strict region's grant that was made with a request_id.
+pub(crate) fn grant(space: &str, number: u64, request_id: &str) -> Key {
+    valid(format!("grant/{space}/{number:016x}/{}", digest(request_id)))
+}
+
+/// A request_id as 32 hexadecimal digits: it may hold any octets, and be longer than a key has room for.
+fn digest(request_id: &str) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, request_id.as_bytes()).simple().to_string()
 }
 
 /// A key made of checked names and numbers: at most 63 printable octets of each name.

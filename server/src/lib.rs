@@ -14,6 +14,9 @@
 //! | `series` | identifiers that a durable counter counts without a region |
 //! | `directory` | spaces, their tables, and edits |
 //! | `space` | one space in memory: table, versions of records, counters |
+//! | `history` | the edits of the past: written with each edit, read for lists, watchers and old tables |
+//! | `strict` | grants of regions that number without gaps |
+//! | `rate` | how fast a region is drawn from |
 //! | `service` | gRPC services: requests in, answers out |
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
@@ -28,14 +31,17 @@ mod deadline;
 mod directory;
 mod engine;
 mod error;
+mod history;
 mod http;
 mod keys;
 mod metrics;
+mod rate;
 mod series;
 mod service;
 mod slots;
 mod space;
 mod status;
+mod strict;
 mod tasks;
 pub mod telemetry;
 

@@ -4,6 +4,7 @@ mod admin;
 mod allocator;
 mod codec;
 mod regions;
+mod watch;
 
 pub(crate) use admin::AdminService;
 pub(crate) use allocator::AllocatorService;

@@ -3,22 +3,33 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
 };
 
-use kent_ids::{Position, RegionConstants};
+use kent_ids::{ClusterKey, Position, RegionConstants};
 use kent_issue::Chunk;
-use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
-use kent_regions::{Count, Kind, Plan, Refusal, Region, RegionNumber, Table};
+use kent_proto::{
+    model::{Usage, inner_space},
+    stored::{self, EditId, Malformed, SpaceFacts, TextForm},
+};
+use kent_regions::{Count, Kind, Order, Plan, Policy, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
+use tokio::sync::watch;
 
 use crate::{cell::Cell, engine::LoadError, error::StoreFailure, keys};
 
 /// One space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    name: String,
+    /// What its records hang on, for ever: its name or, if it is a delegated region's, the key of the space around it and the
+    /// region's number.
+    key: String,
+    /// The space around it, and the region there whose suffixes these are.
+    outer: Option<(Arc<Space>, RegionNumber)>,
     state: RwLock<State>,
     counters: Mutex<HashMap<RegionNumber, Arc<Cell>>>,
+    /// The newest revision, for those who wait for it.
+    newest: watch::Sender<Revision>,
     /// Held while an edit runs.
     pub(crate) editing: tokio::sync::Mutex<()>,
 }
@@ -30,6 +41,8 @@ pub(crate) struct State {
     version: Version,
     region_versions: HashMap<RegionNumber, Version>,
     last_edit: EditId,
+    scramble_key: ClusterKey,
+    text_form: TextForm,
 }
 
 /// What a grant must know of a region, as of one revision.
@@ -40,21 +53,59 @@ pub(crate) struct RegionFacts {
     /// Of the region's record.
     pub(crate) version: Version,
     pub(crate) kind: Kind,
+    pub(crate) order: Order,
+    pub(crate) sealed: bool,
+    pub(crate) delegated: bool,
+    pub(crate) policy: Policy,
+    /// How many suffixes are reserved, as far as this daemon knows.
+    pub(crate) reserved: Count,
     pub(crate) expandable_bits: u8,
+    /// How many suffixes may be issued.
+    pub(crate) limit: Count,
     /// One past the last suffix that can be granted.
     pub(crate) capacity: Position,
 }
 
 impl Space {
     /// A space with this table.
-    pub(crate) fn new(name: &str, state: State) -> Self {
+    pub(crate) fn new(key: String, outer: Option<(Arc<Self>, RegionNumber)>, state: State) -> Self {
+        let newest = watch::Sender::new(state.table.revision());
         let (state, counters) = (RwLock::new(state), Mutex::default());
-        Self { name: name.to_owned(), state, counters, editing: tokio::sync::Mutex::default() }
+        Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default() }
     }
 
-    /// Its name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// What its records hang on.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Its name: that of a delegated region's space is the name of the space around it, `/`, and the region's.
+    pub(crate) fn name(&self) -> String {
+        match &self.outer {
+            None => self.key.clone(),
+            Some((outer, number)) => {
+                // OK because a region is never removed.
+                let region =
+                    outer.read(|table| table.get(*number).map(|region| region.name.clone())).unwrap_or_default();
+                inner_space(&outer.name(), &region)
+            }
+        }
+    }
+
+    /// How its identifiers are written for people.
+    pub(crate) fn text_form(&self) -> TextForm {
+        self.state().text_form
+    }
+
+    /// The facts of its record that no edit of the table changes.
+    pub(crate) fn constants(&self) -> (ClusterKey, TextForm) {
+        let state = self.state();
+        (state.scramble_key, state.text_form)
+    }
+
+    /// Tells of the newest revision, and of each one later.
+    pub(crate) fn newest(&self) -> watch::Receiver<Revision> {
+        self.newest.subscribe()
     }
 
     /// Looks at the table.
@@ -84,13 +135,20 @@ impl Space {
                 suffix_bits: region.suffix,
                 number: region.number.0,
                 revision: table.revision().0,
+                scramble: (region.order == Order::Scrambled).then_some(state.scramble_key),
             },
             number: region.number,
             version: state.region_version(region.number),
             kind: region.kind,
+            order: region.order,
+            sealed: region.sealed,
+            delegated: region.delegated,
+            policy: region.policy,
+            reserved: region.issued,
             expandable_bits: region.expandable_bits(),
+            limit: region.limit(),
             // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
-            capacity: Position::new(region.capacity().get().unwrap_or(u128::MAX)),
+            capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
         })
     }
 
@@ -103,6 +161,8 @@ impl Space {
         for change in &plan.changes {
             state.region_versions.insert(change.after.number, version);
         }
+        drop(state);
+        self.newest.send_replace(plan.revision);
         Ok(())
     }
 
@@ -113,7 +173,9 @@ impl Space {
 
     /// Replaces the table by what the store says.
     pub(crate) fn replace(&self, state: State) {
+        let revision = state.table.revision();
         *self.state_mut() = state;
+        self.newest.send_replace(revision);
     }
 
     /// The counter of a region.
@@ -128,10 +190,11 @@ impl Space {
         counters.iter().map(|(number, cell)| (*number, cell.clone())).collect()
     }
 
-    /// What is left of the chunk of a region that this daemon holds.
-    pub(crate) fn unused(&self, number: RegionNumber) -> u128 {
+    /// What this daemon knows of a region's use at `now`, on the steady clock.
+    pub(crate) fn usage(&self, number: RegionNumber, now: Duration) -> Usage {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.get(&number).map_or(0, |cell| cell.with(|counter| counter.left()))
+        let usage = |cell: &Arc<Cell>| Usage { unused: cell.with(|counter| counter.left()), rate: cell.rate(now) };
+        counters.get(&number).map_or_else(Usage::default, usage)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -145,8 +208,13 @@ impl Space {
 
 impl State {
     /// The state of a space that was just made.
-    pub(crate) fn fresh(table: Table, version: Version, last_edit: EditId) -> Self {
-        Self { table, version, region_versions: HashMap::new(), last_edit }
+    pub(crate) fn fresh(
+        table: Table,
+        version: Version,
+        last_edit: EditId,
+        (scramble_key, text_form): (ClusterKey, TextForm),
+    ) -> Self {
+        Self { table, version, region_versions: HashMap::new(), last_edit, scramble_key, text_form }
     }
 
     /// Reads a space from the store and checks it.
@@ -176,7 +244,14 @@ impl State {
         }
         let table = Table::restore(facts.bits, facts.revision, facts.next_number, regions)
             .map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
-        Ok(Self { table, version: space.version, region_versions, last_edit: facts.last_edit })
+        Ok(Self {
+            table,
+            version: space.version,
+            region_versions,
+            last_edit: facts.last_edit,
+            scramble_key: facts.scramble_key,
+            text_form: facts.text_form,
+        })
     }
 
     fn region_version(&self, number: RegionNumber) -> Version {
@@ -185,13 +260,20 @@ impl State {
 }
 
 /// The record of a space whose table is at the revision that `plan` makes, or as it is without one.
-pub(crate) fn space_record(table: &Table, plan: Option<&Plan>, edit: EditId) -> Vec<u8> {
+pub(crate) fn space_record(
+    table: &Table,
+    plan: Option<&Plan>,
+    edit: EditId,
+    (scramble_key, text_form): (ClusterKey, TextForm),
+) -> Vec<u8> {
     let made = plan.map_or(0, |plan| plan.changes.iter().filter(|change| change.before.is_none()).count());
     stored::encode_space(&SpaceFacts {
         bits: table.bits(),
         revision: plan.map_or(table.revision(), |plan| plan.revision),
         next_number: RegionNumber(table.next_number().0 + made as u64), // OK because an edit makes few regions
         last_edit: edit,
+        scramble_key,
+        text_form,
     })
 }
 

@@ -29,6 +29,10 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::NoSuchRegion(missing) => no_such_region(missing),
         AllocateError::Time { refusal, .. } => from_time(refusal, message),
         AllocateError::Closed { region, .. } => precondition("CLOSED", region, message),
+        AllocateError::Delegated { region, .. } => precondition("DELEGATED", region, message),
+        AllocateError::Sealed { region, .. } => precondition("SEALED", region, message),
+        AllocateError::External { region, .. } => precondition("EXTERNAL", region, message),
+        AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),
         AllocateError::Exhausted(full) => exhausted(full, message),
         AllocateError::SeriesExhausted { left, .. } => {
             let details = reason("CAPACITY_EXHAUSTED", [("left", &left.to_string())]);
@@ -48,6 +52,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
     match error {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
+        EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
         EditError::Refused { space, refusal } => from_refusal(space, refusal),
         EditError::Stale { present, .. } => {
@@ -66,6 +71,21 @@ pub(crate) fn from_invalid(invalid: &Invalid) -> Status {
     let mut details = reason("BAD_INPUT", []);
     details.add_bad_request_violation(invalid.field, &invalid.problem);
     Status::with_error_details(Code::InvalidArgument, invalid.to_string(), details)
+}
+
+/// What is stored could not be read.
+pub(crate) fn from_read(failure: &StoreFailure) -> Status {
+    from_store(failure, failure.to_string(), Outcome::NoEffect)
+}
+
+/// A watcher that is too slow, and the revision after which it can resume; 0 for a new snapshot.
+pub(crate) fn watcher_too_slow(seen: u64) -> Status {
+    let message = match seen {
+        0 => "the watcher is too slow: watch again from a snapshot".to_owned(),
+        seen => format!("the watcher is too slow: resume with after_revision {seen}"),
+    };
+    let details = reason("WATCHER_TOO_SLOW", [("resume_after", &seen.to_string())]);
+    Status::with_error_details(Code::Aborted, message, details)
 }
 
 /// A text that is no identifier.
@@ -158,10 +178,20 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::BadPrefix(_) | Refusal::SuffixMissing { .. } => Some("newcomers"),
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
+        Refusal::TextTooLong { .. } => Some("description"),
+        Refusal::BadPolicy { .. } => Some("policy"),
+        Refusal::NoChange => Some("name"),
         _ => None,
     };
     let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
     let mut details = reason(&reason_name, [("space", space)]);
+    if let Refusal::NoFreePrefix(help) = refusal {
+        // What could be done, for programs: free blocks, and regions that could be split by one bit with the zone they have.
+        let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
+        let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
+        let facts = [("space", space), ("free_blocks", &blocks.join(",")), ("donors", &donors.join(","))];
+        details = reason(&reason_name, facts);
+    }
     if let Some(field) = field {
         details.add_bad_request_violation(field, &message);
         return Status::with_error_details(Code::InvalidArgument, format!("{field}: {message}"), details);

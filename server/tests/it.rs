@@ -12,4 +12,5 @@ mod it {
     mod refusals;
     mod rooms;
     mod shutdown;
+    mod tables;
 }

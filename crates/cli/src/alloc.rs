@@ -50,7 +50,7 @@ pub(crate) fn run(args: &AllocArgs, endpoints: Endpoints, runtime: &Runtime, jso
     let (stop, stopped) = watch::channel(false);
     runtime.spawn(stop_on_ctrl_c(stop));
     let (queue, blocks) = mpsc::channel(AHEAD_BLOCKS);
-    let fetcher = Fetcher::new(args.source.to_string(), wanted, endpoints);
+    let fetcher = Fetcher::new(args.source.to_string(), args.request_id.clone(), wanted, endpoints);
     let fetching = runtime.spawn(fetcher.run(queue, stopped.clone()));
     let mut printer = Printer::new(json, wanted, stopped);
     printer.print_all(blocks)?;
@@ -71,6 +71,7 @@ async fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
 /// Asks for blocks until all identifiers are there, and never for more than are missing.
 struct Fetcher {
     source: String,
+    request_id: String,
     missing: u64,
     batch: Batch,
     endpoints: Endpoints,
@@ -79,8 +80,16 @@ struct Fetcher {
 }
 
 impl Fetcher {
-    fn new(source: String, wanted: u64, endpoints: Endpoints) -> Self {
-        Self { source, missing: wanted, batch: Batch::new(), endpoints, daemon: None, patience: Patience::NotYet }
+    fn new(source: String, request_id: String, wanted: u64, endpoints: Endpoints) -> Self {
+        Self {
+            source,
+            request_id,
+            missing: wanted,
+            batch: Batch::new(),
+            endpoints,
+            daemon: None,
+            patience: Patience::NotYet,
+        }
     }
 
     async fn run(self, queue: mpsc::Sender<Block>, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
@@ -110,7 +119,12 @@ impl Fetcher {
     async fn fetch(&mut self) -> Result<Block, Failure> {
         let daemon = self.daemon().await?;
         let count = self.asked();
-        let message = AllocateRequest { source: self.source.clone(), count, encoding: Encoding::Lease.into() };
+        let message = AllocateRequest {
+            source: self.source.clone(),
+            count,
+            encoding: Encoding::Lease.into(),
+            request_id: self.request_id.clone(),
+        };
         let reply = daemon.allocator().allocate(request(message)).await?.into_inner();
         let Some(Identifiers::Lease(lease)) = reply.identifiers else {
             return Err(Failure::Answer("asked for a lease, got none".to_owned()));
@@ -124,7 +138,8 @@ impl Fetcher {
 
     /// How many identifiers the next request is for.
     fn asked(&self) -> u64 {
-        self.missing.min(self.batch.size)
+        // A named request is granted once, so it must be one.
+        if self.request_id.is_empty() { self.missing.min(self.batch.size) } else { self.missing }
     }
 
     /// The daemon that answered last, or else the first one that answers now.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kent_ids::{Source, check_name};
 
@@ -74,7 +74,10 @@ pub(crate) enum Question {
     #[command(subcommand, after_help = SPACE_HELP)]
     Space(SpaceCommand),
     #[command(subcommand, after_help = REGION_HELP)]
-    Region(RegionCommand),
+    Region(Box<RegionCommand>),
+    #[command(subcommand)]
+    Table(TableCommand),
+    Watch(WatchArgs),
     /// Show how the daemon fares: readiness, store, clock, slot, chunks, limits.
     #[command(after_help = STATUS_HELP)]
     Status,
@@ -108,8 +111,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
-    /// uuidv6, uuidv7, xid, region:NAME or region:NAME@SPACE.
+    /// uuidv7, xid, serial:SYMBOL, region:NAME or region:NAME@SPACE, or one of the others.
     pub(crate) source: Source,
+    /// For strict regions: a name for the request, under which it is granted once. Asking again gives the same identifiers.
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) request_id: String,
     /// How many; 1_000_000 is understood.
     #[arg(short = 'n', long, default_value = "1", value_name = "N", value_parser = parse_count)]
     pub(crate) count: NonZeroU64,
@@ -186,7 +192,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct InSpace {
     /// The space whose table is meant.
-    #[arg(long, default_value = "default", value_name = "SPACE", value_parser = parse_name)]
+    #[arg(long, default_value = "default", value_name = "SPACE", value_parser = parse_space)]
     pub(crate) space: String,
 }
 
@@ -214,9 +220,20 @@ pub(crate) struct SpaceCreateArgs {
     /// The width n of the space's identifiers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) bits: u32,
+    /// How its identifiers are written for people.
+    #[arg(long, value_name = "FORM", default_value = "decimal")]
+    pub(crate) text: TextArg,
     /// Say what would be done, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// How identifiers are written for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextArg {
+    Decimal,
+    Hex,
+    Uid11,
 }
 
 /// Show and edit the regions of a space.
@@ -236,8 +253,226 @@ pub(crate) enum RegionCommand {
     Show(ShowArgs),
     Create(CreateArgs),
     Expand(ExpandArgs),
+    Shrink(ShrinkArgs),
     Split(SplitArgs),
     Subdivide(SubdivideArgs),
+    /// Make the suffixes of an untouched region a space of their own, SPACE/REGION, with a table of its own.
+    #[command(
+        after_help = "Example:\n  kent region delegate emea\n  kent region create orders --suffix 20 --space default/emea"
+    )]
+    Delegate(NamedArgs),
+    /// Stop granting from a region. What was issued stays valid.
+    #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
+    Seal(NamedArgs),
+    /// Resume granting from a sealed region.
+    #[command(after_help = "Example:\n  kent region unseal orders")]
+    Unseal(NamedArgs),
+    Rename(RenameArgs),
+    Set(SetArgs),
+    History(HistoryArgs),
+    Id(IdArgs),
+}
+
+/// Move bits from a region's suffix back to its expansion zone.
+///
+/// Refused if an identifier that needs them may have been issued.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kent region shrink orders --by 2")]
+pub(crate) struct ShrinkArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// How many bits the suffix loses.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) by: u32,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// A region, and what every edit takes.
+#[derive(Debug, Args)]
+pub(crate) struct NamedArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// Give a region another name. Its number, its identifiers and its history stay.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kent region rename orders purchases")]
+pub(crate) struct RenameArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// Its new name.
+    #[arg(value_parser = parse_name)]
+    pub(crate) new_name: String,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// Change what is kept with a region: owner, description, labels, policies, and what counts as issued.
+///
+/// What is not named stays. Naming any policy replaces all of them.
+#[derive(Debug, Args)]
+#[command(after_help = SET_HELP)]
+pub(crate) struct SetArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// Whose it is.
+    #[arg(long)]
+    pub(crate) owner: Option<String>,
+    /// What it is for.
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+    /// A label to set, or with nothing after the equals sign to remove.
+    #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, Option<String>)>,
+    /// Suffixes below this count as issued from now on.
+    #[arg(long, value_name = "N", value_parser = parse_u128)]
+    pub(crate) next: Option<u128>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// What a region does by itself.
+#[derive(Debug, Args)]
+#[group(id = "policies", multiple = true)]
+pub(crate) struct PolicyArgs {
+    /// No policy: it never expands by itself, has no cap, and chunks are the daemon's.
+    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict"])]
+    pub(crate) no_policy: bool,
+    /// Expand by K bits whenever so many percent are reserved, up to a suffix of MAX bits.
+    #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
+    pub(crate) auto_expand: Option<(u32, u32, u32)>,
+    /// Never issue more than so many.
+    #[arg(long, value_name = "N", value_parser = parse_u128)]
+    pub(crate) cap: Option<u128>,
+    /// Reserve at least MIN and at most MAX suffixes at once.
+    #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
+    pub(crate) chunk: Option<(u64, u64)>,
+    /// Number without gaps: every grant is durable before it is answered, and `kent alloc --request-id` is granted once.
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+const SET_HELP: &str = "\
+Examples:
+  kent region set orders --owner shop --label team=checkout
+  kent region set orders --auto-expand 80:2:50
+  kent region set invoices --strict
+  kent region set employees --next 4_711        the largest number in use is 4710";
+
+/// Show who changed what, when and why, the newest first: of a region, or without one of the whole space.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  kent region history\n  kent region history orders -n 5")]
+pub(crate) struct HistoryArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Option<String>,
+    /// At most so many edits.
+    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+/// Compose identifiers of a region from your own numbers, checked against its prefix, zone and suffix.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kent region id employees 4711 4712\n  kent region id employees --back 0x9000000000001267"
+)]
+pub(crate) struct IdArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// Suffixes; with --back, identifiers.
+    #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128)]
+    pub(crate) numbers: Vec<u128>,
+    /// From identifiers to suffixes.
+    #[arg(long)]
+    pub(crate) back: bool,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+/// Take the whole table out, for review and backup, or bring one in.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TableCommand {
+    /// Write the table as JSON lines: the space, then every region, outer before inner.
+    #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
+    Export(ExportArgs),
+    /// Make what a file has and the table lacks, after showing it and asking. What differs is told and left as it is.
+    #[command(after_help = "Example:\n  kent table import table.jsonl --space staging")]
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// As it was at this revision.
+    #[arg(long, value_name = "REVISION", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) at: Option<u64>,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// What `kent table export` wrote; - for standard input (then with --yes).
+    pub(crate) file: String,
+    /// Do not ask.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+/// Watch the table of a space: every change as it is made, until Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  kent watch\n  kent watch --after 12 --json")]
+pub(crate) struct WatchArgs {
+    /// Resume after this revision; otherwise the regions there are come first.
+    #[arg(long, value_name = "REVISION", default_value = "0", hide_default_value = true)]
+    pub(crate) after: u64,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
+    match text.split_once('=') {
+        Some(("", _)) | None => Err("a label is written NAME=VALUE, or NAME= to remove it".to_owned()),
+        Some((name, value)) => Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned()))),
+    }
+}
+
+fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
+    let wrong = |_| "this is written PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned();
+    let parts: Vec<u32> = text.split(':').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?;
+    match parts[..] {
+        [percent, by] => Ok((percent, by, 0)),
+        [percent, by, max] => Ok((percent, by, max)),
+        _ => Err("this is written PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned()),
+    }
+}
+
+fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
+    let (min, max) = text.split_once(':').ok_or("this is written MIN:MAX, such as 1:64")?;
+    let number = |text: &str| u64::try_from(number::parse(text)?).map_err(|_| "this is too large".to_owned());
+    Ok((number(min)?, number(max)?))
+}
+
+/// The name of a space: for a delegated region's, a path such as default/emea.
+fn parse_space(text: &str) -> Result<String, String> {
+    text.split('/').try_for_each(|part| parse_name(part).map(drop))?;
+    Ok(text.to_owned())
 }
 
 const REGION_HELP: &str = "\
@@ -268,6 +503,12 @@ pub(crate) struct EditArgs {
     /// Refuse if the table is not at this revision any more.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) expect_revision: Option<u64>,
+    /// A name for the edit, under which it is made once: repeating the command after a lost answer is safe.
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) request_id: String,
+    /// Why; kept in the history.
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
 }
 
 /// Make a top-level region.
@@ -292,18 +533,39 @@ pub(crate) struct CreateArgs {
     /// The first suffix to issue: all below count as issued, by whatever system numbered before.
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128)]
     pub(crate) next: u128,
+    /// In which order the suffixes are issued: sequential, scrambled (neighbours in time are not neighbours in value), or
+    /// external (the values come from you: nothing is granted, `kent region id` composes). Fixed for ever.
+    #[arg(long, value_name = "ORDER", default_value = "sequential")]
+    pub(crate) order: OrderArg,
     /// Where no prefix is free, split the region that loses least.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "split_donor")]
     pub(crate) auto_split: bool,
+    /// Where no prefix is free, split this region.
+    #[arg(long, value_name = "REGION", value_parser = parse_name)]
+    pub(crate) split_donor: Option<String>,
+    /// Show where the region would go, and if no prefix is free, which regions could be split and what that costs them.
+    #[arg(long)]
+    pub(crate) plan: bool,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
+}
+
+/// In which order a region's suffixes are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderArg {
+    Sequential,
+    Scrambled,
+    External,
 }
 
 const CREATE_HELP: &str = "\
 Examples:
   kent region create orders --suffix 40
   kent region create invoices --suffix 32 --zone 16 --dry-run
-  kent region create legacy --suffix 32 --prefix 0000 --next 4_500_000";
+  kent region create legacy --suffix 32 --prefix 0000 --next 4_500_000
+  kent region create employees --suffix 20 --order external
+  kent region create large --suffix 60 --plan
+  kent region create large --suffix 60 --split-donor orders";
 
 /// Move bits from a region's expansion zone to its suffix: twice as many identifiers for each bit.
 ///
@@ -542,7 +804,13 @@ mod tests {
             ("region create a --suffix 4 --prefix 012", false),
             ("region create a", false),
             ("region create a/b --suffix 4", false),
-            ("region ls --space a/b", false),
+            ("region ls --space a/b", true),
+            ("region ls --space a//b", false),
+            ("region set a", true),
+            ("region set a --chunk 1:8 --strict", false),
+            ("region set a --label =x", false),
+            ("region create a --suffix 4 --order external --plan", true),
+            ("region create a --suffix 4 --auto-split --split-donor b", false),
             ("region expand a --by 0", false),
             ("region expand a --by 1 --dry-run --expect-revision 7 --space parts", true),
             ("region expand a --by 1 --expect-revision 0", false),

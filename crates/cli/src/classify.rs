@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use kent_proto::v1::{Classification, ClassifyRequest, classification::Status};
+use kent_proto::v1::{Classification, ClassifyRequest, FormerPrefix, classification::Status};
 use serde_json::{Value, json};
 
 use crate::args::ClassifyArgs;
@@ -123,7 +123,12 @@ fn table(classifications: &[Classification]) -> Table {
 /// Outermost first.
 fn path(classification: &Classification) -> String {
     let names: Vec<_> = classification.path.iter().map(|name| names::short(name)).collect();
-    if names.is_empty() { "-".to_owned() } else { names.join(" > ") }
+    let path = if names.is_empty() { "-".to_owned() } else { names.join(" > ") };
+    // What the space of a delegated region says goes on behind it.
+    match &classification.local {
+        Some(local) => format!("{path} / {} ({})", self::path(local), status_name(local.status())),
+        None => path,
+    }
 }
 
 fn role(status: Status) -> Role {
@@ -155,7 +160,16 @@ fn suffix(classification: &Classification) -> String {
 fn to_json(classification: &Classification) -> Value {
     let member = classification.status() == Status::Member;
     let id = identifier(classification);
+    let former = |former: &FormerPrefix| {
+        json!({
+            "prefix": former.prefix,
+            "from_revision": former.from_revision,
+            "to_revision": former.to_revision,
+        })
+    };
     json!({
+        "former_prefixes": classification.former_prefixes.iter().map(former).collect::<Value>(),
+        "local": classification.local.as_deref().map(to_json),
         "id": id.to_string(),
         "hex": format!("{id:#x}"),
         "status": status_name(classification.status()),
@@ -180,6 +194,7 @@ mod tests {
                 path,
                 suffix: Some(5.into()),
                 issued: true,
+                ..Classification::default()
             },
             Classification {
                 identifier: Some(0x8f.into()),
@@ -187,6 +202,7 @@ mod tests {
                 path: Vec::new(),
                 suffix: None,
                 issued: false,
+                ..Classification::default()
             },
         ]
     }
@@ -210,14 +226,14 @@ IDENTIFIER  STATUS  PATH         SUFFIX  ISSUED
             to_json(&member),
             json!({
                 "id": "1029", "hex": "0x405", "status": "member", "region": "eu", "path": ["orders", "eu"],
-                "suffix": "5", "issued": true,
+                "suffix": "5", "issued": true, "former_prefixes": [], "local": null,
             })
         );
         assert_eq!(
             to_json(&free),
             json!({
                 "id": "143", "hex": "0x8f", "status": "free", "region": null, "path": [],
-                "suffix": null, "issued": null,
+                "suffix": null, "issued": null, "former_prefixes": [], "local": null,
             })
         );
     }

@@ -1,69 +1,182 @@
-//! `kent region create`, `expand`, `split` and `subdivide`: changing the table of a space, or trying what would happen.
+//! `kent region create`, `expand`, `split`, `set` and the others that change the table of a space, or try what would happen.
 
 use kent_proto::v1::{
-    AddSubregionsRequest, CreateRegionRequest, EditResponse, ExpandRegionRequest, Newcomer, Region, RegionChange,
-    SplitRegionRequest,
+    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
+    Newcomer, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
+    SplitRegionRequest, UpdateRegionRequest, region::Order,
 };
 use serde_json::{Value, json};
 
-use crate::args::{self, CreateArgs, EditArgs, ExpandArgs, SplitArgs, SubdivideArgs};
+use crate::args::{
+    self, CreateArgs, EditArgs, ExpandArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, SetArgs, ShrinkArgs,
+    SplitArgs, SubdivideArgs,
+};
 use crate::connect::{Daemon, request};
 use crate::failure::Failure;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Palette, Role};
-use crate::region::{self, kind_name, prefix_text};
+use crate::region::{self, prefix_text};
 use crate::table::{Cell, Table};
 
 /// What the API reads as "whatever the revision is".
 const ANY_REVISION: u64 = 0;
 
 pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
     let message = CreateRegionRequest {
-        parent: names::space(&args.edit.space.space),
+        parent: names::space(&edit.space.space),
         region_id: args.name.clone(),
         suffix_bits: args.suffix,
         zone_bits: args.zone,
         prefix: args.prefix.as_ref().map(ToString::to_string),
         next: Some(args.next.into()),
         auto_split: args.auto_split,
-        validate_only: args.edit.dry_run,
-        expected_revision: expected_revision(&args.edit),
+        split_donor: args.split_donor.clone().unwrap_or_default(),
+        order: order(args.order).into(),
+        validate_only: edit.dry_run || args.plan,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
     };
     write(&daemon.regions().create_region(request(message)).await?.into_inner(), out)
 }
 
+const fn order(order: OrderArg) -> Order {
+    match order {
+        OrderArg::Sequential => Order::Sequential,
+        OrderArg::Scrambled => Order::Scrambled,
+        OrderArg::External => Order::External,
+    }
+}
+
 pub(crate) async fn expand(args: &ExpandArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
     let message = ExpandRegionRequest {
-        name: region_name(&args.edit, &args.name),
+        name: region_name(edit, &args.name),
         by_bits: args.by,
-        validate_only: args.edit.dry_run,
-        expected_revision: expected_revision(&args.edit),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
     };
     write(&daemon.regions().expand_region(request(message)).await?.into_inner(), out)
 }
 
+pub(crate) async fn shrink(args: &ShrinkArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let message = ShrinkRegionRequest {
+        name: region_name(edit, &args.name),
+        by_bits: args.by,
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
+    };
+    write(&daemon.regions().shrink_region(request(message)).await?.into_inner(), out)
+}
+
 pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
     let message = SplitRegionRequest {
-        name: region_name(&args.edit, &args.name),
+        name: region_name(edit, &args.name),
         by_bits: args.by,
         newcomers: newcomers(&args.newcomers),
-        validate_only: args.edit.dry_run,
-        expected_revision: expected_revision(&args.edit),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
     };
     write(&daemon.regions().split_region(request(message)).await?.into_inner(), out)
 }
 
 pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
     let message = AddSubregionsRequest {
-        name: region_name(&args.edit, &args.name),
+        name: region_name(edit, &args.name),
         by_bits: args.by,
         newcomers: newcomers(&args.newcomers),
         r#abstract: args.is_abstract,
-        validate_only: args.edit.dry_run,
-        expected_revision: expected_revision(&args.edit),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
     };
     write(&daemon.regions().add_subregions(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn delegate(args: &NamedArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let message = DelegateRegionRequest {
+        name: region_name(edit, &args.name),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
+    };
+    write(&daemon.regions().delegate_region(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn seal(args: &NamedArgs, sealed: bool, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let message = SealRegionRequest {
+        name: region_name(edit, &args.name),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
+    };
+    let mut regions = daemon.regions();
+    let response = match sealed {
+        true => regions.seal_region(request(message)).await?,
+        false => regions.unseal_region(request(message)).await?,
+    };
+    write(&response.into_inner(), out)
+}
+
+pub(crate) async fn rename(args: &RenameArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let message = RenameRegionRequest {
+        name: region_name(edit, &args.name),
+        region_id: args.new_name.clone(),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
+    };
+    write(&daemon.regions().rename_region(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let (set, removed): (Vec<_>, Vec<_>) = args.labels.iter().cloned().partition(|(_, value)| value.is_some());
+    let message = UpdateRegionRequest {
+        name: region_name(edit, &args.name),
+        owner: args.owner.clone(),
+        description: args.description.clone(),
+        set_labels: set.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
+        remove_labels: removed.into_iter().map(|(name, _)| name).collect(),
+        policy: policy(&args.policy),
+        next: args.next.map(Into::into),
+        validate_only: edit.dry_run,
+        expected_revision: expected_revision(edit),
+        request_id: edit.request_id.clone(),
+        reason: edit.reason.clone(),
+    };
+    write(&daemon.regions().update_region(request(message)).await?.into_inner(), out)
+}
+
+/// The policy that the arguments say, if they say any.
+fn policy(args: &PolicyArgs) -> Option<Policy> {
+    let auto_expand = args.auto_expand.map(|(at_percent, by_bits, max_suffix_bits)| AutoExpand {
+        at_percent,
+        by_bits,
+        max_suffix_bits,
+    });
+    let (min_chunk, max_chunk) = args.chunk.unwrap_or_default();
+    let cap = args.cap.map(|cap| cap.to_string()).unwrap_or_default();
+    let policy = Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict };
+    (args.no_policy || policy != Policy::default()).then_some(policy)
 }
 
 fn region_name(edit: &EditArgs, name: &str) -> String {
@@ -79,6 +192,7 @@ fn newcomers(newcomers: &[args::Newcomer]) -> Vec<Newcomer> {
         region_id: newcomer.name.clone(),
         suffix_bits: newcomer.suffix_bits,
         extension: newcomer.extension.as_ref().map(ToString::to_string),
+        ..Newcomer::default()
     };
     newcomers.iter().map(newcomer).collect()
 }
@@ -111,7 +225,7 @@ fn render(response: &EditResponse, palette: Palette) -> String {
 }
 
 fn changes(changes: &[RegionChange]) -> Table {
-    let mut table = Table::new(["", "REGION", "PREFIX", ">Z", ">S", ">CAPACITY", "KIND"]);
+    let mut table = Table::new(["", "REGION", "PREFIX", ">Z", ">S", ">CAPACITY", "STATE"]);
     for RegionChange { before, after } in changes {
         let Some(after) = after else { continue };
         let (mark, role) = match before {
@@ -121,12 +235,12 @@ fn changes(changes: &[RegionChange]) -> Table {
         let cell = |show: fn(&Region) -> String| step(before.as_ref().map(show), show(after), role);
         table.row([
             Cell::new(role, mark),
-            Cell::from(names::short(&after.name)),
+            cell(|region| names::short(&region.name).to_owned()),
             cell(|region| prefix_text(&region.prefix).to_owned()),
             cell(|region| region.zone_bits.to_string()),
             cell(|region| region.suffix_bits.to_string()),
             cell(|region| number::power_of_two(&region.capacity)),
-            cell(|region| kind_name(region.kind()).to_owned()),
+            cell(region::state),
         ]);
     }
     table
@@ -186,7 +300,7 @@ mod tests {
         assert_eq!(
             render(&split_response(false), Palette::PLAIN),
             "   \
-   REGION   PREFIX       Z   S  CAPACITY  KIND
+   REGION   PREFIX       Z   S  CAPACITY  STATE
 ~  orders   0 → 000  5 → 3  10      2^10  open
 +  returns  010          5   8       2^8  open
 free now: 001, 011

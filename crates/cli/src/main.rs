@@ -11,6 +11,7 @@ mod codec;
 mod connect;
 mod edit;
 mod failure;
+mod history;
 mod inspect;
 mod names;
 mod number;
@@ -19,6 +20,7 @@ mod region;
 mod space;
 mod status;
 mod table;
+mod transfer;
 mod tree;
 
 use std::env;
@@ -93,6 +95,8 @@ async fn ask(question: Question, endpoints: &Endpoints, out: &mut Out) -> Result
         }
         Question::Space(command) => space::run(&command, &endpoints.connect().await?, out).await,
         Question::Region(command) => region::run(&command, &endpoints.connect().await?, out).await,
+        Question::Table(command) => transfer::run(&command, &endpoints.connect().await?, out).await,
+        Question::Watch(args) => history::watch(&args, &endpoints.connect().await?, out).await,
         Question::Status => status::run(&endpoints.connect().await?, out).await,
     }
 }

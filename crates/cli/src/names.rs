@@ -2,7 +2,10 @@
 
 pub(crate) use kent_proto::model::{region_name as region, space_name as space};
 
-/// The last part of a resource name: what people call the thing.
+/// What people call the thing: a region's name in its space, and a space's name, which may be a path.
 pub(crate) fn short(resource: &str) -> &str {
-    resource.rsplit('/').next().unwrap_or(resource)
+    match resource.rsplit_once("/regions/") {
+        Some((_, region)) => region,
+        None => resource.strip_prefix("spaces/").unwrap_or(resource),
+    }
 }

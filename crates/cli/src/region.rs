@@ -1,17 +1,24 @@
 //! `kent region ls`, `tree` and `show`: looking at the table of a space. `edit` changes it.
 
-use kent_proto::v1::{GetRegionRequest, GetSpaceRequest, ListRegionsRequest, Region, Space, region::Kind};
+use kent_proto::v1::{
+    AutoExpand, ComposeRequest, GetRegionRequest, GetSpaceRequest, ListRegionsRequest, Policy, Region, Space, Uint128,
+    region::{Kind, Order},
+};
 use serde_json::{Value, json};
 
-use crate::args::{InSpace, RegionCommand, ShowArgs};
+use crate::args::{IdArgs, InSpace, RegionCommand, ShowArgs};
 use crate::connect::{Daemon, request};
 use crate::edit;
 use crate::failure::Failure;
+use crate::history;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
 use crate::tree;
+
+/// The revision that stands for the present one.
+pub(crate) const PRESENT: u64 = 0;
 
 /// The most regions that the daemon puts on a page.
 const PAGE_SIZE: u32 = 1000;
@@ -25,38 +32,47 @@ pub(crate) async fn run(command: &RegionCommand, daemon: &Daemon, out: &mut Out)
         RegionCommand::Expand(args) => edit::expand(args, daemon, out).await,
         RegionCommand::Split(args) => edit::split(args, daemon, out).await,
         RegionCommand::Subdivide(args) => edit::subdivide(args, daemon, out).await,
+        RegionCommand::Shrink(args) => edit::shrink(args, daemon, out).await,
+        RegionCommand::Delegate(args) => edit::delegate(args, daemon, out).await,
+        RegionCommand::Seal(args) => edit::seal(args, true, daemon, out).await,
+        RegionCommand::Unseal(args) => edit::seal(args, false, daemon, out).await,
+        RegionCommand::Rename(args) => edit::rename(args, daemon, out).await,
+        RegionCommand::Set(args) => edit::set(args, daemon, out).await,
+        RegionCommand::History(args) => history::list(args, daemon, out).await,
+        RegionCommand::Id(args) => compose(args, daemon, out).await,
     }
 }
 
 async fn list(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         let write = |page: Vec<Region>| page.iter().try_for_each(|region| out.json(&to_json(region)));
-        return pages(&args.space, daemon, write).await;
+        return pages(&args.space, PRESENT, daemon, write).await;
     }
-    let text = table(&all(&args.space, daemon).await?).render(out.palette());
+    let text = table(&all(&args.space, PRESENT, daemon).await?).render(out.palette());
     out.text(&text)
 }
 
 /// All regions of a space, in the order of their prefixes, outer before inner.
-async fn all(space: &str, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
+pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = Vec::new();
     let collect = |page| {
         regions.extend(page);
         Ok(())
     };
-    pages(space, daemon, collect).await?;
+    pages(space, at_revision, daemon, collect).await?;
     Ok(regions)
 }
 
 /// Takes the regions of a space page by page.
-async fn pages(
+pub(crate) async fn pages(
     space: &str,
+    at_revision: u64,
     daemon: &Daemon,
     mut take: impl FnMut(Vec<Region>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut page_token = String::new();
     loop {
-        let message = ListRegionsRequest { parent: names::space(space), page_size: PAGE_SIZE, page_token };
+        let message = ListRegionsRequest { parent: names::space(space), page_size: PAGE_SIZE, page_token, at_revision };
         let page = daemon.regions().list_regions(request(message)).await?.into_inner();
         take(page.regions)?;
         page_token = page.next_page_token;
@@ -69,7 +85,7 @@ async fn pages(
 async fn draw(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let message = GetSpaceRequest { name: names::space(&args.space) };
     let space = daemon.regions().get_space(request(message)).await?.into_inner();
-    let forest = tree::plant(all(&args.space, daemon).await?);
+    let forest = tree::plant(all(&args.space, PRESENT, daemon).await?);
     if out.is_json() {
         return forest.iter().try_for_each(|branch| {
             let mut value = to_json(&branch.region);
@@ -90,6 +106,23 @@ fn space_line(space: &Space) -> String {
     let regions = if space.region_count == 1 { "region" } else { "regions" };
     let name = names::short(&space.name);
     format!("{name}: {} bits, {} {regions}, revision {}", space.bits, space.region_count, space.revision)
+}
+
+async fn compose(args: &IdArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let numbers = args.numbers.iter().map(|number| (*number).into()).collect();
+    let (suffixes, identifiers) = if args.back { (Vec::new(), numbers) } else { (numbers, Vec::new()) };
+    let name = names::region(&args.space.space, &args.name);
+    let message = ComposeRequest { name, suffixes, identifiers };
+    let composed = daemon.regions().compose(request(message)).await?.into_inner().composed;
+    composed.iter().try_for_each(|found| {
+        let number = |number: Option<Uint128>| number.map(u128::from).unwrap_or_default().to_string();
+        let (suffix, identifier) = (number(found.suffix), number(found.identifier));
+        if out.is_json() {
+            return out.json(&json!({"suffix": suffix, "identifier": identifier, "text": found.text}));
+        }
+        out.text(if args.back { &suffix } else { &found.text })?;
+        out.text("\n")
+    })
 }
 
 async fn show(args: &ShowArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -113,7 +146,7 @@ fn table(regions: &[Region]) -> Table {
             region.prefix.len().into(),
             region.zone_bits.into(),
             region.suffix_bits.into(),
-            Cell::new(kind_role(region.kind()), kind_name(region.kind())),
+            Cell::new(kind_role(region.kind()), state(region)),
             or_dash(region.issued.clone()).into(),
             or_dash(number::power_of_two(&region.capacity)).into(),
             or_dash(number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default()).into(),
@@ -129,17 +162,90 @@ fn describe(region: &Region, palette: Palette) -> String {
         ("name", region.name.clone()),
         ("number", region.number.to_string()),
         ("kind", kind_text(region)),
+        ("order", order_name(region.order()).to_owned()),
         ("parent", if region.parent.is_empty() { "none".to_owned() } else { names::short(&region.parent).to_owned() }),
         ("prefix", format!("{} ({})", prefix_text(&region.prefix), bits(region.prefix.len()))),
     ];
     if region.kind() != Kind::Closed {
         rows.extend(numbers(region, palette));
     }
+    rows.extend(kept(region));
     rows.extend(region.former_prefixes.iter().map(|former| {
         let held = format!("revisions {} to {}", former.from_revision, former.to_revision);
         ("former prefix", format!("{} ({held})", prefix_text(&former.prefix)))
     }));
     facts(&rows, palette)
+}
+
+/// What is kept with a region beside its place, as far as there is anything.
+fn kept(region: &Region) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    if region.sealed {
+        rows.push(("sealed", "nothing is granted until it is unsealed".to_owned()));
+    }
+    if !region.delegated_space.is_empty() {
+        rows.push(("delegated", format!("its suffixes are {}", region.delegated_space)));
+    }
+    if let Some(policy) = &region.policy {
+        rows.extend(policy.auto_expand.map(|auto| {
+            let reach = if auto.max_suffix_bits >= 128 {
+                String::new()
+            } else {
+                format!(", to a suffix of {}", bits(auto.max_suffix_bits))
+            };
+            ("expands", format!("by {} at {} %{reach}", bits(auto.by_bits), auto.at_percent))
+        }));
+        if !policy.cap.is_empty() {
+            rows.push(("cap", policy.cap.clone()));
+        }
+        if policy.strict {
+            rows.push(("strict", "numbers without gaps; a request_id is granted once".to_owned()));
+        } else if policy.max_chunk != 0 {
+            rows.push(("chunk", format!("{} to {}", policy.min_chunk, policy.max_chunk)));
+        }
+    }
+    if region.rate > 0.0 {
+        rows.push(("rate", format!("{:.1} a second over the last minutes", region.rate)));
+    }
+    rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
+    for (what, text) in [("owner", &region.owner), ("description", &region.description)] {
+        if !text.is_empty() {
+            rows.push((what, text.clone()));
+        }
+    }
+    rows.extend(region.labels.iter().map(|(name, value)| ("label", format!("{name}={value}"))));
+    rows
+}
+
+/// A forecast, in the unit that fits.
+fn duration(seconds: f64) -> String {
+    const UNITS: [(&str, f64); 5] =
+        [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
+    let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("seconds", 1.0));
+    match seconds / fits.1 {
+        many if many >= 1e6 => format!("{many:.0e} {}", fits.0),
+        many => format!("{many:.0} {}", fits.0),
+    }
+}
+
+pub(crate) fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Sequential | Order::Unspecified => "sequential",
+        Order::Scrambled => "scrambled",
+        Order::External => "external",
+    }
+}
+
+/// A region's kind, and whether it is sealed or delegated.
+pub(crate) fn state(region: &Region) -> String {
+    let mut state = kind_name(region.kind()).to_owned();
+    if region.sealed {
+        state.push_str(", sealed");
+    }
+    if !region.delegated_space.is_empty() {
+        state.push_str(", delegated");
+    }
+    state
 }
 
 /// What a closed region lacks.
@@ -244,11 +350,31 @@ pub(crate) fn to_json(region: &Region) -> Value {
         "capacity": region.capacity,
         "ultimate_capacity": region.ultimate_capacity,
         "share": number::share(&region.issued, &region.capacity),
+        "order": order_name(region.order()),
+        "sealed": region.sealed,
+        "delegated_space": (!region.delegated_space.is_empty()).then_some(&region.delegated_space),
+        "policy": region.policy.as_ref().map(policy_json),
+        "owner": region.owner,
+        "description": region.description,
+        "labels": region.labels,
+        "rate": region.rate,
+        "full_in_seconds": region.full_in_seconds,
         "former_prefixes": region.former_prefixes.iter().map(|former| json!({
             "prefix": former.prefix,
             "from_revision": former.from_revision,
             "to_revision": former.to_revision,
         })).collect::<Value>(),
+    })
+}
+
+fn policy_json(policy: &Policy) -> Value {
+    let auto = |auto: &AutoExpand| json!({"at_percent": auto.at_percent, "by_bits": auto.by_bits, "max_suffix_bits": auto.max_suffix_bits});
+    json!({
+        "auto_expand": policy.auto_expand.as_ref().map(auto),
+        "cap": (!policy.cap.is_empty()).then_some(&policy.cap),
+        "min_chunk": policy.min_chunk.to_string(),
+        "max_chunk": policy.max_chunk.to_string(),
+        "strict": policy.strict,
     })
 }
 
@@ -276,6 +402,7 @@ pub(crate) mod samples {
             ultimate_capacity: (capacity << zone_bits).to_string(),
             former_prefixes: Vec::new(),
             reserved: (capacity / 2).to_string(),
+            ..Region::default()
         }
     }
 }
@@ -316,6 +443,7 @@ region             orders
 name               spaces/default/regions/orders
 number             1
 kind               open
+order              sequential
 parent             none
 prefix             0101 (4 bits)
 zone               4 bits
@@ -364,6 +492,15 @@ former prefix      01 (revisions 1 to 4)
                 "ultimate_capacity": "16384",
                 "share": 0.25,
                 "former_prefixes": [],
+                "order": "sequential",
+                "sealed": false,
+                "delegated_space": null,
+                "policy": null,
+                "owner": "",
+                "description": "",
+                "labels": {},
+                "rate": 0.0,
+                "full_in_seconds": null,
             })
         );
     }

@@ -1,9 +1,9 @@
 //! `kent space`: the spaces, each a table of regions.
 
-use kent_proto::v1::{CreateSpaceRequest, ListSpacesRequest, Space};
+use kent_proto::v1::{CreateSpaceRequest, ListSpacesRequest, Space, space::TextForm};
 use serde_json::{Value, json};
 
-use crate::args::{SpaceCommand, SpaceCreateArgs};
+use crate::args::{SpaceCommand, SpaceCreateArgs, TextArg};
 use crate::connect::{Daemon, request};
 use crate::failure::Failure;
 use crate::names;
@@ -44,7 +44,17 @@ async fn all(daemon: &Daemon) -> Result<Vec<Space>, Failure> {
 }
 
 async fn create(args: &SpaceCreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let message = CreateSpaceRequest { space_id: args.name.clone(), bits: args.bits, validate_only: args.dry_run };
+    let text_form = match args.text {
+        TextArg::Decimal => TextForm::Decimal,
+        TextArg::Hex => TextForm::Hex,
+        TextArg::Uid11 => TextForm::Uid11,
+    };
+    let message = CreateSpaceRequest {
+        space_id: args.name.clone(),
+        bits: args.bits,
+        validate_only: args.dry_run,
+        text_form: text_form.into(),
+    };
     let space = daemon.regions().create_space(request(message)).await?.into_inner();
     if out.is_json() {
         let mut value = to_json(&space);
@@ -89,7 +99,8 @@ mod tests {
 
     #[test]
     fn ok_spaces_for_people_and_programs() {
-        let space = Space { name: "spaces/parts".to_owned(), bits: 32, revision: 7, region_count: 2 };
+        let space =
+            Space { name: "spaces/parts".to_owned(), bits: 32, revision: 7, region_count: 2, ..Space::default() };
         assert_eq!(
             table(std::slice::from_ref(&space)).render(Palette::PLAIN),
             "SPACE  BITS  REGIONS  REVISION\n\

@@ -70,6 +70,10 @@ fn assert_contains(expected: &Value, actual: &Value, line: &str) {
                 assert_contains(expected, actual, line);
             }
         }
+        (Value::Array(expected), Value::Array(actual)) => {
+            assert_eq!(expected.len(), actual.len(), "{line}");
+            expected.iter().zip(actual).for_each(|(expected, actual)| assert_contains(expected, actual, line));
+        }
         _ => assert_eq!(expected, actual, "{line}"),
     }
 }

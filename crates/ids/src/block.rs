@@ -14,6 +14,7 @@ use crate::{
     formats::{Format, Scratch},
     id::Id,
     line::Position,
+    permute::Scrambler,
     series::{Series, SeriesEncoder},
     slot::{ClusterKey, Slot},
     source::{RegionConstants, SlotConstants},
@@ -319,6 +320,7 @@ struct Maker {
     left: u64,
     scratch: Scratch,
     encoder: Option<SeriesEncoder>,
+    scrambler: Scrambler,
 }
 
 impl Maker {
@@ -328,7 +330,8 @@ impl Maker {
             BlockSource::Slot(..) | BlockSource::Region(_) => None,
         };
         let source = block.source.clone();
-        Self { source, next: block.first, left: block.count, scratch: Scratch::default(), encoder }
+        let (scratch, scrambler) = (Scratch::default(), Scrambler::default());
+        Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
     }
 
     /// Makes the next values, and says how many; none at the end.
@@ -344,6 +347,12 @@ impl Maker {
                 let first = constants.base | self.next.get(); // OK because the base is zero where the suffix goes
                 for (value, offset) in values.iter_mut().zip(0..) {
                     *value = first + offset;
+                }
+                if let Some(key) = &constants.scramble {
+                    for value in values.iter_mut() {
+                        // OK because scrambling keeps to the bits of the suffix.
+                        *value = constants.base | self.scrambler.scramble(key, *value ^ constants.base);
+                    }
                 }
             }
             BlockSource::Series(..) => {
@@ -498,7 +507,7 @@ mod tests {
                 let first = first & max_of(suffix_bits);
                 let room = (max_of(suffix_bits) - first).saturating_add(1);
                 let base = base & max_of(bits) & !max_of(suffix_bits);
-                let constants = RegionConstants { base, bits, suffix_bits, number: 7, revision: 9 };
+                let constants = RegionConstants { base, bits, suffix_bits, number: 7, revision: 9, scramble: None };
                 let count = u128::from(count).min(room) as u64;
                 Block::region(constants, Position::new(first), count).expect("within the suffixes")
             },
@@ -536,7 +545,7 @@ mod tests {
 
     #[track_caller]
     fn check_region_err(bits: u8, base: u128, suffix_bits: u8, first: u128, count: u64, expected: &BlockError) {
-        let constants = RegionConstants { base, bits, suffix_bits, number: 0, revision: 0 };
+        let constants = RegionConstants { base, bits, suffix_bits, number: 0, revision: 0, scramble: None };
         assert_eq!(Block::region(constants, Position::new(first), count).as_ref(), Err(expected));
     }
 
@@ -565,7 +574,8 @@ mod tests {
 
     #[test]
     fn ok_the_last_identifier_of_the_widest_space() {
-        let constants = RegionConstants { base: 0, bits: 128, suffix_bits: 128, number: 0, revision: 0 };
+        let constants =
+            RegionConstants { base: 0, bits: 128, suffix_bits: 128, number: 0, revision: 0, scramble: None };
         let block = Block::region(constants, Position::new(u128::MAX - 1), 2).expect("within the suffixes");
         let last = walked(&block).into_iter().map(|id| id.to_u128()).collect::<Vec<_>>();
         assert_eq!(last, [u128::MAX - 1, u128::MAX]);
@@ -663,6 +673,17 @@ mod tests {
             let base = block.region_constants().expect("a region's").base;
             for (suffix, id) in (block.first().get()..=block.last().get()).zip(walked(&block)) {
                 prop_assert_eq!(id.to_u128(), base + suffix);
+            }
+        }
+
+        #[test]
+        fn ok_a_scrambled_region_gives_the_suffixes_of_its_counters(block in regions(), key: u128) {
+            let key = ClusterKey::new(key.to_be_bytes());
+            let constants = RegionConstants { scramble: Some(key), ..*block.region_constants().expect("a region's") };
+            let block = Block::region(constants, block.first(), block.count()).expect("the same run");
+            for (counter, id) in (block.first().get()..=block.last().get()).zip(walked(&block)) {
+                prop_assert_eq!(id.to_u128(), constants.base | crate::scramble(&key, counter));
+                prop_assert!(id.to_u128() ^ constants.base <= max_of(constants.suffix_bits));
             }
         }
 

@@ -117,6 +117,26 @@ pub fn unscramble(key: &ClusterKey, suffix: u128) -> u128 {
     in_octave(suffix, |bits, value| unpermute(key, OCTAVES, u64::from(bits), bits, value))
 }
 
+/// [`scramble`] of one number after another, with the permutation of the last octave kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scrambler {
+    last: Option<(u32, Permutation)>,
+}
+
+impl Scrambler {
+    pub(crate) fn scramble(&mut self, key: &ClusterKey, counter: u128) -> u128 {
+        in_octave(counter, |bits, index| {
+            let permutation = match self.last.take() {
+                Some((known, permutation)) if known == bits => permutation,
+                _ => Permutation::new(key, OCTAVES, u64::from(bits), bits),
+            };
+            let value = permutation.apply(index);
+            self.last = Some((bits, permutation));
+            value
+        })
+    }
+}
+
 fn in_octave(number: u128, permute: impl FnOnce(u32, u128) -> u128) -> u128 {
     match number.checked_ilog2() {
         None => 0,

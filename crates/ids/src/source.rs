@@ -44,6 +44,8 @@ pub struct RegionConstants {
     pub number: u64,
     /// The revision of the table under which the block was granted: the fencing token.
     pub revision: u64,
+    /// The space's key, if the order is scrambled: suffix = permutation of the counter.
+    pub scramble: Option<ClusterKey>,
 }
 
 /// The space of a region that names none.
@@ -160,7 +162,8 @@ impl FromStr for Source {
 
 fn parse_region(text: &str) -> Result<Source, SourceError> {
     let (name, space) = text.split_once('@').unwrap_or((text, DEFAULT_SPACE));
-    for (what, name) in [("region", name), ("space", space)] {
+    // The space of a delegated region is named by a path.
+    for (what, name) in [("region", name)].into_iter().chain(space.split('/').map(|part| ("space", part))) {
         check_name(name).map_err(|fault| SourceError::BadName { what, name: shown(name), fault })?;
     }
     Ok(Source::Region { name: name.to_owned(), space: space.to_owned() })
@@ -220,6 +223,7 @@ mod tests {
         check("region:orders", "region:orders");
         check("region:orders@default", "region:orders");
         check("region:0.a-B_c@Shop.1", "region:0.a-B_c@Shop.1");
+        check("region:x@default/D/e", "region:x@default/D/e");
         check(&"region:x@".replace('x', &"n".repeat(63)).replace('@', ""), &["region:", &"n".repeat(63)].concat());
     }
 

@@ -133,6 +133,11 @@ impl Counter {
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved: next })
     }
 
+    /// Reserves by another policy from now on.
+    pub const fn set_policy(&mut self, policy: Chunk) {
+        self.policy = policy;
+    }
+
     /// How many suffixes are left of the chunk.
     pub const fn left(&self) -> u128 {
         self.sequence.left()

@@ -2,7 +2,11 @@
 
 use alloc::{string::String, vec::Vec};
 
-use crate::{count::Count, prefix::Prefix};
+use crate::{
+    attributes::{Order, Patch},
+    count::Count,
+    prefix::Prefix,
+};
 
 /// An edit of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub enum Edit {
         place: Place,
         /// Suffixes below this count as issued.
         next: Count,
+        /// In which order its suffixes are issued.
+        order: Order,
     },
     /// Moves `by` bits from the zone to the suffix.
     Expand {
@@ -52,10 +58,22 @@ pub enum Edit {
         /// Take the all-zero extension although others stay unassigned.
         reserve_others: bool,
     },
+    /// Makes the suffixes of a region a space of their own, with an empty table (Kent 1992, end of 3.3).
+    Delegate {
+        /// Which region.
+        name: String,
+    },
+    /// Changes what is kept with a region beside its place.
+    Update {
+        /// Which region.
+        name: String,
+        /// What changes.
+        patch: Patch,
+    },
 }
 
 /// Where a new top-level region goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On this prefix; the zone is what is left.
     At(Prefix),
@@ -63,9 +81,20 @@ pub enum Place {
     Chosen {
         /// z.
         zone: Zone,
-        /// Where no prefix is free, split the region that loses least.
-        auto_split: bool,
+        /// Where no prefix is free, whom to split.
+        donor: Donate,
     },
+}
+
+/// Which region is split to make room for a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Donate {
+    /// None.
+    Never,
+    /// The one that loses least.
+    Best,
+    /// This one.
+    Named(String),
 }
 
 /// How large a zone a new region asks for.
@@ -86,10 +115,13 @@ pub struct Newcomer {
     pub suffix: Option<u8>,
     /// The k bits after the old prefix; without them the lowest free ones, in the order given.
     pub extension: Option<Prefix>,
+    /// In which order its suffixes are issued; the all-zero subregion goes on in its parent's, whatever this says.
+    pub order: Order,
 }
 
 impl Edit {
-    /// The operation's name: `create`, `expand`, `shrink`, `split` or `subdivide`.
+    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update what it is
+    /// mainly about: `rename`, `seal`, `unseal`, `note` or `update`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -97,6 +129,12 @@ impl Edit {
             Self::Shrink { .. } => "shrink",
             Self::Split { .. } => "split",
             Self::Subdivide { .. } => "subdivide",
+            Self::Delegate { .. } => "delegate",
+            Self::Update { patch: Patch { name: Some(_), .. }, .. } => "rename",
+            Self::Update { patch: Patch { sealed: Some(true), .. }, .. } => "seal",
+            Self::Update { patch: Patch { sealed: Some(false), .. }, .. } => "unseal",
+            Self::Update { patch: Patch { next: Some(_), .. }, .. } => "note",
+            Self::Update { .. } => "update",
         }
     }
 
@@ -107,7 +145,9 @@ impl Edit {
             | Self::Expand { name, .. }
             | Self::Shrink { name, .. }
             | Self::Split { name, .. }
-            | Self::Subdivide { name, .. } => name,
+            | Self::Subdivide { name, .. }
+            | Self::Delegate { name }
+            | Self::Update { name, .. } => name,
         }
     }
 }

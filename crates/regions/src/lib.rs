@@ -10,9 +10,11 @@
 
 extern crate alloc;
 
+mod attributes;
 mod classify;
 mod count;
 mod edit;
+mod forest;
 mod free;
 mod name;
 mod plan;
@@ -22,9 +24,11 @@ mod region;
 mod restore;
 mod table;
 
+pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, TEXT_BYTES_MAX, Texts};
 pub use classify::{Classification, Status};
 pub use count::Count;
-pub use edit::{Edit, Newcomer, Place, Zone};
+pub use edit::{Donate, Edit, Newcomer, Place, Zone};
+pub use forest::{Forest, TableKey};
 pub use plan::{Change, CounterMove, Plan};
 pub use prefix::{BadPrefix, Prefix};
 pub use refusal::{Donor, NoFreePrefix, Refusal};

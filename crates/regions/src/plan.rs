@@ -4,10 +4,12 @@
 //! the revision that it was made on.
 
 mod create;
+mod delegate;
 mod divide;
 mod resize;
 #[cfg(test)]
 mod tests;
+mod update;
 
 use alloc::{
     string::{String, ToString},
@@ -15,6 +17,7 @@ use alloc::{
 };
 
 use crate::{
+    count::Count,
     edit::Edit,
     name::is_table_name,
     prefix::Prefix,
@@ -40,6 +43,10 @@ pub struct Plan {
     pub donor: Option<String>,
     /// Whose counter goes on in which other region: the members of a region that closes move to its all-zero subregion.
     pub counter_move: Option<CounterMove>,
+    /// The region whose suffixes below this number are declared to be issued.
+    pub declared: Option<(RegionNumber, Count)>,
+    /// The region whose suffixes become a space of their own.
+    pub delegated: Option<RegionNumber>,
 }
 
 /// One region, before and after.
@@ -69,13 +76,17 @@ impl Table {
     /// the number of bits, then the rest.
     pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
         match edit {
-            Edit::Create { name, suffix, place, next } => create::plan(self, name, *suffix, *place, *next),
+            Edit::Create { name, suffix, place, next, order } => {
+                create::plan(self, name, *suffix, place, *next, *order)
+            }
             Edit::Expand { name, by } => resize::expand(self, name, *by),
             Edit::Shrink { name, by } => resize::shrink(self, name, *by),
             Edit::Split { name, by, newcomers } => divide::split(self, name, *by, newcomers),
             Edit::Subdivide { name, by, newcomers, reserve_others } => {
                 divide::subdivide(self, name, *by, newcomers, *reserve_others)
             }
+            Edit::Delegate { name } => delegate::plan(self, name),
+            Edit::Update { name, patch } => update::plan(self, name, patch),
         }
     }
 
@@ -89,6 +100,8 @@ impl Table {
             block: None,
             donor: None,
             counter_move: None,
+            declared: None,
+            delegated: None,
         }
     }
 
@@ -111,6 +124,21 @@ impl Table {
 }
 
 impl Plan {
+    /// The plan of an edit that was made long ago, as far as its changes tell.
+    pub fn made(revision: Revision, changes: Vec<Change>) -> Self {
+        Self {
+            base: Revision(revision.0.saturating_sub(1)),
+            revision,
+            changes,
+            freed: Vec::new(),
+            block: None,
+            donor: None,
+            counter_move: None,
+            declared: None,
+            delegated: None,
+        }
+    }
+
     /// Adds a region that changes.
     fn change(&mut self, before: &Region, after: Region) {
         self.changes.push(Change { before: Some(before.clone()), after });

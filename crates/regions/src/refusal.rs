@@ -6,6 +6,7 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::{
+    attributes::TEXT_BYTES_MAX,
     count::Count,
     prefix::{BadPrefix, Prefix},
     region::Revision,
@@ -146,6 +147,63 @@ pub enum Refusal {
         /// The region.
         region: String,
     },
+    /// `delegated`: the region's suffixes are a space of their own.
+    #[error("region {region:?} is delegated: its suffix of {suffix} bits is a space of its own, and stays as it is")]
+    Delegated {
+        /// The region.
+        region: String,
+        /// s.
+        suffix: u8,
+    },
+    /// `not-delegated`.
+    #[error("region {region:?} is not delegated: it has no table of its own")]
+    NotDelegated {
+        /// The region.
+        region: String,
+    },
+    /// `suffix-range`: there is nothing to delegate.
+    #[error("region {region:?} has a suffix of 0 bits: there is nothing to delegate")]
+    SuffixEmpty {
+        /// The region.
+        region: String,
+    },
+    /// `region-populated`: only a region from which nothing was issued can be delegated.
+    #[error(
+        "{issued} suffixes of region {region:?} are issued or reserved: only a region without any can be delegated"
+    )]
+    Populated {
+        /// The region.
+        region: String,
+        /// How many are issued.
+        issued: Count,
+    },
+    /// `bad-input`: what people write about a region is too long.
+    #[error("owner, description and labels together have {bytes} octets, but may have at most {TEXT_BYTES_MAX}")]
+    TextTooLong {
+        /// How many there are.
+        bytes: usize,
+    },
+    /// `bad-input`: a policy that makes no sense.
+    #[error("{what}")]
+    BadPolicy {
+        /// Why not.
+        what: &'static str,
+    },
+    /// `bad-input`: an update that changes nothing.
+    #[error("the update says nothing to change")]
+    NoChange,
+    /// `external`: the values come from users.
+    #[error("region {region:?} is external: its values come from users, and are composed, not granted")]
+    External {
+        /// The region.
+        region: String,
+    },
+    /// `sealed`.
+    #[error("region {region:?} is sealed: nothing is granted from it until it is unsealed")]
+    Sealed {
+        /// The region.
+        region: String,
+    },
     /// `capacity-exhausted`.
     #[error(
         "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
@@ -237,7 +295,10 @@ impl Refusal {
             Self::NoBits | Self::NoSubregions => "range",
             Self::BadPrefix(_) => "bad-prefix",
             Self::PrefixConflict { .. } => "prefix-conflict",
-            Self::SuffixBits { .. } | Self::SuffixMissing { .. } | Self::SuffixValue { .. } => "suffix-range",
+            Self::SuffixBits { .. }
+            | Self::SuffixMissing { .. }
+            | Self::SuffixValue { .. }
+            | Self::SuffixEmpty { .. } => "suffix-range",
             Self::SuffixInUse { .. } => "suffix-in-use",
             Self::ZoneTooSmall { .. } => "zone-too-small",
             Self::NoFreePrefix(_) => "no-free-prefix",
@@ -246,6 +307,12 @@ impl Refusal {
             Self::LevelMismatch { .. } => "level-mismatch",
             Self::ZeroExtension { .. } => "zero-extension",
             Self::Closed { .. } => "closed",
+            Self::Delegated { .. } => "delegated",
+            Self::NotDelegated { .. } => "not-delegated",
+            Self::Populated { .. } => "region-populated",
+            Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::NoChange => "bad-input",
+            Self::External { .. } => "external",
+            Self::Sealed { .. } => "sealed",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",
         }

@@ -3,7 +3,12 @@
 use alloc::{string::String, vec::Vec};
 use core::fmt;
 
-use crate::{count::Count, prefix::Prefix, refusal::Refusal};
+use crate::{
+    attributes::{Order, Policy, Texts},
+    count::Count,
+    prefix::Prefix,
+    refusal::Refusal,
+};
 
 /// The stable number of a region in its space: given when it is made, never to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +92,16 @@ pub struct Region {
     pub since: Revision,
     /// The prefixes that it had before, oldest first.
     pub history: Vec<FormerPrefix>,
+    /// In which order its suffixes are issued.
+    pub order: Order,
+    /// Whether nothing is granted for now.
+    pub sealed: bool,
+    /// Whether its suffixes are a space of their own, with a table of its own; s is permanent then.
+    pub delegated: bool,
+    /// What it does by itself.
+    pub policy: Policy,
+    /// What people write about it.
+    pub texts: Texts,
 }
 
 impl Region {
@@ -96,6 +111,11 @@ impl Region {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix),
             Kind::Closed => Count::ZERO,
         }
+    }
+
+    /// How many suffixes may be issued: the capacity, or the policy's cap below it.
+    pub fn limit(&self) -> Count {
+        self.policy.cap.map_or(self.capacity(), |cap| cap.min(self.capacity()))
     }
 
     /// How many it could hold after expanding as far as possible.
@@ -114,9 +134,18 @@ impl Region {
         Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), asked: self.suffix })
     }
 
+    /// Refuses a region whose suffixes are a space of their own.
+    pub(crate) fn check_not_delegated(&self) -> Result<(), Refusal> {
+        match self.delegated {
+            true => Err(Refusal::Delegated { region: self.name.clone(), suffix: self.suffix }),
+            false => Ok(()),
+        }
+    }
+
     /// By how many bits it could be expanded.
     pub const fn expandable_bits(&self) -> u8 {
         match self.kind {
+            Kind::Open if self.delegated => 0,
             Kind::Open => self.zone,
             Kind::Partial => self.zone.saturating_sub(self.sub_bits),
             Kind::Closed => 0,

@@ -120,6 +120,9 @@ impl Table {
             Kind::Open if has_subregions || region.sub_bits != 0 => return Some("it is open and has subregions"),
             Kind::Open => {}
         }
+        if region.delegated && (region.kind != Kind::Open || region.issued != Count::ZERO || region.suffix == 0) {
+            return Some("it is delegated, and not open and untouched (I6)");
+        }
         if region.kind != Kind::Open && !has_subregions {
             return Some("it has a level of subregions without any");
         }

@@ -184,7 +184,8 @@ impl Table {
         if after.kind != Kind::Closed
             && let Some(source) = source
         {
-            after.issued = source.issued;
+            let declared = plan.declared.filter(|(number, _)| *number == after.number);
+            after.issued = declared.map_or(source.issued, |(_, declared)| declared.max(source.issued));
             after.check_issued()?;
         }
         Ok(after)
@@ -249,10 +250,11 @@ impl Table {
 
     fn open(&self, name: &str) -> Result<&Region, Refusal> {
         let region = self.named(name)?;
-        match region.kind {
-            Kind::Open | Kind::Partial => Ok(region),
-            Kind::Closed => Err(Refusal::Closed { region: name.into() }),
+        if region.kind == Kind::Closed {
+            return Err(Refusal::Closed { region: name.into() });
         }
+        region.check_not_delegated()?;
+        Ok(region)
     }
 
     pub(crate) fn insert(&mut self, region: Region) {

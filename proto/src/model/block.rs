@@ -10,7 +10,7 @@ use kent_ids::{
 use rand_core::Rng;
 use thiserror::Error;
 
-use super::Invalid;
+use super::{Invalid, regions::REQUEST_ID_BYTES_MAX};
 use crate::v1;
 
 /// A request for identifiers, checked.
@@ -22,6 +22,8 @@ pub struct AllocateInput {
     pub count: NonZeroU64,
     /// Whether the identifiers themselves are asked for, not the block.
     pub packed: bool,
+    /// The caller's name for the request, under which a strict region grants once; empty for none.
+    pub request_id: String,
 }
 
 impl TryFrom<&v1::AllocateRequest> for AllocateInput {
@@ -39,7 +41,12 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
                 return Err(Invalid::new("encoding", problem));
             }
         };
-        Ok(Self { source, count, packed })
+        let request_id = request.request_id.clone();
+        if request_id.len() > REQUEST_ID_BYTES_MAX {
+            let problem = format!("has {} octets, but may have at most {REQUEST_ID_BYTES_MAX}", request_id.len());
+            return Err(Invalid::new("request_id", problem));
+        }
+        Ok(Self { source, count, packed, request_id })
     }
 }
 
@@ -110,6 +117,10 @@ fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, Bad
         suffix_bits: narrow(region.suffix_bits, "suffix_bits")?,
         number: region.region_number,
         revision: region.revision,
+        scramble: match region.scramble_key.is_empty() {
+            true => None,
+            false => Some(cluster_key(&region.scramble_key)?),
+        },
     })
 }
 
@@ -131,6 +142,7 @@ impl From<&Block> for v1::Block {
                 suffix_bits: constants.suffix_bits.into(),
                 region_number: constants.number,
                 revision: constants.revision,
+                scramble_key: constants.scramble.map_or(Bytes::new(), |key| Bytes::copy_from_slice(key.octets())),
             }),
             BlockSource::Series(series, key) => v1::block::Constants::Series(v1::SeriesConstants {
                 series: series.token(),
@@ -171,7 +183,8 @@ mod tests {
 
     #[test]
     fn ok_blocks_come_back_as_they_went() {
-        let region = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8 };
+        let region =
+            RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, scramble: None };
         for block in [
             Block::slot(Format::by_token("xid").expect("known"), constants(), Position::new(1 << 40), 1000),
             Block::region(region, Position::new(17), 5),

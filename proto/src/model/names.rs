@@ -24,10 +24,10 @@ impl SpaceName {
     ///
     /// [`Invalid`] naming the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
-        let space = name.strip_prefix("spaces/").filter(|space| !space.contains('/'));
+        let space = name.strip_prefix("spaces/");
         let space =
             space.ok_or_else(|| Invalid::new(field, format!("is {:?}, but must be spaces/SPACE", shown(name))))?;
-        check(field, space).map(Self)
+        check_space(field, space).map(Self)
     }
 
     /// The name without `spaces/`.
@@ -43,10 +43,10 @@ impl RegionName {
     ///
     /// [`Invalid`] naming the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
-        let parts = name.strip_prefix("spaces/").and_then(|rest| rest.split_once("/regions/"));
+        let parts = name.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/"));
         let wrong = || Invalid::new(field, format!("is {:?}, but must be spaces/SPACE/regions/REGION", shown(name)));
         let (space, region) = parts.ok_or_else(wrong)?;
-        Ok(Self { space: check(field, space)?, region: check(field, region)? })
+        Ok(Self { space: check_space(field, space)?, region: check(field, region)? })
     }
 }
 
@@ -59,6 +59,12 @@ pub(super) fn check(field: &'static str, name: &str) -> Result<String, Invalid> 
             Err(Invalid::new(field, format!("{:?} is no name, since {fault}; {rule}", shown(name))))
         }
     }
+}
+
+/// The name of a space in a field: for the space of a delegated region, a path of names with `/` between them.
+fn check_space(field: &'static str, name: &str) -> Result<String, Invalid> {
+    name.split('/').try_for_each(|part| check(field, part).map(drop))?;
+    Ok(name.to_owned())
 }
 
 /// As much of a text as an error repeats: whatever was sent, the answer stays small.

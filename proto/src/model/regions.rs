@@ -1,18 +1,22 @@
 //! Spaces, regions and edits.
 
 use kent_regions::{
-    BITS_MAX, BadPrefix, Change, Classification, Count, Edit, Kind, Newcomer, Place, Plan, Prefix, Region, Revision,
-    Status, Table, Zone,
+    AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, Newcomer, Order,
+    Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Status, Table, Zone,
 };
 
 use super::{
     Invalid,
     names::{RegionName, SpaceName, check, region_name, space_name},
 };
-use crate::v1;
+use crate::{
+    stored::{HistoryEntry, TextForm},
+    v1,
+};
 
-/// The most newcomers of one edit: with the space, the region and their counters they fit one commit of 128 writes.
-const NEWCOMERS_MAX: usize = 60;
+/// The most newcomers of one edit: with the space, the region, the counter and the history they fit one commit of 128
+/// operations.
+const NEWCOMERS_MAX: usize = 56;
 /// The most identifiers of one `Classify` call: 160 KiB of request.
 const CLASSIFY_MAX: usize = 10_000;
 /// Entries of a page where the request names no number, and at most.
@@ -30,6 +34,8 @@ pub struct SpaceInput {
     pub name: String,
     /// Its width.
     pub bits: u8,
+    /// How its identifiers are written for people.
+    pub text_form: TextForm,
     /// Whether it is a dry run.
     pub validate_only: bool,
 }
@@ -41,7 +47,17 @@ impl TryFrom<v1::CreateSpaceRequest> for SpaceInput {
         let bits = if request.bits == 0 { BITS_DEFAULT } else { request.bits };
         let fits = u8::try_from(bits).ok().filter(|bits| *bits <= BITS_MAX);
         let bits = fits.ok_or_else(|| Invalid::new("bits", format!("is {bits}, but must be 1 to 128")))?;
-        Ok(Self { name: check("space_id", &request.space_id)?, bits, validate_only: request.validate_only })
+        let text_form = match v1::space::TextForm::try_from(request.text_form) {
+            Ok(v1::space::TextForm::Unspecified | v1::space::TextForm::Decimal) => TextForm::Decimal,
+            Ok(v1::space::TextForm::Hex) => TextForm::Hex,
+            Ok(v1::space::TextForm::Uid11) if bits == 64 => TextForm::Uid11,
+            Ok(v1::space::TextForm::Uid11) => {
+                return Err(Invalid::new("text_form", format!("is UID11, which has 64 bits, and the space {bits}")));
+            }
+            Err(_) => return Err(Invalid::new("text_form", "must be DECIMAL, HEX or UID11")),
+        };
+        let name = check("space_id", &request.space_id)?;
+        Ok(Self { name, bits, text_form, validate_only: request.validate_only })
     }
 }
 
@@ -52,10 +68,69 @@ pub struct EditInput {
     pub space: String,
     /// The edit.
     pub edit: Edit,
+    /// Under which circumstances it is wanted.
+    pub options: EditOptions,
+}
+
+/// Under which circumstances an edit is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditOptions {
     /// Whether it is a dry run.
     pub validate_only: bool,
     /// The revision that its author saw.
     pub expected: Option<Revision>,
+    /// The author's name for it, under which it is made once; empty for none.
+    pub request_id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The longest request_id, in octets.
+pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// The longest reason, in octets.
+const REASON_BYTES_MAX: usize = 1024;
+
+/// Makes the circumstances of an edit from the fields that every edit's request has.
+macro_rules! options {
+    ($request:ident) => {
+        EditOptions::checked($request.validate_only, $request.expected_revision, $request.request_id, $request.reason)?
+    };
+}
+
+impl EditOptions {
+    fn checked(
+        validate_only: bool,
+        expected_revision: u64,
+        request_id: String,
+        reason: String,
+    ) -> Result<Self, Invalid> {
+        let within = |field, text: &str, max: usize| match text.len() > max {
+            true => Err(Invalid::new(field, format!("has {} octets, but may have at most {max}", text.len()))),
+            false => Ok(()),
+        };
+        within("request_id", &request_id, REQUEST_ID_BYTES_MAX)?;
+        within("reason", &reason, REASON_BYTES_MAX)?;
+        let expected = (expected_revision != 0).then_some(Revision(expected_revision));
+        Ok(Self { validate_only, expected, request_id, reason })
+    }
+}
+
+impl EditInput {
+    fn of_region(name: &str, options: EditOptions, edit: impl FnOnce(String) -> Edit) -> Result<Self, Invalid> {
+        let RegionName { space, region } = RegionName::parse("name", name)?;
+        Ok(Self { space, edit: edit(region), options })
+    }
+
+    /// Seals a region, or unseals it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field.
+    pub fn seal(request: v1::SealRegionRequest, sealed: bool) -> Result<Self, Invalid> {
+        let patch = Patch { sealed: Some(sealed), ..Patch::default() };
+        Self::of_region(&request.name, options!(request), |name| Edit::Update { name, patch })
+    }
 }
 
 impl TryFrom<v1::CreateRegionRequest> for EditInput {
@@ -68,9 +143,9 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
             suffix: width("suffix_bits", request.suffix_bits)?,
             place: place(&request)?,
             next: Count::Below(request.next.map_or(0, u128::from)),
+            order: order(request.order)?,
         };
-        let (validate_only, expected) = (request.validate_only, expected(request.expected_revision));
-        Ok(Self { space, edit, validate_only, expected })
+        Ok(Self { space, edit, options: options!(request) })
     }
 }
 
@@ -83,7 +158,13 @@ fn place(request: &v1::CreateRegionRequest) -> Result<Place, Invalid> {
         (Some(prefix), None) => Ok(Place::At(bits("prefix", prefix)?)),
         (None, zone) => {
             let zone = zone.map_or(Zone::UpTo(ZONE_DEFAULT), Zone::Exactly);
-            Ok(Place::Chosen { zone, auto_split: request.auto_split })
+            let donor = match (request.split_donor.as_str(), request.auto_split) {
+                ("", false) => Donate::Never,
+                ("", true) => Donate::Best,
+                (_, true) => return Err(Invalid::new("split_donor", "names a region: auto_split would choose one")),
+                (name, false) => Donate::Named(check("split_donor", name)?),
+            };
+            Ok(Place::Chosen { zone, donor })
         }
     }
 }
@@ -92,10 +173,17 @@ impl TryFrom<v1::ExpandRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::ExpandRegionRequest) -> Result<Self, Invalid> {
-        let RegionName { space, region: name } = RegionName::parse("name", &request.name)?;
-        let edit = Edit::Expand { name, by: by(request.by_bits)? };
-        let (validate_only, expected) = (request.validate_only, expected(request.expected_revision));
-        Ok(Self { space, edit, validate_only, expected })
+        let by = by(request.by_bits)?;
+        Self::of_region(&request.name, options!(request), |name| Edit::Expand { name, by })
+    }
+}
+
+impl TryFrom<v1::ShrinkRegionRequest> for EditInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::ShrinkRegionRequest) -> Result<Self, Invalid> {
+        let by = by(request.by_bits)?;
+        Self::of_region(&request.name, options!(request), |name| Edit::Shrink { name, by })
     }
 }
 
@@ -103,10 +191,8 @@ impl TryFrom<v1::SplitRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::SplitRegionRequest) -> Result<Self, Invalid> {
-        let RegionName { space, region: name } = RegionName::parse("name", &request.name)?;
-        let edit = Edit::Split { name, by: by(request.by_bits)?, newcomers: newcomers(request.newcomers)? };
-        let (validate_only, expected) = (request.validate_only, expected(request.expected_revision));
-        Ok(Self { space, edit, validate_only, expected })
+        let (by, newcomers) = (by(request.by_bits)?, newcomers(request.newcomers)?);
+        Self::of_region(&request.name, options!(request), |name| Edit::Split { name, by, newcomers })
     }
 }
 
@@ -114,20 +200,94 @@ impl TryFrom<v1::AddSubregionsRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::AddSubregionsRequest) -> Result<Self, Invalid> {
-        let RegionName { space, region: name } = RegionName::parse("name", &request.name)?;
         if request.newcomers.is_empty() {
             return Err(Invalid::new("newcomers", "there must be at least one"));
         }
-        let edit = Edit::Subdivide {
+        let (by, newcomers, reserve_others) = (by(request.by_bits)?, newcomers(request.newcomers)?, request.r#abstract);
+        Self::of_region(&request.name, options!(request), |name| Edit::Subdivide {
             name,
-            by: by(request.by_bits)?,
-            newcomers: newcomers(request.newcomers)?,
-            reserve_others: request.r#abstract,
-        };
-        let (validate_only, expected) = (request.validate_only, expected(request.expected_revision));
-        Ok(Self { space, edit, validate_only, expected })
+            by,
+            newcomers,
+            reserve_others,
+        })
     }
 }
+
+impl TryFrom<v1::DelegateRegionRequest> for EditInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::DelegateRegionRequest) -> Result<Self, Invalid> {
+        Self::of_region(&request.name, options!(request), |name| Edit::Delegate { name })
+    }
+}
+
+impl TryFrom<v1::RenameRegionRequest> for EditInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::RenameRegionRequest) -> Result<Self, Invalid> {
+        let patch = Patch { name: Some(check("region_id", &request.region_id)?), ..Patch::default() };
+        Self::of_region(&request.name, options!(request), |name| Edit::Update { name, patch })
+    }
+}
+
+impl TryFrom<v1::UpdateRegionRequest> for EditInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::UpdateRegionRequest) -> Result<Self, Invalid> {
+        let removed = request.remove_labels.into_iter().map(|label| (label, None));
+        let set = request.set_labels.into_iter().map(|(label, value)| (label, Some(value)));
+        let patch = Patch {
+            owner: request.owner,
+            description: request.description,
+            labels: removed.chain(set).collect(),
+            policy: request.policy.map(policy_input).transpose()?,
+            next: request.next.map(|next| Count::Below(next.into())),
+            ..Patch::default()
+        };
+        Self::of_region(&request.name, options!(request), |name| Edit::Update { name, patch })
+    }
+}
+
+fn order(order: i32) -> Result<Order, Invalid> {
+    match v1::region::Order::try_from(order) {
+        Ok(v1::region::Order::Unspecified | v1::region::Order::Sequential) => Ok(Order::Sequential),
+        Ok(v1::region::Order::Scrambled) => Ok(Order::Scrambled),
+        Ok(v1::region::Order::External) => Ok(Order::External),
+        Err(_) => Err(Invalid::new("order", "must be SEQUENTIAL, SCRAMBLED or EXTERNAL")),
+    }
+}
+
+fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
+    const FIELD: &str = "policy";
+    let auto_expand = |auto: v1::AutoExpand| {
+        let max = if auto.max_suffix_bits == 0 { BITS_MAX.into() } else { auto.max_suffix_bits };
+        let percent = |value: u32| u8::try_from(value).map_err(|_| Invalid::new(FIELD, "at_percent is 1 to 100"));
+        Ok(AutoExpand {
+            at_percent: percent(auto.at_percent)?,
+            by_bits: width(FIELD, auto.by_bits)?,
+            max_suffix: width(FIELD, max)?,
+        })
+    };
+    let cap = match policy.cap.as_str() {
+        "" => None,
+        digits => {
+            let cap =
+                digits.parse().map_err(|_| Invalid::new(FIELD, "the cap must be a decimal number below 2^128"))?;
+            Some(Count::Below(cap))
+        }
+    };
+    let chunk = match (policy.strict, policy.min_chunk, policy.max_chunk) {
+        (true, 0, 0) => ChunkPolicy::Strict,
+        (true, ..) => return Err(Invalid::new(FIELD, "a strict region reserves no chunks: leave their sizes out")),
+        (false, 0, 0) => ChunkPolicy::Adaptive,
+        (false, min, 0) => ChunkPolicy::Within { min, max: min.max(CHUNK_MAX) },
+        (false, min, max) => ChunkPolicy::Within { min: min.max(1), max },
+    };
+    Ok(Policy { auto_expand: policy.auto_expand.map(auto_expand).transpose()?, cap, chunk })
+}
+
+/// The largest chunk where a policy names only the smallest.
+const CHUNK_MAX: u64 = 1 << 20;
 
 fn newcomers(newcomers: Vec<v1::Newcomer>) -> Result<Vec<Newcomer>, Invalid> {
     const FIELD: &str = "newcomers";
@@ -140,13 +300,10 @@ fn newcomers(newcomers: Vec<v1::Newcomer>) -> Result<Vec<Newcomer>, Invalid> {
             name: check(FIELD, &newcomer.region_id)?,
             suffix: newcomer.suffix_bits.map(|bits| width(FIELD, bits)).transpose()?,
             extension: newcomer.extension.map(|extension| bits(FIELD, &extension)).transpose()?,
+            order: order(newcomer.order)?,
         })
     });
     checked.collect()
-}
-
-fn expected(revision: u64) -> Option<Revision> {
-    (revision != 0).then_some(Revision(revision))
 }
 
 fn by(bits: u32) -> Result<u8, Invalid> {
@@ -188,6 +345,35 @@ impl TryFrom<v1::ClassifyRequest> for ClassifyInput {
     }
 }
 
+/// A request to compose identifiers, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComposeInput {
+    /// The region.
+    pub region: RegionName,
+    /// Suffixes of which the identifiers are wanted.
+    pub suffixes: Vec<u128>,
+    /// Identifiers of which the suffixes are wanted.
+    pub identifiers: Vec<u128>,
+}
+
+impl TryFrom<v1::ComposeRequest> for ComposeInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::ComposeRequest) -> Result<Self, Invalid> {
+        for (field, count) in [("suffixes", request.suffixes.len()), ("identifiers", request.identifiers.len())] {
+            if count > CLASSIFY_MAX {
+                let problem = format!("are {count}, but one call composes at most {CLASSIFY_MAX}");
+                return Err(Invalid::new(field, problem));
+            }
+        }
+        Ok(Self {
+            region: RegionName::parse("name", &request.name)?,
+            suffixes: request.suffixes.into_iter().map(u128::from).collect(),
+            identifiers: request.identifiers.into_iter().map(u128::from).collect(),
+        })
+    }
+}
+
 /// Which part of a list is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -223,17 +409,33 @@ pub fn page_token(last: &str) -> String {
 }
 
 /// A space's message.
-pub fn space(name: &str, table: &Table) -> v1::Space {
+pub fn space(name: &str, table: &Table, form: TextForm) -> v1::Space {
     v1::Space {
         name: space_name(name),
         bits: table.bits().into(),
         revision: table.revision().0,
         region_count: table.len() as u64, // OK because there are fewer regions than that
+        text_form: match form {
+            TextForm::Decimal => v1::space::TextForm::Decimal,
+            TextForm::Hex => v1::space::TextForm::Hex,
+            TextForm::Uid11 => v1::space::TextForm::Uid11,
+        }
+        .into(),
     }
 }
 
-/// A region's message. `unused` is what is left of the chunk that this daemon holds of its suffixes.
-pub fn region(space: &str, parent: Option<&str>, region: &Region, unused: u128) -> v1::Region {
+/// What a daemon knows of a region's use, beside its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// What is left of the chunk that it holds.
+    pub unused: u128,
+    /// Identifiers a second that it granted over the last minutes.
+    pub rate: f64,
+}
+
+/// A region's message.
+pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) -> v1::Region {
+    let unused = usage.unused;
     let issued = region.issued.get().map_or(region.issued, |reserved| Count::Below(reserved.saturating_sub(unused)));
     v1::Region {
         name: region_name(space, &region.name),
@@ -249,7 +451,66 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, unused: u128) 
         capacity: region.capacity().to_string(),
         ultimate_capacity: region.ultimate_capacity().to_string(),
         former_prefixes: region.history.iter().map(former_prefix).collect(),
+        order: match region.order {
+            Order::Sequential => v1::region::Order::Sequential,
+            Order::Scrambled => v1::region::Order::Scrambled,
+            Order::External => v1::region::Order::External,
+        }
+        .into(),
+        sealed: region.sealed,
+        delegated_space: match region.delegated {
+            true => space_name(&inner_space(space, &region.name)),
+            false => String::new(),
+        },
+        policy: (region.policy != Policy::default()).then(|| policy(&region.policy)),
+        owner: region.texts.owner.clone(),
+        description: region.texts.description.clone(),
+        labels: region.texts.labels.clone(),
+        rate: usage.rate,
+        full_in_seconds: full_in(region, issued, usage.rate),
     }
+}
+
+/// The name of the space of a delegated region.
+pub fn inner_space(space: &str, region: &str) -> String {
+    format!("{space}/{region}")
+}
+
+fn policy(policy: &Policy) -> v1::Policy {
+    let (min_chunk, max_chunk, strict) = match policy.chunk {
+        ChunkPolicy::Adaptive => (0, 0, false),
+        ChunkPolicy::Within { min, max } => (min, max, false),
+        ChunkPolicy::Strict => (0, 0, true),
+    };
+    v1::Policy {
+        auto_expand: policy.auto_expand.map(|auto| v1::AutoExpand {
+            at_percent: auto.at_percent.into(),
+            by_bits: auto.by_bits.into(),
+            max_suffix_bits: auto.max_suffix.into(),
+        }),
+        cap: policy.cap.map(|cap| cap.to_string()).unwrap_or_default(),
+        min_chunk,
+        max_chunk,
+        strict,
+    }
+}
+
+/// In how many seconds nothing is left at this rate; as far as the region may expand by itself.
+fn full_in(region: &Region, issued: Count, rate: f64) -> Option<f64> {
+    if rate <= 0.0 {
+        return None;
+    }
+    let reach = match region.policy.auto_expand {
+        Some(auto) => {
+            let widest = region.suffix.saturating_add(region.expandable_bits()).min(auto.max_suffix.max(region.suffix));
+            Count::power_of_two(widest)
+        }
+        None => region.capacity(),
+    };
+    let reach = region.policy.cap.map_or(reach, |cap| cap.min(reach));
+    // OK because a forecast needs no more digits than a float has.
+    let number = |count: Count| count.get().unwrap_or(u128::MAX) as f64;
+    Some((number(reach) - number(issued)).max(0.0) / rate)
 }
 
 fn former_prefix(former: &kent_regions::FormerPrefix) -> v1::FormerPrefix {
@@ -271,7 +532,7 @@ pub fn edit_response(space: &str, table: &Table, plan: &Plan, validate_only: boo
         let made = plan.changes.iter().map(|change| &change.after).find(|after| after.number == number);
         made.or_else(|| table.get(number)).map(|parent| parent.name.as_str())
     };
-    let message = |of: &Region| region(space, of.parent.and_then(name_of), of, 0);
+    let message = |of: &Region| region(space, of.parent.and_then(name_of), of, Usage::default());
     let change = |Change { before, after }: &Change| v1::RegionChange {
         before: before.as_ref().map(message),
         after: Some(message(after)),
@@ -287,7 +548,7 @@ pub fn edit_response(space: &str, table: &Table, plan: &Plan, validate_only: boo
     }
 }
 
-/// Where an identifier belongs.
+/// Where an identifier belongs, without what the space of a delegated region says.
 pub fn classification(space: &str, id: u128, found: &Classification<'_>) -> v1::Classification {
     let (status, suffix, issued) = match found.status {
         Status::Free => (v1::classification::Status::Free, None, false),
@@ -295,11 +556,45 @@ pub fn classification(space: &str, id: u128, found: &Classification<'_>) -> v1::
         Status::Reserved => (v1::classification::Status::Reserved, None, false),
         Status::Member { suffix, issued } => (v1::classification::Status::Member, Some(suffix.into()), issued),
     };
+    let former = found.path.last().filter(|_| suffix.is_some()).map(|region| &region.history[..]).unwrap_or_default();
     v1::Classification {
         identifier: Some(id.into()),
         status: status.into(),
         path: found.path.iter().map(|region| region_name(space, &region.name)).collect(),
         suffix,
         issued,
+        former_prefixes: former.iter().map(former_prefix).collect(),
+        local: None,
+    }
+}
+
+/// One edit of the past.
+pub fn history_entry(
+    space: &str,
+    revision: Revision,
+    time: String,
+    entry: &HistoryEntry,
+    name_of: impl Fn(RegionNumber) -> Option<String>,
+) -> v1::HistoryEntry {
+    let message = |of: &Region| {
+        let parent = of.parent.and_then(&name_of);
+        v1::Region {
+            issued: String::new(),
+            reserved: String::new(),
+            ..region(space, parent.as_deref(), of, Usage::default())
+        }
+    };
+    let change = |Change { before, after }: &Change| v1::RegionChange {
+        before: before.as_ref().map(message),
+        after: Some(message(after)),
+    };
+    v1::HistoryEntry {
+        revision: revision.0,
+        time,
+        principal: entry.principal.clone(),
+        operation: entry.operation.clone(),
+        reason: entry.reason.clone(),
+        request_id: entry.request_id.clone(),
+        changes: entry.changes.iter().map(change).collect(),
     }
 }

@@ -1,22 +1,30 @@
 //! `Regions`: spaces, their tables, edits and classification.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc, time::Duration};
 
+use futures_util::Stream;
+use kent_ids::{Uid11, unscramble};
 use kent_proto::{
-    model::{self, ClassifyInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName},
+    model::{self, ClassifyInput, ComposeInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName, Usage},
+    stored::TextForm,
     v1::{
-        self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, CreateRegionRequest, CreateSpaceRequest,
-        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ListRegionsRequest, ListRegionsResponse,
-        ListSpacesRequest, ListSpacesResponse, SplitRegionRequest, regions_server::Regions,
+        self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, ComposeRequest, ComposeResponse, Composed,
+        CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
+        GetRegionRequest, GetSpaceRequest, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest,
+        ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, RenameRegionRequest, SealRegionRequest,
+        ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse,
+        regions_server::Regions,
     },
 };
-use kent_regions::{Prefix, Region, Table};
+use kent_regions::{Kind, Order as IssueOrder, Prefix, Region, RegionNumber, Revision, Status as Standing, Table};
 use tonic::{Request, Response, Status};
 
+use super::watch;
 use crate::{
-    directory::Order,
+    directory::{Directory, Edited, Order},
     engine::Engine,
     error::{EditError, NoSuchRegion},
+    history,
     space::Space,
     status,
 };
@@ -39,15 +47,22 @@ impl RegionsService {
     }
 
     /// Every edit comes this way.
-    async fn edit(&self, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
-        let EditInput { space, edit, validate_only, expected } =
-            input.map_err(|invalid| status::from_invalid(&invalid))?;
-        let operation = edit.operation();
-        let order = Order { space, edit, validate_only, expected };
+    async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
+        let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
+        let (operation, validate_only) = (edit.operation(), options.validate_only);
+        let order = Order { space, edit, options, principal: caller };
         match self.engine.edit(order).await {
-            Ok((space, plan)) => {
-                self.engine.metrics().edited(operation, if validate_only { "dry_run" } else { "made" });
-                let response = space.read(|table| model::edit_response(space.name(), table, &plan, validate_only));
+            Ok(Edited { space, plan, again }) => {
+                let outcome = if validate_only {
+                    "dry_run"
+                } else if again {
+                    "again"
+                } else {
+                    "made"
+                };
+                self.engine.metrics().edited(operation, outcome);
+                let name = space.name();
+                let response = space.read(|table| model::edit_response(&name, table, &plan, validate_only));
                 Ok(Response::new(response))
             }
             Err(error) => Err(self.refused(operation, &error)),
@@ -77,94 +92,309 @@ impl Regions for RegionsService {
         let ListSpacesRequest { page_size, page_token } = request.into_inner();
         let page = parse_page(page_size, &page_token)?;
         let mut spaces = self.engine.directory().spaces();
-        spaces.retain(|space| page.after.as_deref().is_none_or(|after| space.name() > after));
+        spaces.retain(|space| page.after.as_deref().is_none_or(|after| space.name().as_str() > after));
         let more = spaces.len() > page.size;
         spaces.truncate(page.size);
         let last = spaces.last().filter(|_| more);
-        let next_page_token = last.map(|space| model::page_token(space.name())).unwrap_or_default();
+        let next_page_token = last.map(|space| model::page_token(&space.name())).unwrap_or_default();
         let spaces = spaces.iter().map(|space| space_message(space)).collect();
         Ok(Response::new(ListSpacesResponse { spaces, next_page_token }))
     }
 
     async fn list_regions(&self, request: Request<ListRegionsRequest>) -> Answer<ListRegionsResponse> {
-        let ListRegionsRequest { parent, page_size, page_token } = request.into_inner();
+        let ListRegionsRequest { parent, page_size, page_token, at_revision } = request.into_inner();
         let space = self.find(&parse_space("parent", &parent)?)?;
         let page = parse_page(page_size, &page_token)?;
-        Ok(Response::new(list(&space, &page)?))
+        match at_revision {
+            0 => Ok(Response::new(list(&space, &page, self.engine.clock().steady())?)),
+            revision => self.list_at(&space, &page, Revision(revision)).await.map(Response::new),
+        }
     }
 
     async fn get_region(&self, request: Request<GetRegionRequest>) -> Answer<v1::Region> {
         let name = RegionName::parse("name", &request.get_ref().name);
         let RegionName { space, region } = name.map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.find(&space)?;
-        let found = space.read(|table| table.named(&region).map(|found| region_message(&space, table, found)));
-        let missing = || status::no_such_region(&NoSuchRegion { space: space.name().to_owned(), region });
+        let now = self.engine.clock().steady();
+        let found = space.read(|table| table.named(&region).cloned()).map(|found| region_message(&space, &found, now));
+        let missing = || status::no_such_region(&NoSuchRegion { space: space.name(), region });
         found.map(Response::new).map_err(|_| missing())
     }
 
     async fn create_region(&self, request: Request<CreateRegionRequest>) -> Answer<EditResponse> {
-        self.edit(EditInput::try_from(request.into_inner())).await
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
     }
 
     async fn expand_region(&self, request: Request<ExpandRegionRequest>) -> Answer<EditResponse> {
-        self.edit(EditInput::try_from(request.into_inner())).await
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn shrink_region(&self, request: Request<ShrinkRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
     }
 
     async fn split_region(&self, request: Request<SplitRegionRequest>) -> Answer<EditResponse> {
-        self.edit(EditInput::try_from(request.into_inner())).await
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
     }
 
     async fn add_subregions(&self, request: Request<AddSubregionsRequest>) -> Answer<EditResponse> {
-        self.edit(EditInput::try_from(request.into_inner())).await
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn delegate_region(&self, request: Request<DelegateRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn seal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::seal(request.into_inner(), true)).await
+    }
+
+    async fn unseal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::seal(request.into_inner(), false)).await
+    }
+
+    async fn rename_region(&self, request: Request<RenameRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn update_region(&self, request: Request<UpdateRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn compose(&self, request: Request<ComposeRequest>) -> Answer<ComposeResponse> {
+        let input = ComposeInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        let space = self.find(&input.region.space)?;
+        let found = space.read(|table| (table.named(&input.region.region).cloned(), table.bits()));
+        let missing = || NoSuchRegion { space: space.name(), region: input.region.region.clone() };
+        let (Ok(region), bits) = found else { return Err(status::no_such_region(&missing())) };
+        compose(&region, bits, space.text_form(), &input).map(Response::new)
+    }
+
+    async fn list_history(&self, request: Request<ListHistoryRequest>) -> Answer<ListHistoryResponse> {
+        let ListHistoryRequest { parent, page_size, page_token } = request.into_inner();
+        let (space, region) = match RegionName::parse("parent", &parent) {
+            Ok(RegionName { space, region }) => (self.find(&space)?, Some(region)),
+            Err(_) => (self.find(&parse_space("parent", &parent)?)?, None),
+        };
+        let number = match &region {
+            None => None,
+            Some(name) => {
+                let found = space.read(|table| table.named(name).map(|region| region.number));
+                let missing = || NoSuchRegion { space: space.name(), region: name.clone() };
+                Some(found.map_err(|_| status::no_such_region(&missing()))?)
+            }
+        };
+        let page = parse_page(page_size, &page_token)?;
+        self.history(&space, number, &page).await.map(Response::new)
+    }
+
+    type WatchTableStream = Pin<Box<dyn Stream<Item = Result<WatchTableResponse, Status>> + Send>>;
+
+    async fn watch_table(&self, request: Request<WatchTableRequest>) -> Answer<Self::WatchTableStream> {
+        let WatchTableRequest { parent, after_revision } = request.into_inner();
+        let space = self.find(&parse_space("parent", &parent)?)?;
+        let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision))?;
+        Ok(Response::new(Box::pin(watcher)))
     }
 
     async fn classify(&self, request: Request<ClassifyRequest>) -> Answer<ClassifyResponse> {
         let input = ClassifyInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.find(&input.space)?;
-        space.read(|table| classify(space.name(), table, &input.identifiers)).map(Response::new)
+        let name = space.name();
+        let (revision, bits) = space.read(|table| (table.revision().0, table.bits()));
+        let classify = |id: &u128| {
+            classify(self.engine.directory(), &space, &name, *id).ok_or_else(|| {
+                let problem = format!("{id} has more than the {bits} bits of space {name:?}");
+                status::from_invalid(&Invalid::new("identifiers", problem))
+            })
+        };
+        let classifications = input.identifiers.iter().map(classify).collect::<Result<_, _>>()?;
+        Ok(Response::new(ClassifyResponse { classifications, revision }))
     }
 }
 
-fn classify(space: &str, table: &Table, identifiers: &[u128]) -> Result<ClassifyResponse, Status> {
-    let classifications = identifiers.iter().map(|id| match table.classify(*id) {
-        Some(found) => Ok(model::classification(space, *id, &found)),
-        None => {
-            let problem = format!("{id} has more than the {} bits of space {space:?}", table.bits());
-            Err(status::from_invalid(&Invalid::new("identifiers", problem)))
+impl RegionsService {
+    /// The edits of a table, or of one region, the newest first.
+    async fn history(
+        &self,
+        space: &Space,
+        region: Option<RegionNumber>,
+        page: &Page,
+    ) -> Result<ListHistoryResponse, Status> {
+        let newest = match &page.after {
+            None => space.read(Table::revision).0,
+            Some(after) => after.parse::<u64>().unwrap_or(1).saturating_sub(1),
+        };
+        let (name, mut entries, mut next_page_token) = (space.name(), Vec::new(), String::new());
+        for (looked_at, revision) in (1..=newest).rev().enumerate() {
+            if entries.len() == page.size || looked_at == HISTORY_LOOKED_AT {
+                next_page_token = model::page_token(&(revision + 1).to_string());
+                break;
+            }
+            let entry = history::entry(self.engine.store(), space, Revision(revision)).await;
+            let Some(entry) = entry.map_err(|failure| status::from_read(&failure))? else { continue };
+            if region.is_none_or(|number| entry.changes.iter().any(|change| change.after.number == number)) {
+                entries.push(watch::message(space, &name, Revision(revision), &entry));
+            }
         }
-    });
-    Ok(ClassifyResponse { classifications: classifications.collect::<Result<_, _>>()?, revision: table.revision().0 })
+        Ok(ListHistoryResponse { entries, next_page_token })
+    }
+
+    /// A page of a table as it was.
+    async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
+        let present = space.read(Table::revision);
+        if revision > present {
+            let problem = format!("is {revision}, but the table is at {present}");
+            return Err(status::from_invalid(&Invalid::new("at_revision", problem)));
+        }
+        let after = parse_after(page)?;
+        let regions = history::regions_at(self.engine.store(), space, revision).await;
+        let regions = regions.map_err(|failure| status::from_read(&failure))?;
+        let name_of = |number| regions.iter().find(|region| region.number == number).map(|region| region.name.as_str());
+        let name = space.name();
+        let from: Vec<&Region> =
+            regions.iter().filter(|region| after.is_none_or(|after| region.prefix > after)).collect();
+        let shown = &from[..from.len().min(page.size)];
+        let last = shown.last().filter(|_| from.len() > shown.len());
+        let message = |region: &&Region| {
+            let parent = region.parent.and_then(name_of);
+            let message = model::region(&name, parent, region, Usage::default());
+            v1::Region { issued: String::new(), reserved: String::new(), ..message }
+        };
+        Ok(ListRegionsResponse {
+            regions: shown.iter().map(message).collect(),
+            next_page_token: last.map(|region| model::page_token(&region.prefix.to_string())).unwrap_or_default(),
+            revision: revision.0,
+        })
+    }
+}
+
+/// A page of one region's history looks at so many edits of its table at the most.
+const HISTORY_LOOKED_AT: usize = 20_000;
+
+/// Who calls, as far as the daemon knows: what the caller says of itself, and where the call comes from.
+fn caller<T>(request: &Request<T>) -> String {
+    let said = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let said: String = said.chars().take(PRINCIPAL_CHARS_MAX).collect();
+    match (said.as_str(), request.remote_addr()) {
+        ("", Some(address)) => address.ip().to_string(),
+        (said, Some(address)) => format!("{said} from {}", address.ip()),
+        (said, None) => said.to_owned(),
+    }
+}
+
+/// As much as a caller can say of itself.
+const PRINCIPAL_CHARS_MAX: usize = 100;
+
+/// Where an identifier belongs, also inside delegated regions; `None` if it has more bits than the space's.
+fn classify(directory: &Directory, space: &Space, name: &str, id: u128) -> Option<v1::Classification> {
+    let (key, _) = space.constants();
+    let (mut message, inner) = space.read(|table| {
+        let mut found = table.classify(id)?;
+        let region = found.path.last().copied();
+        if let (Standing::Member { suffix, .. }, Some(region)) = (found.status, region)
+            && region.order == IssueOrder::Scrambled
+        {
+            // A suffix counts as issued if its counter does.
+            let issued = region.issued.includes(unscramble(&key, suffix));
+            found.status = Standing::Member { suffix, issued };
+        }
+        let inner = match (found.status, region) {
+            (Standing::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
+            _ => None,
+        };
+        Some((model::classification(name, id, &found), inner))
+    })?;
+    if let Some((number, suffix)) = inner
+        && let Some(space) = directory.inner(space, number)
+    {
+        message.local = classify(directory, &space, &space.name(), suffix).map(Box::new);
+    }
+    Some(message)
+}
+
+/// Suffixes as identifiers and back, checked against the region's prefix, zone and suffix.
+fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
+    let base = region.prefix.base(bits);
+    let invalid = |field, problem: String| Err(status::from_invalid(&Invalid::new(field, problem)));
+    if region.kind == Kind::Closed {
+        return invalid("name", format!("is {:?}, which is closed: its subregions take its place", region.name));
+    }
+    let mut composed = Vec::new();
+    let mut push = |suffix: u128| {
+        let identifier = base | suffix;
+        let text = text_of(identifier, bits, form);
+        composed.push(Composed { suffix: Some(suffix.into()), identifier: Some(identifier.into()), text });
+    };
+    for suffix in &input.suffixes {
+        if !region.capacity().includes(*suffix) {
+            let (name, most) = (&region.name, region.suffix);
+            return invalid("suffixes", format!("{suffix} does not fit the {most} bits of the suffix of {name:?}"));
+        }
+        push(*suffix);
+    }
+    for id in &input.identifiers {
+        if !region.prefix.holds(*id, bits) || bits < 128 && id >> bits != 0 {
+            return invalid(
+                "identifiers",
+                format!("{id} does not begin with {}, the prefix of {:?}", region.prefix, region.name),
+            );
+        }
+        if !region.capacity().includes(id ^ base) {
+            let problem = format!(
+                "{id} has bits in the expansion zone of {:?}, which are zero in all of its identifiers",
+                region.name
+            );
+            return invalid("identifiers", problem);
+        }
+        push(id ^ base);
+    }
+    Ok(ComposeResponse { composed })
+}
+
+/// An identifier as its space writes it.
+fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
+    match form {
+        TextForm::Decimal => identifier.to_string(),
+        TextForm::Hex => format!("0x{identifier:0width$x}", width = usize::from(bits).div_ceil(4)),
+        TextForm::Uid11 => Uid11::new(identifier as u64).to_string(), // OK because such a space has 64 bits
+    }
+}
+
+fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
+    let after = page.after.as_deref().map(str::parse).transpose();
+    after.map_err(|_: kent_regions::BadPrefix| {
+        status::from_invalid(&Invalid::new("page_token", "is none that a page came with"))
+    })
 }
 
 /// A page of regions in the order of their prefixes. Pages may show different revisions; each says which.
-fn list(space: &Space, page: &Page) -> Result<ListRegionsResponse, Status> {
-    let after: Option<Prefix> = match page.after.as_deref().map(str::parse).transpose() {
-        Ok(after) => after,
-        Err(_) => return Err(status::from_invalid(&Invalid::new("page_token", "is none that a page came with"))),
-    };
-    Ok(space.read(|table| {
+fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
+    let after = parse_after(page)?;
+    let (found, revision) = space.read(|table| {
         let from: Box<dyn Iterator<Item = &Region>> = match after {
             Some(prefix) => Box::new(table.iter_after(prefix)),
             None => Box::new(table.iter()),
         };
-        let found: Vec<&Region> = from.take(page.size + 1).collect();
-        let shown = &found[..found.len().min(page.size)];
-        let last = shown.last().filter(|_| found.len() > shown.len());
-        ListRegionsResponse {
-            regions: shown.iter().map(|region| region_message(space, table, region)).collect(),
-            next_page_token: last.map(|region| model::page_token(&region.prefix.to_string())).unwrap_or_default(),
-            revision: table.revision().0,
-        }
-    }))
+        (from.take(page.size + 1).cloned().collect::<Vec<Region>>(), table.revision().0)
+    });
+    let shown = &found[..found.len().min(page.size)];
+    let last = shown.last().filter(|_| found.len() > shown.len());
+    Ok(ListRegionsResponse {
+        regions: shown.iter().map(|region| region_message(space, region, now)).collect(),
+        next_page_token: last.map(|region| model::page_token(&region.prefix.to_string())).unwrap_or_default(),
+        revision,
+    })
 }
 
-fn region_message(space: &Space, table: &Table, region: &Region) -> v1::Region {
-    let parent = table.parent(region).map(|parent| parent.name.as_str());
-    model::region(space.name(), parent, region, space.unused(region.number))
+fn region_message(space: &Space, region: &Region, now: Duration) -> v1::Region {
+    let parent = space.read(|table| table.parent(region).map(|parent| parent.name.clone()));
+    model::region(&space.name(), parent.as_deref(), region, space.usage(region.number, now))
 }
 
 fn space_message(space: &Space) -> v1::Space {
-    space.read(|table| model::space(space.name(), table))
+    let (name, form) = (space.name(), space.text_form());
+    space.read(|table| model::space(&name, table, form))
 }
 
 fn parse_space(field: &'static str, name: &str) -> Result<String, Status> {

@@ -168,7 +168,7 @@ async fn ok_regions_issue_in_order_and_by_space() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
-    let space = CreateSpaceRequest { space_id: "wide".to_owned(), bits: 128, validate_only: false };
+    let space = CreateSpaceRequest { space_id: "wide".to_owned(), bits: 128, ..CreateSpaceRequest::default() };
     regions.create_space(space).await.expect("made");
     for parent in ["spaces/default", "spaces/wide"] {
         let create = CreateRegionRequest {

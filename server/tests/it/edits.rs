@@ -50,7 +50,7 @@ fn name(region: &str) -> String {
 }
 
 fn newcomer(region: String, suffix_bits: Option<u32>, extension: &str) -> Newcomer {
-    Newcomer { region_id: region, suffix_bits, extension: Some(extension.to_owned()) }
+    Newcomer { region_id: region, suffix_bits, extension: Some(extension.to_owned()), ..Newcomer::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,7 +29,7 @@ fn figure_2(next: u128) -> CreateRegionRequest {
 }
 
 fn newcomer(region: &str, suffix_bits: Option<u32>, extension: &str) -> Newcomer {
-    Newcomer { region_id: region.to_owned(), suffix_bits, extension: Some(extension.to_owned()) }
+    Newcomer { region_id: region.to_owned(), suffix_bits, extension: Some(extension.to_owned()), ..Newcomer::default() }
 }
 
 async fn region(client: &mut RegionsClient<Channel>, region: &str) -> Region {

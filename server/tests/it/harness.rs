@@ -117,7 +117,7 @@ impl Drop for Daemon {
 
 /// A request for `count` identifiers.
 pub(crate) fn request(source: &str, count: u64, encoding: Encoding) -> AllocateRequest {
-    AllocateRequest { source: source.to_owned(), count, encoding: encoding.into() }
+    AllocateRequest { source: source.to_owned(), count, encoding: encoding.into(), ..AllocateRequest::default() }
 }
 
 /// The identifiers of a reply, in order, as numbers.

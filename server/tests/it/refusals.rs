@@ -122,11 +122,12 @@ async fn err_growing_and_dividing() {
         region_id: "new".to_owned(),
         suffix_bits: Some(4),
         extension: Some(extension.to_owned()),
+        ..Newcomer::default()
     };
     check(client.split_region(split(vec![newcomer("0")])).await, Code::InvalidArgument, "newcomers", "zero");
     check(client.split_region(split(vec![newcomer("10")])).await, Code::InvalidArgument, "newcomers", "1 bit");
     let many = (0..200).map(|_| newcomer("1")).collect();
-    check(client.split_region(split(many)).await, Code::InvalidArgument, "newcomers", "60");
+    check(client.split_region(split(many)).await, Code::InvalidArgument, "newcomers", "56");
     let none = AddSubregionsRequest { name: name(), by_bits: 1, ..AddSubregionsRequest::default() };
     check(client.add_subregions(none).await, Code::InvalidArgument, "newcomers", "at least one");
     let get = GetRegionRequest { name: "regions/r".to_owned() };
@@ -138,11 +139,17 @@ async fn err_spaces_lists_and_questions() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut client = daemon.regions();
-    let space = |space: &str, bits| CreateSpaceRequest { space_id: space.to_owned(), bits, validate_only: false };
+    let space =
+        |space: &str, bits| CreateSpaceRequest { space_id: space.to_owned(), bits, ..CreateSpaceRequest::default() };
     check(client.create_space(space("wide", 129)).await, Code::InvalidArgument, "bits", "128");
     check(client.create_space(space("default", 64)).await, Code::AlreadyExists, "NAME_TAKEN", "default");
     check(client.create_space(space("?", 64)).await, Code::InvalidArgument, "space_id", "a-z");
-    let list = ListRegionsRequest { parent: SPACE.to_owned(), page_size: 0, page_token: "forged".to_owned() };
+    let list = ListRegionsRequest {
+        parent: SPACE.to_owned(),
+        page_size: 0,
+        page_token: "forged".to_owned(),
+        ..ListRegionsRequest::default()
+    };
     check(client.list_regions(list).await, Code::InvalidArgument, "page_token", "page");
     let many = ClassifyRequest { parent: SPACE.to_owned(), identifiers: vec![1u128.into(); 10_001] };
     check(client.classify(many).await, Code::InvalidArgument, "identifiers", "10000");

@@ -102,6 +102,7 @@ fn grant(source: &str, first: u64, count: u64) -> AllocateResponse {
             suffix_bits: 40,
             region_number: 1,
             revision: 1,
+            ..RegionConstants::default()
         }),
         None => Constants::Slot(SlotConstants {
             format: source.to_owned(),

@@ -1,10 +1,13 @@
-//! The verb `table.run`: a script of operations on an empty prefix table, then the table (regions.md, sections 2 to 5).
+//! The verb `table.run`: a script of operations on an empty prefix table and its local ones, then the table (regions.md, sections 2 to 5).
 //!
 //! An operation that is refused does not end the script: its result is `{"error": CODE}`, and nothing has changed. The model
 //! is Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*; `kent-regions` has the rules.
 
 use kent_ids::ErrorCode;
-use kent_regions::{Count, Edit, Newcomer, Place, Plan, Prefix, Refusal, Region, Revision, Status, Table, Zone};
+use kent_regions::{
+    Classification, Count, Donate, Edit, Forest, Newcomer, Order, Place, Plan, Prefix, Refusal, Region, Revision,
+    Status, Table, TableKey, Zone,
+};
 use serde_json::{Value, json};
 
 use super::Verb;
@@ -22,24 +25,28 @@ type Answer = Result<Value, VerbError>;
 fn table_run(input: &Input<'_>) -> Answer {
     let bits = if input.has("n") { input.wide("n", 128)? } else { BITS_DEFAULT };
     // OK because a width beyond 32 bits is as wrong as the widest of 32.
-    let table = Table::new(u32::try_from(bits).unwrap_or(u32::MAX));
-    let mut table = table.map_err(|bad| VerbError::new(ErrorCode::Range.as_str(), bad.to_string()))?;
-    let results: Vec<Value> = input.list("ops")?.iter().map(|op| result(&mut table, op)).collect();
-    Ok(json!({"results": results, "table": table_out(&table)}))
+    let forest = Forest::new(u32::try_from(bits).unwrap_or(u32::MAX));
+    let mut forest = forest.map_err(|bad| VerbError::new(ErrorCode::Range.as_str(), bad.to_string()))?;
+    let results: Vec<Value> = input.list("ops")?.iter().map(|op| result(&mut forest, op)).collect();
+    Ok(json!({"results": results, "table": table_out(forest.table(TableKey::ROOT))}))
 }
 
-fn result(table: &mut Table, op: &Value) -> Value {
+fn result(forest: &mut Forest, op: &Value) -> Value {
     let op = op.as_object().ok_or_else(|| bad_input("an operation must be an object"));
-    match op.and_then(|op| run(table, &Input::new(op))) {
+    match op.and_then(|op| run(forest, &Input::new(op))) {
         Ok(out) => json!({"out": out}),
         Err(refused) => json!({"error": refused.code}),
     }
 }
 
-fn run(table: &mut Table, op: &Input<'_>) -> Answer {
-    if op.has("table") {
-        return Err(bad_input("there are no local tables here: delegation is not offered yet"));
+fn run(forest: &mut Forest, op: &Input<'_>) -> Answer {
+    let key = if op.has("table") { forest.resolve(op.text("table")?)? } else { TableKey::ROOT };
+    match op.text("op")? {
+        "delegate" => return delegate(forest, key, op),
+        "classify" => return classify(forest, key, op),
+        _ => {}
     }
+    let table = forest.table_mut(key);
     match op.text("op")? {
         "create" => create(table, op),
         "expand" => edit(table, Edit::Expand { name: name(op)?, by: bits(op, "k")? }, resized),
@@ -49,7 +56,6 @@ fn run(table: &mut Table, op: &Input<'_>) -> Answer {
         "note" => note(table, op),
         "issue" => issue(table, op),
         "capacity" => capacity(table, op),
-        "classify" => classify(table, op),
         "held" => held(table, op),
         "free" => Ok(json!({"blocks": texts(&table.free_blocks(Prefix::EMPTY))})),
         other => Err(bad_input(format!("there is no operation {other:?}"))),
@@ -62,10 +68,10 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
         true => Place::At(new_prefix(table, &name, op)?),
         false => Place::Chosen {
             zone: Zone::Exactly(if op.has("z") { bits(op, "z")? } else { 0 }),
-            auto_split: op.flag("auto_split")?,
+            donor: if op.flag("auto_split")? { Donate::Best } else { Donate::Never },
         },
     };
-    edit(table, Edit::Create { name, suffix, place, next: Count::ZERO }, |_, plan, region| {
+    edit(table, Edit::Create { name, suffix, place, next: Count::ZERO, order: Order::Sequential }, |_, plan, region| {
         let mut out = json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone});
         if let Some(block) = plan.block {
             out["block"] = block.to_string().into();
@@ -79,8 +85,13 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
 fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
     let parsed = prefix(op, "prefix");
     if parsed.is_err() {
-        let anywhere =
-            Edit::Create { name: name.to_owned(), suffix: 0, place: Place::At(Prefix::EMPTY), next: Count::ZERO };
+        let anywhere = Edit::Create {
+            name: name.to_owned(),
+            suffix: 0,
+            place: Place::At(Prefix::EMPTY),
+            next: Count::ZERO,
+            order: Order::Sequential,
+        };
         let refused = table.plan(&anywhere).err();
         if let Some(refusal) = refused.filter(|refusal| matches!(refusal.code(), "bad-name" | "name-taken")) {
             return Err(refusal.into());
@@ -115,7 +126,7 @@ fn newcomer(sub: &Value, by: u8) -> Result<Newcomer, VerbError> {
     // A text that is no extension is refused where one of a wrong length is, as the order of the rules has it.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
-    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(extension) })
+    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(extension), order: Order::Sequential })
 }
 
 fn note(table: &mut Table, op: &Input<'_>) -> Answer {
@@ -142,11 +153,30 @@ fn capacity(table: &Table, op: &Input<'_>) -> Answer {
     Ok(json!({"current": current, "ultimate": ultimate, "issued": region.issued.to_string()}))
 }
 
-fn classify(table: &Table, op: &Input<'_>) -> Answer {
-    let found = id(op.text("id")?).and_then(|id| table.classify(id));
+fn delegate(forest: &mut Forest, key: TableKey, op: &Input<'_>) -> Answer {
+    let name = name(op)?;
+    let plan = forest.plan(key, &Edit::Delegate { name: name.clone() })?;
+    forest.apply(key, &plan)?;
+    Ok(json!({"n": forest.table(key).named(&name)?.suffix}))
+}
+
+fn classify(forest: &Forest, key: TableKey, op: &Input<'_>) -> Answer {
+    let found = id(op.text("id")?).and_then(|id| forest.classify(key, id));
     let found = found.ok_or_else(|| {
-        VerbError::new("bad-id", format!("an id is 0x and at most {} bits in hexadecimal", table.bits()))
+        VerbError::new("bad-id", format!("an id is 0x and at most {} bits in hexadecimal", forest.table(key).bits()))
     })?;
+    // The innermost table's answer goes into that of the table around it.
+    let nested = found.iter().rev().fold(None, |local: Option<Value>, found| {
+        let mut out = classification_out(found);
+        if let Some(local) = local {
+            out["local"] = local;
+        }
+        Some(out)
+    });
+    Ok(nested.unwrap_or_default())
+}
+
+fn classification_out(found: &Classification<'_>) -> Value {
     let mut out = json!({"status": found.status.as_str()});
     if let Some(region) = found.path.last() {
         out["region"] = region.name.as_str().into();
@@ -155,7 +185,7 @@ fn classify(table: &Table, op: &Input<'_>) -> Answer {
         out["suffix"] = suffix.to_string().into();
         out["issued"] = issued.into();
     }
-    Ok(out)
+    out
 }
 
 fn held(table: &Table, op: &Input<'_>) -> Answer {
@@ -255,8 +285,8 @@ mod tests {
             json!(7),
             json!({}),
             json!({"op": "merge", "name": "a"}),
-            json!({"op": "delegate", "name": "a"}),
-            json!({"op": "create", "table": "a", "name": "x", "s": 1}),
+            json!({"op": "delegate"}),
+            json!({"op": "create", "table": 1, "name": "x", "s": 1}),
             json!({"op": "create", "name": "x"}),
             json!({"op": "create", "s": 1}),
             json!({"op": "create", "name": "x", "s": 1.5}),

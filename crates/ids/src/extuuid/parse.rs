@@ -91,6 +91,8 @@ enum Form<'a> {
     Time(Option<&'a [u8]>),
     Raw,
     Standard(StandardKind),
+    /// A keyword with something behind it that makes no sense: a mistyped vector must not become a name.
+    Malformed(ErrorCode),
 }
 
 /// What stands behind a vector's keyword: numbers with `/` before the first and `*` before the others.
@@ -117,11 +119,11 @@ impl<'a> Form<'a> {
         }
         let (head, rest) = keyword.split_at(octets.iter().take_while(|octet| octet.is_ascii_lowercase()).count());
         match head.octets() {
-            b"int" => dimensions(rest, 2).map(Self::Int),
-            b"uint" => dimensions(rest, 2).map(Self::Uint),
-            b"f" => dimensions(rest, 3).map(Self::Float),
-            b"quant" | b"q" => parameter(rest, b'@').map(Self::Quant),
-            b"t" => parameter(rest, b'/').map(Self::Time),
+            b"int" => or_malformed(dimensions(rest, 2).map(Self::Int), rest, b'/', ErrorCode::BadDims),
+            b"uint" => or_malformed(dimensions(rest, 2).map(Self::Uint), rest, b'/', ErrorCode::BadDims),
+            b"f" => or_malformed(dimensions(rest, 3).map(Self::Float), rest, b'/', ErrorCode::BadDims),
+            b"quant" | b"q" => or_malformed(parameter(rest, b'@').map(Self::Quant), rest, b'@', ErrorCode::BadContext),
+            b"t" => or_malformed(parameter(rest, b'/').map(Self::Time), rest, b'/', ErrorCode::BadDims),
             b"raw" => rest.octets().is_empty().then_some(Self::Raw),
             _ => None,
         }
@@ -157,6 +159,8 @@ impl<'a> Form<'a> {
                 // OK because there are at most 109.
                 time::parse(body, bits.map(|bits| bits as u8)).map(encode::time)
             }
+            Self::Malformed(ErrorCode::BadDims) => Err(bad_dims(keyword)),
+            Self::Malformed(code) => Err(keyword.refuse(code, "the context of a quantity is 0 to 15")),
             Self::Raw => Ext::from_hex(body.octets()),
             Self::Standard(kind) => {
                 let (context, values) = body.split_once(b':').unwrap_or((body.split_at(0).0, body));
@@ -164,6 +168,12 @@ impl<'a> Form<'a> {
             }
         }
     }
+}
+
+/// The form, or a malformed one if this octet begins what should have made it.
+fn or_malformed<'a>(form: Option<Form<'a>>, rest: Piece<'_>, begins: u8, code: ErrorCode) -> Option<Form<'a>> {
+    let begun = rest.octets().first() == Some(&begins);
+    form.or_else(|| begun.then_some(Form::Malformed(code)))
 }
 
 /// Whether what follows a keyword is one number, without context.

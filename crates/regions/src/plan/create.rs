@@ -4,8 +4,9 @@ use alloc::{string::ToString, vec::Vec};
 
 use super::{Plan, divide};
 use crate::{
+    attributes::{Order, Policy, Texts},
     count::Count,
-    edit::{Place, Zone},
+    edit::{Donate, Place, Zone},
     prefix::{BadPrefix, Prefix},
     refusal::{Donor, NoFreePrefix, Refusal},
     region::{Kind, Region, RegionNumber},
@@ -15,15 +16,28 @@ use crate::{
 /// How many free blocks and donors a refusal lists.
 const LISTED_MAX: usize = 8;
 
-pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: Place, next: Count) -> Result<Plan, Refusal> {
+pub(super) fn plan(
+    table: &Table,
+    name: &str,
+    suffix: u8,
+    place: &Place,
+    next: Count,
+    order: Order,
+) -> Result<Plan, Refusal> {
     table.check_new_name(name)?;
+    if let Place::Chosen { donor: Donate::Named(donor), .. } = place {
+        table.named(donor)?;
+    }
     let mut plan = table.draft();
     let prefix = match place {
-        Place::At(prefix) => given(table, prefix, suffix)?,
-        Place::Chosen { zone, auto_split } => chosen(table, &mut plan, suffix, zone, auto_split)?,
+        Place::At(prefix) => given(table, *prefix, suffix)?,
+        Place::Chosen { zone, donor } => chosen(table, &mut plan, suffix, *zone, donor)?,
     };
-    let region =
-        Region { issued: check_next(next, suffix)?, ..top_level(table, name, table.next_number(), prefix, suffix) };
+    let region = Region {
+        issued: check_next(next, suffix)?,
+        order,
+        ..top_level(table, name, table.next_number(), prefix, suffix)
+    };
     // The new region is what the edit is about, so it comes before a donor.
     plan.make(region);
     plan.changes.reverse();
@@ -44,6 +58,11 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         issued: Count::ZERO,
         since: table.revision().next(),
         history: Vec::new(),
+        order: Order::Sequential,
+        sealed: false,
+        delegated: false,
+        policy: Policy::default(),
+        texts: Texts::default(),
     }
 }
 
@@ -80,14 +99,14 @@ pub(super) fn check_suffix(suffix: u8, max: u8) -> Result<(), Refusal> {
     if suffix > max { Err(Refusal::SuffixBits { bits: suffix, max }) } else { Ok(()) }
 }
 
-fn check_next(next: Count, suffix: u8) -> Result<Count, Refusal> {
+pub(super) fn check_next(next: Count, suffix: u8) -> Result<Count, Refusal> {
     let fits = next <= Count::power_of_two(suffix);
     // `next` counts as `note(next - 1)`: the refusal names the suffix that does not fit.
     let last = next.get().map_or(u128::MAX, |next| next.saturating_sub(1));
     if fits { Ok(next) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
 }
 
-fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, auto_split: bool) -> Result<Prefix, Refusal> {
+fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donate) -> Result<Prefix, Refusal> {
     let (most, least) = match zone {
         Zone::Exactly(zone) => (zone, zone),
         Zone::UpTo(zone) => (zone.min(table.bits()), 0),
@@ -98,8 +117,8 @@ fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, auto_split: bo
             return Ok(place(table, plan, block, need(zone)));
         }
     }
-    for zone in (least..=most).rev().take_while(|_| auto_split) {
-        if let Some(donor) = best_donor(table, need(zone)) {
+    for zone in (least..=most).rev().take_while(|_| *donate != Donate::Never) {
+        if let Some(donor) = donor(table, need(zone), donate) {
             let block = donor.prefix.join(Prefix::new(1, 1));
             plan.donor = Some(donor.name.clone());
             plan.change(donor, divide::lengthened(table, donor, 1));
@@ -123,9 +142,13 @@ fn best_block(table: &Table, need: u32) -> Option<Prefix> {
     table.free().smallest(longest as u8)
 }
 
-/// The region with the largest zone that can spare a bit for a block of `need` bits, leftmost on a tie.
-fn best_donor(table: &Table, need: u32) -> Option<&Region> {
-    donors(table, need).reduce(|best, region| if region.zone > best.zone { region } else { best })
+/// Whom to split for a block of `need` bits: the one that was named, or the one with the largest zone, leftmost on a tie.
+fn donor<'t>(table: &'t Table, need: u32, donate: &Donate) -> Option<&'t Region> {
+    match donate {
+        Donate::Never => None,
+        Donate::Best => donors(table, need).reduce(|best, region| if region.zone > best.zone { region } else { best }),
+        Donate::Named(name) => donors(table, need).find(|region| region.name == *name),
+    }
 }
 
 fn donors(table: &Table, need: u32) -> impl Iterator<Item = &Region> {

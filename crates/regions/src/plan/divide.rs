@@ -38,7 +38,8 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
         let extension = extensions.take(newcomer)?;
         let suffix = checked_suffix(table, region, by, newcomer)?;
         let prefix = region.prefix.join(extension);
-        plan.make(top_level(table, &newcomer.name, RegionNumber(number), prefix, suffix));
+        let made = top_level(table, &newcomer.name, RegionNumber(number), prefix, suffix);
+        plan.make(Region { order: newcomer.order, ..made });
     }
     plan.freed = freed(&plan, region.prefix);
     Ok(plan)
@@ -66,6 +67,7 @@ pub(super) fn subdivide(
 ) -> Result<Plan, Refusal> {
     check_new_names(table, newcomers)?;
     let parent = table.subject(name, by)?;
+    parent.check_not_delegated()?;
     if newcomers.is_empty() {
         return Err(Refusal::NoSubregions);
     }
@@ -108,6 +110,8 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
 /// The members of a region that closes move to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued;
+    // The counter goes on, and so must what it means.
+    heir.order = parent.order;
     heir.check_issued()
 }
 
@@ -123,7 +127,11 @@ fn subregion(
     let newcomer = Newcomer { suffix: newcomer.suffix.or(inherited), ..newcomer.clone() };
     let suffix = checked_suffix(table, parent, by, &newcomer)?;
     let prefix = parent.prefix.join(extension);
-    Ok(Region { parent: Some(parent.number), ..top_level(table, &newcomer.name, number, prefix, suffix) })
+    Ok(Region {
+        parent: Some(parent.number),
+        order: newcomer.order,
+        ..top_level(table, &newcomer.name, number, prefix, suffix)
+    })
 }
 
 /// A newcomer's suffix, which must fit the bits below its prefix.

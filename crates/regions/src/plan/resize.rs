@@ -34,10 +34,11 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 /// A region with identifiers of its own.
 fn own<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> {
     let region = table.subject(name, by)?;
-    match region.kind {
-        Kind::Open | Kind::Partial => Ok(region),
-        Kind::Closed => Err(Refusal::Closed { region: name.to_string() }),
+    if region.kind == Kind::Closed {
+        return Err(Refusal::Closed { region: name.to_string() });
     }
+    region.check_not_delegated()?;
+    Ok(region)
 }
 
 fn resized(table: &Table, region: &Region, after: Region) -> Plan {

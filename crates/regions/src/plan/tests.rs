@@ -1,19 +1,38 @@
 //! Every rule of the operations table of regions.md, section 2, in the order in which it is checked.
 
-use alloc::{format, string::String, vec, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec,
+    vec::Vec,
+};
 
-use crate::{Count, Edit, Newcomer, Place, Prefix, Refusal, Table, Zone};
+use crate::{
+    AutoExpand, ChunkPolicy, Count, Donate, Edit, Newcomer, Order, Patch, Place, Policy, Prefix, Refusal, Table, Zone,
+};
 
 fn prefix(text: &str) -> Prefix {
     text.parse().expect("a prefix")
 }
 
 fn at(name: &str, on: &str, suffix: u8) -> Edit {
-    Edit::Create { name: name.into(), suffix, place: Place::At(prefix(on)), next: Count::ZERO }
+    Edit::Create {
+        name: name.into(),
+        suffix,
+        place: Place::At(prefix(on)),
+        next: Count::ZERO,
+        order: Order::Sequential,
+    }
 }
 
 fn chosen(name: &str, suffix: u8, zone: Zone, auto_split: bool) -> Edit {
-    Edit::Create { name: name.into(), suffix, place: Place::Chosen { zone, auto_split }, next: Count::ZERO }
+    Edit::Create {
+        name: name.into(),
+        suffix,
+        place: Place::Chosen { zone, donor: if auto_split { Donate::Best } else { Donate::Never } },
+        next: Count::ZERO,
+        order: Order::Sequential,
+    }
 }
 
 fn expand(name: &str, by: u8) -> Edit {
@@ -33,6 +52,7 @@ fn newcomers(texts: &[&str]) -> Vec<Newcomer> {
             name: parts[0].into(),
             extension: given(1).map(|bits| prefix(bits)),
             suffix: given(2).map(|bits| bits.parse().expect("a number of bits")),
+            order: Order::Sequential,
         }
     };
     texts.iter().map(parse).collect()
@@ -121,7 +141,13 @@ fn err_create_on_a_prefix() {
     check(&at("x", "", 0), "prefix-conflict", &["\"closed\""]);
     check(&at("x", "0111", 0), "prefix-conflict", &["\"partial\""]);
     check(&at("x", "00111111", 0), "prefix-conflict", &["\"closed\""]);
-    let full = Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), next: Count::Below(5) };
+    let full = Edit::Create {
+        name: "x".into(),
+        suffix: 2,
+        place: Place::At(prefix("000")),
+        next: Count::Below(5),
+        order: Order::Sequential,
+    };
     check(&full, "suffix-range", &["suffix 4", "below 4"]);
 }
 
@@ -158,7 +184,10 @@ fn err_no_free_prefix_lists_no_more_than_eight_of_each() {
     for value in 0..20 {
         let on = Prefix::new(value * 2, 6);
         let place = Place::At(on);
-        apply(&mut table, &Edit::Create { name: format!("r{value}"), suffix: 1, place, next: Count::ZERO });
+        apply(
+            &mut table,
+            &Edit::Create { name: format!("r{value}"), suffix: 1, place, next: Count::ZERO, order: Order::Sequential },
+        );
     }
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 15, Zone::Exactly(0), false)) else {
         panic!("there is no room")
@@ -385,12 +414,82 @@ fn ok_subregions_128_bits_below() {
 fn ok_every_extension_at_once() {
     let mut table = Table::new(16).expect("a width");
     apply(&mut table, &at("root", "", 0));
-    let subs: Vec<Newcomer> =
-        (0..1 << 14).map(|value| Newcomer { name: format!("s{value}"), suffix: Some(1), extension: None }).collect();
+    let subs: Vec<Newcomer> = (0..1 << 14)
+        .map(|value| Newcomer { name: format!("s{value}"), suffix: Some(1), extension: None, order: Order::Sequential })
+        .collect();
     let all = Edit::Subdivide { name: "root".into(), by: 14, newcomers: subs, reserve_others: false };
     apply(&mut table, &all);
     assert_eq!(table.named("s16383").expect("it").prefix, Prefix::new(16383, 14));
-    let one_more = vec![Newcomer { name: "x".into(), suffix: Some(1), extension: None }];
+    let one_more = vec![Newcomer { name: "x".into(), suffix: Some(1), extension: None, order: Order::Sequential }];
     let more = Edit::Subdivide { name: "root".into(), by: 14, newcomers: one_more, reserve_others: false };
     refused_count(table.plan(&more), "bad-prefix", &["only 16384"]);
+}
+
+fn update(name: &str, patch: Patch) -> Edit {
+    Edit::Update { name: name.into(), patch }
+}
+
+#[test]
+fn ok_updates_change_what_they_name_and_nothing_else() {
+    let mut table = sample();
+    let before = table.named("open").expect("it").clone();
+    let policy = Policy {
+        auto_expand: Some(AutoExpand { at_percent: 80, by_bits: 1, max_suffix: 6 }),
+        cap: Some(Count::Below(12)),
+        chunk: ChunkPolicy::Within { min: 1, max: 4 },
+    };
+    let label = |value: Option<&str>| [("team".to_string(), value.map(str::to_string))].into();
+    apply(&mut table, &update("open", Patch { name: Some("opened".into()), sealed: Some(true), ..Patch::default() }));
+    apply(
+        &mut table,
+        &update("opened", Patch { owner: Some("ops".into()), labels: label(Some("a")), ..Patch::default() }),
+    );
+    apply(
+        &mut table,
+        &update("opened", Patch { policy: Some(policy), next: Some(Count::Below(3)), ..Patch::default() }),
+    );
+    let after = table.named("opened").expect("it").clone();
+    assert_eq!((after.sealed, after.policy, after.issued), (true, policy, before.issued), "a counter never goes back");
+    assert_eq!((after.texts.owner.as_str(), after.texts.labels["team"].as_str()), ("ops", "a"));
+    assert_eq!((after.number, after.prefix, after.limit()), (before.number, before.prefix, Count::Below(12)));
+    apply(&mut table, &update("opened", Patch { labels: label(None), sealed: Some(false), ..Patch::default() }));
+    apply(&mut table, &update("opened", Patch { next: Some(Count::Below(11)), ..Patch::default() }));
+    let after = table.named("opened").expect("it");
+    assert_eq!((after.sealed, after.texts.labels.len(), after.issued), (false, 0, Count::Below(11)));
+    assert!(table.named("open").is_err(), "the old name is free");
+}
+
+#[test]
+fn err_update() {
+    check(&update("nobody", Patch { sealed: Some(true), ..Patch::default() }), "no-such-region", &[]);
+    check(&update("open", Patch { name: Some("c0".into()), ..Patch::default() }), "name-taken", &["c0"]);
+    check(&update("open", Patch { name: Some("a/b".into()), ..Patch::default() }), "bad-name", &[]);
+    check(&update("open", Patch::default()), "bad-input", &["nothing"]);
+    check(&update("open", Patch { next: Some(Count::Below(17)), ..Patch::default() }), "suffix-range", &["below 16"]);
+    check(&update("closed", Patch { next: Some(Count::Below(1)), ..Patch::default() }), "closed", &[]);
+    let long = "x".repeat(4097);
+    check(&update("open", Patch { description: Some(long), ..Patch::default() }), "bad-input", &["4097", "4096"]);
+    for (auto_expand, chunk) in [
+        (Some(AutoExpand { at_percent: 0, by_bits: 1, max_suffix: 6 }), ChunkPolicy::Adaptive),
+        (Some(AutoExpand { at_percent: 101, by_bits: 1, max_suffix: 6 }), ChunkPolicy::Adaptive),
+        (Some(AutoExpand { at_percent: 50, by_bits: 0, max_suffix: 6 }), ChunkPolicy::Adaptive),
+        (None, ChunkPolicy::Within { min: 0, max: 4 }),
+        (None, ChunkPolicy::Within { min: 5, max: 4 }),
+    ] {
+        let policy = Some(Policy { auto_expand, cap: None, chunk });
+        check(&update("open", Patch { policy, ..Patch::default() }), "bad-input", &[]);
+    }
+}
+
+#[test]
+fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
+    let mut table = Table::new(8).expect("a width");
+    let place = Place::At(prefix("1"));
+    apply(
+        &mut table,
+        &Edit::Create { name: "s".into(), suffix: 3, place, next: Count::Below(5), order: Order::Scrambled },
+    );
+    apply(&mut table, &subdivide("s", 1, &["x 0", "y 1 2"]));
+    let (x, y) = (table.named("x").expect("it"), table.named("y").expect("it"));
+    assert_eq!((x.order, x.issued, y.order), (Order::Scrambled, Count::Below(5), Order::Sequential));
 }

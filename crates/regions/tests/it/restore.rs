@@ -1,6 +1,6 @@
 //! Stored regions that make no table are refused, never a panic.
 
-use kent_regions::{Count, Damage, FormerPrefix, Kind, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Policy, Region, RegionNumber, Revision, Table, Texts};
 use proptest::{collection::vec, prelude::*};
 
 fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
@@ -16,6 +16,11 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         issued: Count::ZERO,
         since: Revision(1),
         history: Vec::new(),
+        order: Order::Sequential,
+        sealed: false,
+        delegated: false,
+        policy: Policy::default(),
+        texts: Texts::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Random scripts of valid and invalid edits, checked after each step.
 
-use kent_regions::{Count, Edit, Kind, Newcomer, Place, Prefix, RegionNumber, Status, Table, Zone};
+use kent_regions::{Count, Donate, Edit, Kind, Newcomer, Order, Place, Prefix, RegionNumber, Status, Table, Zone};
 use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::naive;
@@ -130,12 +130,13 @@ impl Run {
             3 => {
                 let next = if step.flag { Count::Below(step.value % 8) } else { Count::ZERO };
                 let place = Place::At(Prefix::new(step.value, step.len));
-                Edit::Create { name: self.name(), suffix, place, next }
+                Edit::Create { name: self.name(), suffix, place, next, order: Order::Sequential }
             }
             4 | 5 => {
                 let zone = if step.value & 1 == 0 { Zone::Exactly(by) } else { Zone::UpTo(by) };
-                let place = Place::Chosen { zone, auto_split: step.flag };
-                Edit::Create { name: self.name(), suffix, place, next: Count::ZERO }
+                let donor = if step.flag { Donate::Best } else { Donate::Never };
+                let place = Place::Chosen { zone, donor };
+                Edit::Create { name: self.name(), suffix, place, next: Count::ZERO, order: Order::Sequential }
             }
             6 => Edit::Expand { name, by },
             7 => Edit::Shrink { name, by },
@@ -154,6 +155,7 @@ impl Run {
             name: self.name(),
             suffix: *suffix,
             extension: named.then(|| Prefix::new(*value, by)),
+            order: Order::Sequential,
         };
         step.subs.iter().map(newcomer).collect()
     }

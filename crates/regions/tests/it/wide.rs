@@ -1,6 +1,6 @@
 //! Tables of many regions: no step looks at all of them, or these tests would take minutes.
 
-use kent_regions::{Count, Edit, Newcomer, Place, Prefix, RegionNumber, Table, Zone};
+use kent_regions::{Count, Donate, Edit, Newcomer, Order, Place, Prefix, RegionNumber, Table, Zone};
 
 const WIDE: u64 = 100_000;
 
@@ -13,7 +13,10 @@ fn created(place: impl Fn(u64) -> Place) -> Table {
     let mut table = Table::new(64).expect("a width");
     for at in 0..WIDE {
         let name = format!("r{at}");
-        apply(&mut table, &Edit::Create { name, suffix: 20, place: place(at), next: Count::ZERO });
+        apply(
+            &mut table,
+            &Edit::Create { name, suffix: 20, place: place(at), next: Count::ZERO, order: Order::Sequential },
+        );
     }
     table
 }
@@ -34,7 +37,7 @@ fn ok_create_on_given_prefixes_and_expand() {
 #[test]
 fn ok_create_on_chosen_prefixes() {
     let zone = Zone::UpTo(8);
-    let table = created(|_| Place::Chosen { zone, auto_split: false });
+    let table = created(|_| Place::Chosen { zone, donor: Donate::Never });
     assert_eq!(table.check(), Ok(()));
     assert_eq!(table.named("r99999").expect("the last").prefix, Prefix::new(99_999, 36));
 }
@@ -43,10 +46,13 @@ fn ok_create_on_chosen_prefixes() {
 fn ok_subdivide_one_by_one() {
     let mut table = Table::new(64).expect("a width");
     let place = Place::At(Prefix::EMPTY);
-    apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO });
+    apply(
+        &mut table,
+        &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO, order: Order::Sequential },
+    );
     for at in 0..WIDE {
         let extension = Some(Prefix::new(at.into(), 20));
-        let newcomers = vec![Newcomer { name: format!("s{at}"), suffix: Some(9), extension }];
+        let newcomers = vec![Newcomer { name: format!("s{at}"), suffix: Some(9), extension, order: Order::Sequential }];
         apply(&mut table, &Edit::Subdivide { name: "root".into(), by: 20, newcomers, reserve_others: true });
     }
     assert_eq!(table.check(), Ok(()));
@@ -57,8 +63,16 @@ fn ok_subdivide_one_by_one() {
 fn ok_split_among_many_newcomers() {
     let mut table = Table::new(64).expect("a width");
     let place = Place::At(Prefix::EMPTY);
-    apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO });
-    let newcomers = (0..WIDE).map(|at| Newcomer { name: format!("s{at}"), suffix: Some(9), extension: None });
+    apply(
+        &mut table,
+        &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO, order: Order::Sequential },
+    );
+    let newcomers = (0..WIDE).map(|at| Newcomer {
+        name: format!("s{at}"),
+        suffix: Some(9),
+        extension: None,
+        order: Order::Sequential,
+    });
     apply(&mut table, &Edit::Split { name: "root".into(), by: 20, newcomers: newcomers.collect() });
     assert_eq!(table.check(), Ok(()));
     assert_eq!(table.next_number(), RegionNumber(WIDE + 2));

@@ -1,0 +1,117 @@
+//! `kent region history` and `kent watch`: the edits of a table, those of the past and those to come.
+
+use kent_proto::v1::{
+    HistoryEntry, ListHistoryRequest, Region, RegionChange, WatchTableRequest, watch_table_response::Event,
+};
+use serde_json::{Value, json};
+use tonic::Request;
+
+use crate::args::{HistoryArgs, WatchArgs};
+use crate::connect::{Daemon, request};
+use crate::failure::Failure;
+use crate::names;
+use crate::output::{Out, Palette, Role};
+use crate::region::{self, prefix_text};
+
+/// The most edits that the daemon puts on a page.
+const PAGE_SIZE: u32 = 1000;
+
+pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let space = &args.space.space;
+    let parent = args.name.as_ref().map_or_else(|| names::space(space), |name| names::region(space, name));
+    let (mut left, mut page_token) = (args.limit, String::new());
+    loop {
+        let message = ListHistoryRequest { parent: parent.clone(), page_size: left.min(PAGE_SIZE), page_token };
+        let page = daemon.regions().list_history(request(message)).await?.into_inner();
+        for entry in &page.entries {
+            write(entry, out)?;
+        }
+        left = left.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
+        page_token = page.next_page_token;
+        if left == 0 || page_token.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+pub(crate) async fn watch(args: &WatchArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = WatchTableRequest { parent: names::space(&args.space.space), after_revision: args.after };
+    // A watch has no deadline.
+    let mut events = daemon.regions().watch_table(Request::new(message)).await?.into_inner();
+    while let Some(event) = events.message().await? {
+        match event.event {
+            Some(Event::Snapshot(snapshot)) => {
+                for region in &snapshot.regions {
+                    write_region(region, snapshot.revision, out)?;
+                }
+                if snapshot.last && !out.is_json() {
+                    out.text(&format!("revision {}; changes follow\n", snapshot.revision))?;
+                }
+            }
+            Some(Event::Change(entry)) => write(&entry, out)?,
+            None => {}
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&json!({"revision": revision, "region": region::to_json(region)}));
+    }
+    out.text(&format!("  {}\n", place(region)))
+}
+
+fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&to_json(entry));
+    }
+    let text = render(entry, out.palette());
+    out.text(&text)
+}
+
+/// A head line, and one for each region.
+fn render(entry: &HistoryEntry, palette: Palette) -> String {
+    let revision = palette.paint(Role::Heading, &format!("revision {}", entry.revision));
+    let mut text = format!("{revision}  {}  {} by {}", entry.time, entry.operation, entry.principal);
+    if !entry.reason.is_empty() {
+        text.push_str(&format!(": {}", entry.reason));
+    }
+    text.push('\n');
+    for RegionChange { before, after } in &entry.changes {
+        let line = match (before, after) {
+            (Some(before), Some(after)) if place(before) == place(after) => format!("  ~ {}", place(after)),
+            (Some(before), Some(after)) => format!("  ~ {} → {}", place(before), place(after)),
+            (None, Some(after)) => format!("  + {}", place(after)),
+            (_, None) => continue,
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// A region and its place, in a few words.
+fn place(region: &Region) -> String {
+    let (name, prefix) = (names::short(&region.name), prefix_text(&region.prefix));
+    format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, region::state(region))
+}
+
+pub(crate) fn to_json(entry: &HistoryEntry) -> Value {
+    let changes = entry.changes.iter().map(|change| {
+        json!({
+            "before": change.before.as_ref().map(region::to_json),
+            "after": change.after.as_ref().map(region::to_json),
+        })
+    });
+    json!({
+        "revision": entry.revision,
+        "time": entry.time,
+        "principal": entry.principal,
+        "operation": entry.operation,
+        "reason": entry.reason,
+        "request_id": entry.request_id,
+        "changes": changes.collect::<Value>(),
+    })
+}

@@ -1,0 +1,138 @@
+//! What is kept with a region beside its place: the order of issue, policies, and what people write about it.
+
+use alloc::{collections::BTreeMap, string::String};
+
+use crate::{count::Count, refusal::Refusal};
+
+/// The most octets of a region's owner, description and labels together.
+pub const TEXT_BYTES_MAX: usize = 4096;
+
+/// In which order a region's suffixes are issued. Fixed when the region is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Suffix = counter.
+    #[default]
+    Sequential,
+    /// A keyed permutation inside each octave of the counter: neighbours in time are not neighbours in value.
+    Scrambled,
+    /// Nothing is issued: the values come from users (Kent 1992: employee and part numbers).
+    External,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
+
+    /// The name in regions.md: `sequential`, `scrambled` or `external`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Scrambled => "scrambled",
+            Self::External => "external",
+        }
+    }
+}
+
+/// What a region does by itself, and what it does not do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// Expand before it is full.
+    pub auto_expand: Option<AutoExpand>,
+    /// Never more than so many suffixes, whatever the capacity.
+    pub cap: Option<Count>,
+    /// How many suffixes are reserved at once, and whether at all.
+    pub chunk: ChunkPolicy,
+}
+
+/// When and how far a region expands by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AutoExpand {
+    /// When so many percent of the capacity are reserved: 1 to 100.
+    pub at_percent: u8,
+    /// By so many bits, at least 1, or as many as the zone leaves.
+    pub by_bits: u8,
+    /// To a suffix of at most so many bits.
+    pub max_suffix: u8,
+}
+
+/// How many suffixes of a region are reserved at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ChunkPolicy {
+    /// As many as last about a second, within the daemon's bounds.
+    #[default]
+    Adaptive,
+    /// Within these bounds: at least 1, and not more than `max`.
+    Within {
+        /// The smallest chunk.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// None: every grant is durable before it is answered, and once for each request.
+    Strict,
+}
+
+/// What people write about a region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Texts {
+    /// Whose it is.
+    pub owner: String,
+    /// What it is for.
+    pub description: String,
+    /// Whatever else, by name.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Texts {
+    /// How many octets they have together.
+    pub fn bytes(&self) -> usize {
+        let labels: usize = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.owner.len() + self.description.len() + labels
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let bytes = self.bytes();
+        if bytes > TEXT_BYTES_MAX { Err(Refusal::TextTooLong { bytes }) } else { Ok(()) }
+    }
+}
+
+impl Policy {
+    pub(crate) fn check(&self, order: Order) -> Result<(), Refusal> {
+        let refused = |what| Err(Refusal::BadPolicy { what });
+        match self.auto_expand {
+            Some(AutoExpand { at_percent, .. }) if !(1..=100).contains(&at_percent) => {
+                return refused("a region expands by itself at 1 to 100 percent");
+            }
+            Some(AutoExpand { by_bits: 0, .. }) => return refused("a region expands by at least 1 bit"),
+            _ => {}
+        }
+        match self.chunk {
+            ChunkPolicy::Within { min, max } if min == 0 || min > max => {
+                refused("a chunk has at least 1 suffix, and its smallest size is not above its largest")
+            }
+            ChunkPolicy::Strict if order == Order::Scrambled => {
+                refused("a strict region numbers without gaps: it cannot be scrambled")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A change of what is kept with a region. What is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// A new name.
+    pub name: Option<String>,
+    /// Stop granting, or resume.
+    pub sealed: Option<bool>,
+    /// Another owner.
+    pub owner: Option<String>,
+    /// Another description.
+    pub description: Option<String>,
+    /// Labels to set, or with `None` to remove.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Another policy, whole.
+    pub policy: Option<Policy>,
+    /// Suffixes below this count as issued: the counter never goes back.
+    pub next: Option<Count>,
+}

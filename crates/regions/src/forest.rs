@@ -1,0 +1,202 @@
+//! Forests: a table, and the local tables of its delegated regions, to any depth (Kent 1992, end of 3.3).
+//!
+//! A local table divides the suffixes of one region, as if they were identifiers of their own. The tables know nothing of
+//! each other; this module keeps them together, addresses them by paths, and classifies through all of them. However deep
+//! they nest, nothing recurses.
+
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+
+use crate::{
+    classify::{Classification, Status},
+    edit::Edit,
+    plan::Plan,
+    refusal::Refusal,
+    region::{Region, RegionNumber},
+    table::{BadWidth, Table},
+};
+
+/// A table and the local tables below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forest {
+    root: Table,
+    /// In the order of their delegation.
+    locals: Vec<Table>,
+    keys: BTreeMap<(TableKey, RegionNumber), TableKey>,
+}
+
+/// A table of the forest that gave this key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableKey(usize);
+
+impl TableKey {
+    /// The outermost table.
+    pub const ROOT: Self = Self(0);
+}
+
+impl Forest {
+    /// A forest of one empty table over identifiers of `bits` bits.
+    ///
+    /// # Errors
+    ///
+    /// [`BadWidth`] unless 1 to 128.
+    pub fn new(bits: u32) -> Result<Self, BadWidth> {
+        Ok(Self { root: Table::new(bits)?, locals: Vec::new(), keys: BTreeMap::new() })
+    }
+
+    /// The table that a path leads to: the names of delegated regions, outermost first, with `/` between them. An empty
+    /// path leads to the outermost table.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-region`, `not-delegated`.
+    pub fn resolve(&self, path: &str) -> Result<TableKey, Refusal> {
+        let names = path.split('/').filter(|_| !path.is_empty());
+        names.into_iter().try_fold(TableKey::ROOT, |key, name| {
+            let region = self.table(key).named(name)?;
+            self.local(key, region).ok_or_else(|| Refusal::NotDelegated { region: name.into() })
+        })
+    }
+
+    /// A table of this forest.
+    pub fn table(&self, key: TableKey) -> &Table {
+        key.0.checked_sub(1).and_then(|local| self.locals.get(local)).unwrap_or(&self.root)
+    }
+
+    /// A table of this forest, to move its counters.
+    pub fn table_mut(&mut self, key: TableKey) -> &mut Table {
+        key.0.checked_sub(1).and_then(|local| self.locals.get_mut(local)).unwrap_or(&mut self.root)
+    }
+
+    /// The local table of a region, if it is delegated.
+    pub fn local(&self, key: TableKey, region: &Region) -> Option<TableKey> {
+        self.keys.get(&(key, region.number)).copied()
+    }
+
+    /// What an edit of one of the tables would do.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::plan`].
+    pub fn plan(&self, key: TableKey, edit: &Edit) -> Result<Plan, Refusal> {
+        self.table(key).plan(edit)
+    }
+
+    /// Applies a plan to the table that it was made on; delegating adds an empty local table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::apply`].
+    pub fn apply(&mut self, key: TableKey, plan: &Plan) -> Result<(), Refusal> {
+        self.table_mut(key).apply(plan)?;
+        let made = plan.delegated.and_then(|number| self.table(key).get(number));
+        // OK because a region that can be delegated has a suffix of 1 to 128 bits.
+        if let Some((number, Ok(table))) = made.map(|region| (region.number, Table::new(region.suffix.into()))) {
+            self.locals.push(table);
+            self.keys.insert((key, number), TableKey(self.locals.len()));
+        }
+        Ok(())
+    }
+
+    /// What each table says of an identifier, or of the suffix that the table around it left: outermost first, at least
+    /// one. `None` if the identifier has more bits than the first table's.
+    pub fn classify(&self, key: TableKey, id: u128) -> Option<Vec<Classification<'_>>> {
+        let mut found = vec![self.table(key).classify(id)?];
+        let mut inside = key;
+        while let Some((local, suffix)) = found.last().and_then(|last| self.below(inside, last)) {
+            // OK because the local table is as wide as the suffix.
+            found.push(self.table(local).classify(suffix)?);
+            inside = local;
+        }
+        Some(found)
+    }
+
+    /// The local table and the identifier in it, if the innermost region is delegated.
+    fn below(&self, key: TableKey, classification: &Classification<'_>) -> Option<(TableKey, u128)> {
+        let Status::Member { suffix, .. } = classification.status else { return None };
+        let local = self.local(key, classification.path.last()?)?;
+        Some((local, suffix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, string::String};
+
+    use super::*;
+    use crate::{Count, Donate, Order, Place, Zone};
+
+    fn create(name: &str, suffix: u8, zone: u8) -> Edit {
+        let place = Place::Chosen { zone: Zone::Exactly(zone), donor: Donate::Never };
+        Edit::Create { name: name.into(), suffix, place, next: Count::ZERO, order: Order::Sequential }
+    }
+
+    fn apply(forest: &mut Forest, path: &str, edit: &Edit) -> Result<(), Refusal> {
+        let key = forest.resolve(path)?;
+        let plan = forest.plan(key, edit)?;
+        forest.apply(key, &plan)
+    }
+
+    /// A region D of 4 bits in 8, delegated, with x of 2 bits in it, delegated too, with y in it.
+    fn nested() -> Forest {
+        let mut forest = Forest::new(8).expect("a width");
+        for (path, edit) in [
+            ("", create("D", 4, 0)),
+            ("", Edit::Delegate { name: "D".into() }),
+            ("D", create("x", 2, 1)),
+            ("D", Edit::Delegate { name: "x".into() }),
+            ("D/x", create("y", 1, 0)),
+        ] {
+            apply(&mut forest, path, &edit).expect("legal");
+        }
+        forest
+    }
+
+    #[test]
+    fn ok_tables_nest_to_any_depth() {
+        let mut forest = nested();
+        assert_eq!(forest.table(forest.resolve("D/x").expect("a table")).bits(), 2);
+        let y = forest.resolve("D/x").expect("a table");
+        forest.table_mut(y).issue("y", 1).expect("room");
+        let told: Vec<String> = forest.classify(TableKey::ROOT, 0).expect("8 bits").iter().map(tell).collect();
+        assert_eq!(told, ["D member", "x member", "y member"]);
+        let told: Vec<String> = forest.classify(TableKey::ROOT, 4).expect("8 bits").iter().map(tell).collect();
+        assert_eq!(told, ["D member", "x reserved"]);
+        let told: Vec<String> = forest.classify(TableKey::ROOT, 3).expect("8 bits").iter().map(tell).collect();
+        assert_eq!(told, ["D member", "x member", "- free"]);
+        assert!(forest.classify(TableKey::ROOT, 256).is_none());
+    }
+
+    fn tell(found: &Classification<'_>) -> String {
+        format!("{} {}", found.path.last().map_or("-", |region| &region.name), found.status.as_str())
+    }
+
+    #[test]
+    fn err_what_delegation_forbids() {
+        let mut forest = nested();
+        for (path, edit, code) in [
+            ("", Edit::Delegate { name: "D".into() }, "delegated"),
+            ("", Edit::Expand { name: "D".into(), by: 1 }, "delegated"),
+            ("", Edit::Shrink { name: "D".into(), by: 1 }, "delegated"),
+            ("", Edit::Delegate { name: "E".into() }, "no-such-region"),
+            ("E", create("z", 0, 0), "no-such-region"),
+            ("D/x/y", create("z", 0, 0), "not-delegated"),
+        ] {
+            let before = forest.clone();
+            assert_eq!(apply(&mut forest, path, &edit).expect_err("refused").code(), code, "{edit:?}");
+            assert_eq!(forest, before);
+        }
+        assert_eq!(forest.table_mut(TableKey::ROOT).issue("D", 1).expect_err("refused").code(), "delegated");
+    }
+
+    #[test]
+    fn err_only_an_untouched_region_without_subregions_is_delegated() {
+        let mut forest = Forest::new(8).expect("a width");
+        apply(&mut forest, "", &create("used", 2, 2)).expect("legal");
+        forest.table_mut(TableKey::ROOT).issue("used", 1).expect("room");
+        apply(&mut forest, "", &create("empty", 0, 2)).expect("legal");
+        for (name, code) in [("used", "region-populated"), ("empty", "suffix-range")] {
+            let refused = apply(&mut forest, "", &Edit::Delegate { name: name.into() }).expect_err("refused");
+            assert_eq!(refused.code(), code);
+        }
+    }
+}

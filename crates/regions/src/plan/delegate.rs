@@ -1,0 +1,29 @@
+//! Delegating: a region's suffixes become a space of their own (Kent 1992, end of 3.3; regions.md, section 2).
+
+use alloc::string::ToString;
+
+use super::Plan;
+use crate::{
+    count::Count,
+    refusal::Refusal,
+    region::{Kind, Region},
+    table::Table,
+};
+
+pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
+    let region = table.named(name)?;
+    region.check_not_delegated()?;
+    if region.kind != Kind::Open {
+        return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
+    }
+    if region.suffix == 0 {
+        return Err(Refusal::SuffixEmpty { region: name.to_string() });
+    }
+    if region.issued != Count::ZERO {
+        return Err(Refusal::Populated { region: name.to_string(), issued: region.issued });
+    }
+    let mut plan = table.draft();
+    plan.delegated = Some(region.number);
+    plan.change(region, Region { delegated: true, ..region.clone() });
+    Ok(plan)
+}

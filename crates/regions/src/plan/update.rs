@@ -1,0 +1,48 @@
+//! Updating what is kept with a region beside its place: name, seal, owner, description, labels, policy, declared counter.
+
+use super::{Plan, create::check_next};
+use crate::{attributes::Patch, refusal::Refusal, region::Kind, table::Table};
+
+pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Refusal> {
+    if let Some(new) = patch.name.as_deref().filter(|new| *new != name) {
+        table.check_new_name(new)?;
+    }
+    let region = table.named(name)?;
+    if *patch == Patch::default() {
+        return Err(Refusal::NoChange);
+    }
+    let mut after = region.clone();
+    if let Some(new) = &patch.name {
+        after.name.clone_from(new);
+    }
+    if let Some(sealed) = patch.sealed {
+        after.sealed = sealed;
+    }
+    for (text, new) in [(&mut after.texts.owner, &patch.owner), (&mut after.texts.description, &patch.description)] {
+        if let Some(new) = new {
+            text.clone_from(new);
+        }
+    }
+    for (label, value) in &patch.labels {
+        match value {
+            Some(value) => drop(after.texts.labels.insert(label.clone(), value.clone())),
+            None => drop(after.texts.labels.remove(label)),
+        }
+    }
+    after.texts.check()?;
+    if let Some(policy) = patch.policy {
+        policy.check(region.order)?;
+        after.policy = policy;
+    }
+    if let Some(next) = patch.next {
+        if region.kind == Kind::Closed {
+            return Err(Refusal::Closed { region: name.into() });
+        }
+        region.check_not_delegated()?;
+        after.issued = region.issued.max(check_next(next, region.suffix)?);
+    }
+    let mut plan = table.draft();
+    plan.declared = patch.next.map(|_| (region.number, after.issued));
+    plan.change(region, after);
+    Ok(plan)
+}

@@ -1,0 +1,60 @@
+//! The edits of the past: one record a revision, written in the same commit as the edit.
+
+use std::collections::BTreeMap;
+
+use kent_proto::stored::{self, HistoryEntry, Malformed};
+use kent_regions::{Region, RegionNumber, Revision, Table};
+use kent_store::{Store, Txn, Version};
+
+use crate::{error::StoreFailure, keys, space::Space};
+
+/// Adds an edit's record to the commit that makes it.
+pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &HistoryEntry) -> Txn {
+    stored::encode_history(entry).into_iter().zip(0..).fold(txn, |txn, (part, number)| {
+        let key = keys::history(space.key(), revision.0, number);
+        txn.expect(key.clone(), Version::ABSENT).put(key, part)
+    })
+}
+
+/// The edit that made a revision; `None` if nothing is known of it.
+pub(crate) async fn entry(
+    store: &dyn Store,
+    space: &Space,
+    revision: Revision,
+) -> Result<Option<HistoryEntry>, StoreFailure> {
+    let mut parts = Vec::new();
+    // The first part says how many there are; what is there is read until there is no more.
+    while let Some(part) = store.get(&keys::history(space.key(), revision.0, parts.len() as u32)).await? {
+        parts.push(part.value);
+    }
+    match parts.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(stored::decode_history(parts.iter().map(|part| part.as_ref()))?)),
+    }
+}
+
+/// The regions of a table as they were at an earlier revision, in the order of their prefixes, without counters.
+pub(crate) async fn regions_at(
+    store: &dyn Store,
+    space: &Space,
+    revision: Revision,
+) -> Result<Vec<Region>, StoreFailure> {
+    let (present, mut regions) = space.read(|table: &Table| {
+        let regions: BTreeMap<RegionNumber, Region> =
+            table.iter().map(|region| (region.number, region.clone())).collect();
+        (table.revision(), regions)
+    });
+    for past in (revision.0 + 1..=present.0).rev() {
+        let missing = Malformed { what: "the record of an edit is gone" };
+        let entry = entry(store, space, Revision(past)).await?.ok_or(missing)?;
+        for change in entry.changes {
+            match change.before {
+                Some(before) => drop(regions.insert(before.number, before)),
+                None => drop(regions.remove(&change.after.number)),
+            }
+        }
+    }
+    let mut regions: Vec<Region> = regions.into_values().collect();
+    regions.sort_by_key(|region| region.prefix);
+    Ok(regions)
+}

@@ -1,0 +1,64 @@
+//! How fast something happens, over the last minutes.
+
+use std::{collections::VecDeque, time::Duration};
+
+/// Counts of the last minutes, in steps of some seconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rate {
+    /// The number of the step, and its count.
+    steps: VecDeque<(u64, f64)>,
+}
+
+/// How long a step is.
+const STEP: Duration = Duration::from_secs(10);
+/// How many steps are looked back on: five minutes.
+const STEPS: u64 = 30;
+
+impl Rate {
+    /// Counts `count` more at `now`, on any clock that never goes back.
+    pub(crate) fn add(&mut self, count: u64, now: Duration) {
+        let step = number(now);
+        self.forget(step);
+        match self.steps.back_mut() {
+            // OK because a rate needs no more digits than a float has.
+            Some((last, sum)) if *last == step => *sum += count as f64,
+            _ => self.steps.push_back((step, count as f64)),
+        }
+    }
+
+    /// The mean a second since the first count that is still looked back on.
+    pub(crate) fn per_second(&mut self, now: Duration) -> f64 {
+        self.forget(number(now));
+        let Some((first, _)) = self.steps.front() else { return 0.0 };
+        let began = STEP.as_secs_f64() * *first as f64; // OK likewise
+        let sum: f64 = self.steps.iter().map(|(_, sum)| sum).sum();
+        sum / (now.as_secs_f64() - began).max(1.0)
+    }
+
+    fn forget(&mut self, step: u64) {
+        while self.steps.front().is_some_and(|(first, _)| first + STEPS <= step) {
+            self.steps.pop_front();
+        }
+    }
+}
+
+fn number(now: Duration) -> u64 {
+    now.as_secs() / STEP.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_a_rate_is_that_of_the_last_minutes() {
+        let (mut rate, at) = (Rate::default(), Duration::from_secs);
+        assert!(rate.per_second(at(5)).abs() < f64::EPSILON);
+        for second in 0..100 {
+            rate.add(7, at(second));
+        }
+        assert!((rate.per_second(at(100)) - 7.0).abs() < 0.01);
+        assert!((rate.per_second(at(200)) - 3.5).abs() < 0.01);
+        assert!(rate.per_second(at(1000)).abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,145 @@
+//! `WatchTable`: the table as it is, then every change, in order and without a gap.
+//!
+//! Changes are read from the history, so that a watcher that is slow holds nothing up and costs no memory; one that takes longer
+//! than a while for a message, or falls far behind, is told to resume.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{Stream, StreamExt};
+use kent_ids::UnixNanos;
+use kent_proto::{
+    model::{self, Invalid, Usage},
+    stored::HistoryEntry,
+    v1::{
+        self, WatchTableResponse,
+        watch_table_response::{Event, Snapshot},
+    },
+};
+use kent_regions::{Region, Revision, Table};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::{engine::Engine, history, space::Space, status};
+
+/// Regions in one message of a snapshot.
+const SNAPSHOT_REGIONS: usize = 500;
+/// Messages that wait for a watcher.
+const WAITING_MAX: usize = 16;
+/// A watcher that takes longer for a message is dropped.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A watcher that is further behind is dropped: a new snapshot serves it better.
+const BEHIND_MAX: u64 = 100_000;
+
+/// Why watching ends.
+enum End {
+    /// The watcher has gone.
+    Gone,
+    /// The watcher is told so.
+    Status(Box<Status>),
+}
+
+/// Watches a space's table after this revision; from a snapshot on, if it is 0.
+pub(super) fn watch(
+    engine: Arc<Engine>,
+    space: Arc<Space>,
+    after: Revision,
+) -> Result<impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static, Status> {
+    let present = space.read(Table::revision);
+    if after > present {
+        let problem = format!("is {after}, but the table is at {present}: watch from 0 for a snapshot");
+        return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
+    }
+    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    let tasks = engine.tasks().clone();
+    let draining = engine.draining().clone().cancelled_owned();
+    tasks.spawn_work(async move {
+        let watcher = Watcher { engine, space, sender: sender.clone() };
+        if let Err(End::Status(status)) = watcher.run(after).await {
+            // OK because a watcher that has gone does not need to be told.
+            let _ = sender.send_timeout(Err(*status), PATIENCE).await;
+        }
+    });
+    Ok(ReceiverStream::new(receiver).take_until(draining))
+}
+
+struct Watcher {
+    engine: Arc<Engine>,
+    space: Arc<Space>,
+    sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
+}
+
+impl Watcher {
+    async fn run(&self, after: Revision) -> Result<(), End> {
+        let mut newest = self.space.newest();
+        let mut seen = if after == Revision(0) { self.send_snapshot().await? } else { after };
+        let draining = self.engine.draining().clone();
+        loop {
+            let present = *newest.borrow_and_update();
+            if present.0.saturating_sub(seen.0) > BEHIND_MAX {
+                return Err(End::Status(Box::new(status::watcher_too_slow(seen.0))));
+            }
+            while seen < present {
+                self.send_change(seen.next(), seen).await?;
+                seen = seen.next();
+            }
+            tokio::select! {
+                changed = newest.changed() => changed.map_err(|_| End::Gone)?,
+                () = self.sender.closed() => return Err(End::Gone),
+                () = draining.cancelled() => return Err(End::Gone),
+            }
+        }
+    }
+
+    async fn send_snapshot(&self) -> Result<Revision, End> {
+        let (regions, bits, revision) =
+            self.space.read(|table| (table.iter().cloned().collect::<Vec<Region>>(), table.bits(), table.revision()));
+        let name = self.space.name();
+        let parts: Vec<&[Region]> = match regions.is_empty() {
+            true => vec![&[]],
+            false => regions.chunks(SNAPSHOT_REGIONS).collect(),
+        };
+        for (index, part) in parts.iter().enumerate() {
+            let message = |region: &Region| {
+                let parent = self.space.read(|table| table.parent(region).map(|parent| parent.name.clone()));
+                model::region(&name, parent.as_deref(), region, Usage::default())
+            };
+            let snapshot = Snapshot {
+                regions: part.iter().map(message).collect(),
+                bits: bits.into(),
+                revision: revision.0,
+                last: index + 1 == parts.len(),
+            };
+            self.send(Event::Snapshot(snapshot), Revision(0)).await?;
+        }
+        Ok(revision)
+    }
+
+    async fn send_change(&self, revision: Revision, seen: Revision) -> Result<(), End> {
+        let entry = history::entry(self.engine.store(), &self.space, revision).await;
+        let entry = entry.map_err(|failure| End::Status(Box::new(status::from_read(&failure))))?;
+        let entry = entry.ok_or_else(|| End::Status(Box::new(status::watcher_too_slow(0))))?;
+        self.send(Event::Change(message(&self.space, &self.space.name(), revision, &entry)), seen).await
+    }
+
+    async fn send(&self, event: Event, seen: Revision) -> Result<(), End> {
+        match self.sender.send_timeout(Ok(WatchTableResponse { event: Some(event) }), PATIENCE).await {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(End::Gone),
+            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
+                Err(End::Status(Box::new(status::watcher_too_slow(seen.0))))
+            }
+        }
+    }
+}
+
+/// An edit of the past, as the API tells it.
+pub(super) fn message(space: &Space, name: &str, revision: Revision, entry: &HistoryEntry) -> v1::HistoryEntry {
+    let time = UnixNanos::new(entry.unix_nanos.into()).rfc3339(3).unwrap_or_default();
+    let name_of = |number| {
+        let made = entry.changes.iter().map(|change| &change.after).find(|after| after.number == number);
+        let known = || space.read(|table| table.get(number).map(|region| region.name.clone()));
+        made.map(|after| after.name.clone()).or_else(known)
+    };
+    model::history_entry(name, revision, time, entry, name_of)
+}

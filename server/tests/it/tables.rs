@@ -1,0 +1,272 @@
+//! What operators do with a table beside making room: seal, rename, delegate, number strictly, scramble, look back, watch.
+
+use std::collections::BTreeSet;
+
+use kent_proto::v1::{
+    AutoExpand, ClassifyRequest, ComposeRequest, CreateRegionRequest, DelegateRegionRequest, EditResponse, Encoding,
+    GetRegionRequest, ListHistoryRequest, ListRegionsRequest, Policy, RenameRegionRequest, SealRegionRequest,
+    ShrinkRegionRequest, UpdateRegionRequest, WatchTableRequest, classification::Status, region::Order,
+    regions_client::RegionsClient, watch_table_response::Event,
+};
+use tonic::{Code, transport::Channel};
+
+use super::harness::{Daemon, data_dir, identifiers, request};
+
+const SPACE: &str = "spaces/default";
+
+fn name(region: &str) -> String {
+    format!("{SPACE}/regions/{region}")
+}
+
+fn create(region: &str, suffix_bits: u32) -> CreateRegionRequest {
+    CreateRegionRequest {
+        parent: SPACE.to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits,
+        ..CreateRegionRequest::default()
+    }
+}
+
+async fn made(client: &mut RegionsClient<Channel>, create: CreateRegionRequest) -> EditResponse {
+    client.create_region(create).await.expect("created").into_inner()
+}
+
+async fn set_policy(client: &mut RegionsClient<Channel>, region: &str, policy: Policy) {
+    let update = UpdateRegionRequest { name: name(region), policy: Some(policy), ..UpdateRegionRequest::default() };
+    client.update_region(update).await.expect("updated");
+}
+
+async fn draw(daemon: &Daemon, source: &str, count: u64, request_id: &str) -> Result<Vec<u128>, tonic::Status> {
+    let mut ask = request(source, count, Encoding::Packed);
+    ask.request_id = request_id.to_owned();
+    daemon.allocator().allocate(ask).await.map(|reply| identifiers(reply.get_ref()))
+}
+
+#[tokio::test]
+async fn ok_an_edit_with_a_request_id_is_made_once_also_after_a_crash() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let ask = || CreateRegionRequest { request_id: "once".to_owned(), ..create("r", 10) };
+    let first = made(&mut daemon.regions(), ask()).await;
+    assert_eq!(made(&mut daemon.regions(), ask()).await.revision, first.revision);
+    daemon.kill();
+    let daemon = Daemon::start(data.path());
+    let again = made(&mut daemon.regions(), ask()).await;
+    assert_eq!((again.revision, again.changes.len()), (first.revision, 1));
+    let other = CreateRegionRequest { request_id: "twice".to_owned(), ..create("r", 10) };
+    assert_eq!(daemon.regions().create_region(other).await.expect_err("taken").code(), Code::AlreadyExists);
+}
+
+#[tokio::test]
+async fn ok_a_strict_region_numbers_without_gaps_and_once_for_a_request() {
+    let data = data_dir();
+    let mut numbers = Vec::new();
+    for round in 0..5 {
+        let daemon = Daemon::start(data.path());
+        let mut regions = daemon.regions();
+        if round == 0 {
+            made(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 20) }).await;
+            // A chunk from before is given back, not lost.
+            numbers.extend(draw(&daemon, "region:invoices", 3, "").await.expect("granted"));
+            set_policy(&mut regions, "invoices", Policy { strict: true, ..Policy::default() }).await;
+        }
+        let id = format!("request {round}");
+        let first = draw(&daemon, "region:invoices", 2, &id).await.expect("granted");
+        assert_eq!(draw(&daemon, "region:invoices", 2, &id).await.expect("granted"), first);
+        numbers.extend(&first);
+        numbers.extend(draw(&daemon, "region:invoices", 1, "").await.expect("granted"));
+        daemon.kill();
+        let daemon = Daemon::start(data.path());
+        assert_eq!(draw(&daemon, "region:invoices", 2, &id).await.expect("granted"), first, "after a crash, too");
+        let other = draw(&daemon, "region:invoices", 3, &id).await.expect_err("another count");
+        assert_eq!(other.code(), Code::InvalidArgument);
+        daemon.kill();
+    }
+    assert_eq!(numbers, (0..18).collect::<Vec<u128>>());
+    let daemon = Daemon::start(data.path());
+    let refused = draw(&daemon, "uuidv7", 1, "x").await.expect_err("not strict");
+    assert!(refused.message().contains("request_id"), "{refused}");
+}
+
+#[tokio::test]
+async fn ok_scrambled_suffixes_fill_their_octaves_and_are_known_as_issued() {
+    let data = data_dir();
+    let daemon = Daemon::spawn(super::harness::kentd(data.path()).args(["--chunk-min", "1", "--chunk-max", "1"]));
+    let scrambled =
+        CreateRegionRequest { order: Order::Scrambled.into(), prefix: Some("0".to_owned()), ..create("s", 12) };
+    made(&mut daemon.regions(), scrambled).await;
+    let mut drawn = Vec::new();
+    for _ in 0..37 {
+        drawn.extend(draw(&daemon, "region:s", 1, "").await.expect("granted"));
+    }
+    let set: BTreeSet<u128> = drawn.iter().copied().collect();
+    assert_eq!(set.len(), 37);
+    assert_eq!(set.range(..32).count(), 32, "the first 32 fill what is below 32");
+    assert!(!drawn.is_sorted(), "neighbours in time are not neighbours in value");
+    let ask = ClassifyRequest { parent: SPACE.to_owned(), identifiers: (0..64).map(Into::into).collect() };
+    let answers = daemon.regions().classify(ask).await.expect("classified").into_inner().classifications;
+    for (id, answer) in (0..).zip(answers) {
+        assert_eq!(answer.issued, set.contains(&id), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn ok_external_regions_compose_and_grant_nothing() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    let external =
+        CreateRegionRequest { order: Order::External.into(), prefix: Some("101".to_owned()), ..create("emp", 20) };
+    made(&mut regions, external).await;
+    let refused = draw(&daemon, "region:emp", 1, "").await.expect_err("external");
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let base = 0b101_u128 << 61;
+    let compose = |suffixes: &[u128], identifiers: &[u128]| ComposeRequest {
+        name: name("emp"),
+        suffixes: suffixes.iter().map(|number| (*number).into()).collect(),
+        identifiers: identifiers.iter().map(|number| (*number).into()).collect(),
+    };
+    let composed = regions.compose(compose(&[4711], &[base | 7])).await.expect("composed").into_inner().composed;
+    let found: Vec<(u128, u128)> = composed
+        .iter()
+        .map(|it| (it.suffix.expect("a suffix").into(), it.identifier.expect("an identifier").into()))
+        .collect();
+    assert_eq!(found, [(4711, base | 4711), (7, base | 7)]);
+    for (suffixes, identifiers) in [(vec![1 << 20], vec![]), (vec![], vec![7]), (vec![], vec![base | 1 << 30])] {
+        let refused = regions.compose(compose(&suffixes, &identifiers)).await.expect_err("outside");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+    // The largest number in use is declared, and no edit takes it away.
+    let declare = UpdateRegionRequest { name: name("emp"), next: Some(4712.into()), ..UpdateRegionRequest::default() };
+    regions.update_region(declare).await.expect("declared");
+    let shrink = ShrinkRegionRequest { name: name("emp"), by_bits: 8, ..ShrinkRegionRequest::default() };
+    assert_eq!(regions.shrink_region(shrink).await.expect_err("in use").code(), Code::FailedPrecondition);
+    let shrink = ShrinkRegionRequest { name: name("emp"), by_bits: 7, ..ShrinkRegionRequest::default() };
+    regions.shrink_region(shrink).await.expect("4711 needs 13 bits");
+}
+
+#[tokio::test]
+async fn ok_a_sealed_region_grants_nothing_and_a_renamed_one_goes_on() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    made(&mut regions, create("r", 30)).await;
+    let first = draw(&daemon, "region:r", 1, "").await.expect("granted")[0];
+    let seal = || SealRegionRequest { name: name("r"), ..SealRegionRequest::default() };
+    regions.seal_region(seal()).await.expect("sealed");
+    assert_eq!(draw(&daemon, "region:r", 1, "").await.expect_err("sealed").code(), Code::FailedPrecondition);
+    regions.unseal_region(seal()).await.expect("unsealed");
+    let rename = RenameRegionRequest { name: name("r"), region_id: "q".to_owned(), ..RenameRegionRequest::default() };
+    regions.rename_region(rename).await.expect("renamed");
+    assert_eq!(draw(&daemon, "region:r", 1, "").await.expect_err("gone").code(), Code::NotFound);
+    assert_eq!(draw(&daemon, "region:q", 1, "").await.expect("granted"), [first + 1]);
+}
+
+#[tokio::test]
+async fn ok_delegated_regions_are_spaces_in_spaces() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    made(&mut regions, CreateRegionRequest { prefix: Some("1".to_owned()), ..create("D", 40) }).await;
+    let delegate = |name: &str| DelegateRegionRequest { name: name.to_owned(), ..DelegateRegionRequest::default() };
+    regions.delegate_region(delegate(&name("D"))).await.expect("delegated");
+    assert_eq!(draw(&daemon, "region:D", 1, "").await.expect_err("delegated").code(), Code::FailedPrecondition);
+    let inner = CreateRegionRequest { parent: format!("{SPACE}/D"), prefix: Some("01".to_owned()), ..create("x", 20) };
+    made(&mut regions, inner).await;
+    regions.delegate_region(delegate(&format!("{SPACE}/D/regions/x"))).await.expect("delegated");
+    let innermost =
+        CreateRegionRequest { parent: format!("{SPACE}/D/x"), prefix: Some("1".to_owned()), ..create("y", 8) };
+    made(&mut regions, innermost).await;
+    daemon.kill();
+    let daemon = Daemon::start(data.path());
+    let suffix = draw(&daemon, "region:y@default/D/x", 1, "").await.expect("granted")[0];
+    assert_eq!(suffix, 1 << 19);
+    let id = 1 << 63 | 1 << 38 | suffix;
+    let ask = ClassifyRequest { parent: SPACE.to_owned(), identifiers: vec![id.into()] };
+    let answers = daemon.regions().classify(ask).await.expect("classified").into_inner().classifications;
+    let mut levels = Vec::new();
+    let mut level = answers.into_iter().next().map(Box::new);
+    while let Some(answer) = level {
+        assert_eq!(answer.status(), Status::Member);
+        levels.push(answer.path.last().cloned().expect("a region"));
+        level = answer.local;
+    }
+    let expected = [name("D"), format!("{SPACE}/D/regions/x"), format!("{SPACE}/D/x/regions/y")];
+    assert_eq!(levels, expected);
+    // A new name of the outer region is the new name of its space.
+    let rename = RenameRegionRequest { name: name("D"), region_id: "E".to_owned(), ..RenameRegionRequest::default() };
+    daemon.regions().rename_region(rename).await.expect("renamed");
+    assert_eq!(draw(&daemon, "region:y@default/E/x", 1, "").await.expect("granted"), [suffix + 1]);
+}
+
+#[tokio::test]
+async fn ok_policies_expand_and_cap() {
+    let data = data_dir();
+    let daemon = Daemon::spawn(super::harness::kentd(data.path()).args(["--chunk-min", "1", "--chunk-max", "1"]));
+    let mut regions = daemon.regions();
+    made(&mut regions, CreateRegionRequest { zone_bits: Some(6), ..create("r", 2) }).await;
+    let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix_bits: 5 });
+    set_policy(&mut regions, "r", Policy { auto_expand, ..Policy::default() }).await;
+    draw(&daemon, "region:r", 3, "").await.expect("three of four");
+    let get = || GetRegionRequest { name: name("r") };
+    assert_eq!(regions.get_region(get()).await.expect("there").into_inner().suffix_bits, 2);
+    draw(&daemon, "region:r", 1, "").await.expect("granted");
+    assert_eq!(regions.get_region(get()).await.expect("there").into_inner().suffix_bits, 4);
+    draw(&daemon, "region:r", 20, "").await.expect("granted");
+    assert_eq!(regions.get_region(get()).await.expect("there").into_inner().suffix_bits, 5, "no further");
+    assert_eq!(draw(&daemon, "region:r", 20, "").await.expect_err("full").code(), Code::ResourceExhausted);
+    set_policy(&mut regions, "r", Policy { cap: "26".to_owned(), ..Policy::default() }).await;
+    draw(&daemon, "region:r", 2, "").await.expect("up to the cap");
+    assert_eq!(draw(&daemon, "region:r", 1, "").await.expect_err("capped").code(), Code::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn ok_the_past_is_kept_and_changes_are_told_without_a_gap() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    made(&mut regions, CreateRegionRequest { reason: "first".to_owned(), ..create("a", 20) }).await;
+    made(&mut regions, create("b", 20)).await;
+    let watch = |after_revision| WatchTableRequest { parent: SPACE.to_owned(), after_revision };
+    let mut events = regions.watch_table(watch(0)).await.expect("watched").into_inner();
+    let Some(Event::Snapshot(snapshot)) = events.message().await.expect("an event").expect("one").event else {
+        panic!("a snapshot comes first")
+    };
+    assert_eq!((snapshot.regions.len(), snapshot.revision, snapshot.last), (2, 2, true));
+    regions.seal_region(SealRegionRequest { name: name("a"), ..SealRegionRequest::default() }).await.expect("sealed");
+    made(&mut regions, create("c", 20)).await;
+    for revision in 3..=4 {
+        let Some(Event::Change(change)) = events.message().await.expect("an event").expect("one").event else {
+            panic!("a change follows")
+        };
+        assert_eq!(change.revision, revision);
+    }
+    daemon.kill();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    let mut resumed = regions.watch_table(watch(1)).await.expect("watched").into_inner();
+    for revision in 2..=4 {
+        let Some(Event::Change(change)) = resumed.message().await.expect("an event").expect("one").event else {
+            panic!("what was missed comes first")
+        };
+        assert_eq!(change.revision, revision);
+    }
+    assert_eq!(regions.watch_table(watch(9)).await.expect_err("the future").code(), Code::InvalidArgument);
+    let history = |parent: String| ListHistoryRequest { parent, ..ListHistoryRequest::default() };
+    let all = regions.list_history(history(SPACE.to_owned())).await.expect("listed").into_inner().entries;
+    let told: Vec<(u64, &str)> = all.iter().map(|entry| (entry.revision, entry.operation.as_str())).collect();
+    assert_eq!(told, [(4, "create"), (3, "seal"), (2, "create"), (1, "create")]);
+    assert_eq!((all[3].reason.as_str(), all[3].principal.as_str()), ("first", "127.0.0.1"));
+    let one = regions.list_history(history(name("a"))).await.expect("listed").into_inner().entries;
+    assert_eq!(one.iter().map(|entry| entry.revision).collect::<Vec<_>>(), [3, 1]);
+    for (at_revision, expected) in [(1, vec!["a"]), (2, vec!["a", "b"]), (4, vec!["a", "b", "c"])] {
+        let list = ListRegionsRequest { parent: SPACE.to_owned(), at_revision, ..ListRegionsRequest::default() };
+        let mut then = regions.list_regions(list).await.expect("listed").into_inner().regions;
+        then.sort_by(|a, b| a.name.cmp(&b.name));
+        assert_eq!(
+            then.iter().map(|it| it.name.clone()).collect::<Vec<_>>(),
+            expected.iter().map(|it| name(it)).collect::<Vec<_>>()
+        );
+        assert!(!then[0].sealed || at_revision > 2);
+    }
+}
