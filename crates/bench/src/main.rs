@@ -5,6 +5,7 @@
 
 mod codec;
 mod figures;
+mod index;
 
 use clap::{Parser, Subcommand};
 
@@ -19,10 +20,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Bench {
     Codec(codec::CodecArgs),
+    Index(index::IndexArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().bench {
         Bench::Codec(args) => codec::run(&args),
+        Bench::Index(args) => index::run(&args),
     }
 }

@@ -87,6 +87,11 @@ impl Prefix {
         if bits == 0 { 0 } else { self.left >> (128 - bits as u32) }
     }
 
+    /// The last n-bit identifier that has this prefix: the prefix, then ones. `bits` is at least the prefix's length.
+    pub(crate) const fn last(self, bits: u8) -> u128 {
+        self.last_inside().base(bits)
+    }
+
     /// This prefix followed by another.
     pub const fn join(self, more: Self) -> Self {
         let right = if self.len >= 128 { 0 } else { more.left >> self.len };
@@ -218,6 +223,7 @@ mod tests {
         assert!(prefix("10110101").starts_with(p) && p.relates_to(prefix("10")) && !p.relates_to(prefix("100")));
         assert!(p.holds(0xb400_0000_0000_0000, 64) && !p.holds(0xb800_0000_0000_0000, 64));
         assert!(Prefix::EMPTY.holds(u128::MAX, 128) && Prefix::EMPTY.base(128) == 0);
+        assert_eq!((p.last(8), p.last(6), Prefix::EMPTY.last(128)), (0b1011_0111, 0b101101, u128::MAX));
     }
 
     #[test]

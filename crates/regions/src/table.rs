@@ -102,6 +102,11 @@ impl Table {
         self.by_prefix.values().filter_map(|number| self.regions.get(number))
     }
 
+    /// All prefixes in the same order, each with its region.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
+        self.by_prefix.iter().map(|(prefix, number)| (*prefix, *number))
+    }
+
     /// The regions after `prefix`, in the same order.
     pub fn iter_after(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
         self.by_prefix.range((Excluded(prefix), Unbounded)).filter_map(|(_, number)| self.regions.get(number))

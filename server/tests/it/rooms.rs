@@ -12,7 +12,7 @@ const ROOMS: [(&str, &str, &[&str]); 11] = [
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
     ("kent-client", "client", &["kent-ids", "kent-proto"]),
     ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
-    ("kent-bench", "crates/bench", &[]),
+    ("kent-bench", "crates/bench", &["kent-regions"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];

@@ -1,6 +1,8 @@
 //! Random scripts of valid and invalid edits, checked after each step.
 
-use kent_regions::{Count, Donate, Edit, Kind, Newcomer, Order, Place, Prefix, RegionNumber, Status, Table, Zone};
+use kent_regions::{
+    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Order, Place, Prefix, RegionNumber, Status, Table, Zone,
+};
 use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::naive;
@@ -184,8 +186,10 @@ impl Run {
                 ids.extend([first, first.saturating_sub(1), end, end.saturating_add(1).min(last)]);
             }
         }
+        let index = RegionIndex::build(&self.table);
         for id in ids {
             let found = self.table.classify(id).expect("an identifier of the space");
+            assert_eq!(index.find(id), found.path.last().map(|region| region.number), "{id:x}");
             assert_eq!((found.path, found.status), naive::classify(&self.table, id), "{id:x}");
         }
         assert_eq!(self.table.classify(last.wrapping_add(1)).is_none(), bits < 128);

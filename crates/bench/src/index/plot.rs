@@ -1,0 +1,145 @@
+//! Figures against sizes as an SVG: panels side by side, both axes logarithmic.
+
+use std::fmt::Write;
+
+/// One plot.
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) lines: Vec<Line>,
+}
+
+/// One line of a plot.
+pub(super) struct Line {
+    pub(super) name: &'static str,
+    pub(super) color: &'static str,
+    /// Numbers of regions, and nanoseconds.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// What every panel shows of an axis, as powers of ten.
+struct Axis {
+    from: f64,
+    to: f64,
+}
+
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 300.0;
+const MARGIN: f64 = 56.0;
+const COLUMNS: usize = 2;
+const LEGEND_ROWS: usize = 3;
+const LEGEND_STEP: f64 = 18.0;
+
+impl Axis {
+    fn around(values: impl Iterator<Item = f64>) -> Self {
+        let (from, to) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), value| {
+            (value.log10().floor().min(from), value.log10().ceil().max(to))
+        });
+        match from < to {
+            true => Self { from, to },
+            false => Self { from: 0.0, to: 1.0 },
+        }
+    }
+
+    /// Where a value is, from 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        (value.log10() - self.from) / (self.to - self.from)
+    }
+
+    fn powers(&self) -> impl Iterator<Item = f64> {
+        let (from, to) = (self.from as i32, self.to as i32); // OK because logarithms are small
+        (from..=to).map(|power| 10_f64.powi(power))
+    }
+}
+
+/// The panels, two in a row, above what the colors mean.
+pub(super) fn svg(panels: &[Panel]) -> String {
+    let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
+    let (x, y) = (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)));
+    let rows = panels.len().div_ceil(COLUMNS) as f64; // OK because there are few
+    let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK as well
+    let height = chart + LEGEND_ROWS as f64 * LEGEND_STEP + MARGIN / 2.0; // OK as well
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
+         font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
+    );
+    for (at, panel) in panels.iter().enumerate() {
+        let (column, row) = ((at % COLUMNS) as f64, (at / COLUMNS) as f64); // OK because there are few
+        let (left, top) = (MARGIN + column * (WIDTH + MARGIN), MARGIN + row * (HEIGHT + 1.5 * MARGIN) - 20.0);
+        text += &format!("<g transform=\"translate({left} {top})\">\n{}</g>\n", one(panel, &x, &y));
+    }
+    text += &legend(panels, chart);
+    text + "</svg>\n"
+}
+
+fn one(panel: &Panel, x: &Axis, y: &Axis) -> String {
+    let mut text = format!("<text y=\"-10\" font-weight=\"bold\">{}: ns a lookup</text>\n", panel.title);
+    for value in x.powers() {
+        let at = x.share(value) * WIDTH;
+        text += &rule(at, 0.0, at, HEIGHT);
+        text += &format!("<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{value}</text>\n", HEIGHT + 16.0);
+    }
+    for value in y.powers() {
+        let at = HEIGHT - y.share(value) * HEIGHT;
+        text += &rule(0.0, at, WIDTH, at);
+        text += &format!("<text x=\"-6\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>\n", at + 4.0);
+    }
+    text += &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">regions</text>\n", WIDTH / 2.0, HEIGHT + 32.0);
+    for line in &panel.lines {
+        let at = |&(size, value): &(f64, f64)| (x.share(size) * WIDTH, HEIGHT - y.share(value) * HEIGHT);
+        let mut points = String::new();
+        for (x, y) in line.points.iter().map(at) {
+            let _ = write!(points, "{x:.1},{y:.1} "); // OK because writing to a string does not fail
+            text += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{}\"/>\n", line.color);
+        }
+        let (points, color) = (points.trim_end(), line.color);
+        text += &format!("<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>\n");
+    }
+    text
+}
+
+fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
+    format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>\n")
+}
+
+/// What the colors mean, in columns.
+fn legend(panels: &[Panel], top: f64) -> String {
+    let entry = |(at, line): (usize, &Line)| {
+        let (column, row) = ((at / LEGEND_ROWS) as f64, (at % LEGEND_ROWS) as f64); // OK because there are few
+        let (x, y) = (MARGIN + column * 290.0, top + row * LEGEND_STEP);
+        format!(
+            "<rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"4\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
+            y - 6.0,
+            line.color,
+            x + 24.0,
+            y,
+            line.name
+        )
+    };
+    panels.first().map(|panel| panel.lines.iter().enumerate().map(entry).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_powers_of_ten_are_where_they_belong() {
+        let axis = Axis::around([10.0, 1e6, 250.0].into_iter());
+        assert!(axis.powers().eq([10.0, 100.0, 1000.0, 10_000.0, 100_000.0, 1e6]));
+        assert!((axis.share(1000.0) - 0.4).abs() < 1e-9);
+        let one = Axis::around([7.0].into_iter());
+        assert!((one.share(7.0) - 7_f64.log10()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ok_every_line_and_name_is_drawn() {
+        let line = |name, color| Line { name, color, points: vec![(10.0, 3.0), (100.0, 30.0)] };
+        let panels: Vec<Panel> = ["a", "b", "c"]
+            .map(|title| Panel { title: title.into(), lines: vec![line("one", "#111111"), line("two", "#222222")] })
+            .into();
+        let text = svg(&panels);
+        assert_eq!(text.matches("<polyline").count(), 6);
+        assert_eq!(text.matches("<circle").count(), 12);
+        assert!(text.contains(">one</text>") && text.contains(">two</text>") && text.ends_with("</svg>\n"));
+    }
+}
