@@ -246,8 +246,8 @@ pub(crate) enum RegionCommand {
     #[command(after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json")]
     Ls(InSpace),
     /// Draw the regions as a tree.
-    #[command(after_help = "Example:\n  kent region tree --space parts")]
-    Tree(InSpace),
+    #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
+    Tree(TreeArgs),
     /// Show everything about one region.
     #[command(after_help = "Example:\n  kent region show orders")]
     Show(ShowArgs),
@@ -482,6 +482,21 @@ Examples:
   kent region expand orders --by 2 --dry-run
   kent region split orders --by 1 --new returns:38
   kent region subdivide orders --by 1 --new eu::0 --new us:38:1";
+
+#[derive(Debug, Args)]
+pub(crate) struct TreeArgs {
+    /// Not deeper than so many levels.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) depth: Option<u32>,
+    /// Only regions whose name contains this, and those around them.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Every region; without this, of more than 40 siblings the first 40 are drawn.
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {

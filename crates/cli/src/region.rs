@@ -6,7 +6,7 @@ use kent_proto::v1::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{IdArgs, InSpace, RegionCommand, ShowArgs};
+use crate::args::{IdArgs, InSpace, RegionCommand, ShowArgs, TreeArgs};
 use crate::connect::{Daemon, request};
 use crate::edit;
 use crate::failure::Failure;
@@ -15,7 +15,10 @@ use crate::names;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
-use crate::tree;
+use crate::tree::{self, View};
+
+/// Of more siblings than this, a tree draws the first.
+const SIBLINGS_MAX: usize = 40;
 
 /// The revision that stands for the present one.
 pub(crate) const PRESENT: u64 = 0;
@@ -82,10 +85,15 @@ pub(crate) async fn pages(
     }
 }
 
-async fn draw(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let message = GetSpaceRequest { name: names::space(&args.space) };
+async fn draw(args: &TreeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = GetSpaceRequest { name: names::space(&args.space.space) };
     let space = daemon.regions().get_space(request(message)).await?.into_inner();
-    let forest = tree::plant(all(&args.space, PRESENT, daemon).await?);
+    let view = View {
+        depth: args.depth.map(|depth| depth as usize), // OK because a usize has 32 bits at least
+        filter: args.filter.clone(),
+        siblings: (!args.all && !out.is_json()).then_some(SIBLINGS_MAX),
+    };
+    let (forest, hidden) = tree::view(all(&args.space.space, PRESENT, daemon).await?, &view);
     if out.is_json() {
         return forest.iter().try_for_each(|branch| {
             let mut value = to_json(&branch.region);
@@ -98,6 +106,10 @@ async fn draw(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Fail
     out.text("\n")?;
     if !forest.is_empty() {
         out.text(&tree::render(&forest, palette))?;
+    }
+    if hidden > 0 {
+        let regions = if hidden == 1 { "region is" } else { "regions are" };
+        out.text(&format!("{hidden} {regions} not shown: --all, --depth and --filter choose\n"))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The forest of regions, drawn with box characters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kent_proto::v1::{Region, region::Kind};
 
@@ -20,6 +20,63 @@ pub(crate) struct Branch {
     pub(crate) depth: usize,
     /// The lines that lead to it: "│  └─ ".
     lines: String,
+}
+
+/// What of a table is drawn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    /// At most so many levels.
+    pub(crate) depth: Option<usize>,
+    /// Only regions whose name contains this, and those around them.
+    pub(crate) filter: Option<String>,
+    /// Of siblings, at most so many.
+    pub(crate) siblings: Option<usize>,
+}
+
+impl View {
+    /// The regions whose names match, and those around them, in the order that they came in.
+    fn matching(&self, regions: Vec<Region>) -> Vec<Region> {
+        let Some(filter) = &self.filter else { return regions };
+        let parents: HashMap<&str, &str> =
+            regions.iter().map(|region| (region.name.as_str(), region.parent.as_str())).collect();
+        let mut wanted = HashSet::new();
+        for region in regions.iter().filter(|region| names::short(&region.name).contains(filter.as_str())) {
+            let mut next = Some(region.name.as_str());
+            // A region that is wanted already has brought those around it along.
+            while let Some(name) = next.filter(|name| wanted.insert((*name).to_owned())) {
+                next = parents.get(name).copied().filter(|parent| !parent.is_empty());
+            }
+        }
+        regions.into_iter().filter(|region| wanted.contains(&region.name)).collect()
+    }
+}
+
+/// Draws what is to be seen of a table: the lines, and how many regions are not among them.
+pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
+    let all = regions.len();
+    let mut forest = plant(view.matching(regions));
+    // How many siblings have been drawn on each level of the branch that is walked.
+    let mut drawn: Vec<usize> = Vec::new();
+    let mut hidden_below: Option<usize> = None;
+    forest.retain(|branch| {
+        if hidden_below.is_some_and(|depth| branch.depth > depth) {
+            return false;
+        }
+        hidden_below = None;
+        drawn.truncate(branch.depth + 1);
+        drawn.resize(branch.depth + 1, 0);
+        let seen = drawn.last_mut().map_or(0, |count| {
+            *count += 1;
+            *count
+        });
+        let too_many = view.siblings.is_some_and(|most| seen > most);
+        if too_many {
+            hidden_below = Some(branch.depth);
+        }
+        !too_many && view.depth.is_none_or(|depth| branch.depth < depth)
+    });
+    let hidden = all - forest.len();
+    (forest, hidden)
 }
 
 /// Puts every region below its parent and keeps the order of siblings. A region whose parent is missing stays at the top.
@@ -145,6 +202,24 @@ REGION       PREFIX   P/Z/S  KIND     CAPACITY  ISSUED  SHARE
         ]);
         let names: Vec<_> = forest.iter().map(|branch| names::short(&branch.region.name)).collect();
         assert_eq!(names, ["lost"]);
+    }
+
+    #[track_caller]
+    fn check_view(view_of: View, expected: &[&str], hidden: usize) {
+        let regions = forest().into_iter().map(|branch| branch.region).collect();
+        let (branches, not_shown) = view(regions, &view_of);
+        let names: Vec<_> = branches.iter().map(|branch| names::short(&branch.region.name)).collect();
+        assert_eq!((names.as_slice(), not_shown), (expected, hidden), "{view_of:?}");
+    }
+
+    #[test]
+    fn ok_a_large_table_is_cut_down_to_what_is_wanted() {
+        check_view(View::default(), &["orders", "eu", "de", "us", "parts"], 0);
+        check_view(View { depth: Some(2), ..View::default() }, &["orders", "eu", "us", "parts"], 1);
+        check_view(View { depth: Some(1), ..View::default() }, &["orders", "parts"], 3);
+        check_view(View { filter: Some("d".to_owned()), ..View::default() }, &["orders", "eu", "de"], 2);
+        check_view(View { filter: Some("zz".to_owned()), ..View::default() }, &[], 5);
+        check_view(View { siblings: Some(1), ..View::default() }, &["orders", "eu", "de"], 2);
     }
 
     #[test]
