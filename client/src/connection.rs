@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// The first round over all endpoints goes without pauses; then they double, from 20 ms to a second.
-    fn pauses(&self) -> impl Iterator<Item = Duration> {
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         let others = self.endpoints.len() - 1; // OK because there is at least one endpoint
         let growing = ExponentialBuilder::default()
             .with_min_delay(PAUSE_MIN)
@@ -101,7 +101,7 @@ impl Connection {
     }
 
     /// The endpoint in use and its channel; the preferred one again when it has been left for long enough.
-    fn current(&self) -> (usize, Channel) {
+    pub(crate) fn current(&self) -> (usize, Channel) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
             (state.current, state.since) = (0, None);
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Goes on to the next endpoint, unless another call has done so already.
-    fn leave(&self, endpoint: usize) {
+    pub(crate) fn leave(&self, endpoint: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.current == endpoint {
             state.current = (endpoint + 1) % self.endpoints.len();
@@ -143,7 +143,7 @@ async fn attempt(channel: Channel, source: &str, count: u64, limit: Duration) ->
 }
 
 /// A status in one line, with what caused it: a refused connection is told apart from a daemon that refuses.
-fn describe(status: &Status) -> String {
+pub(crate) fn describe(status: &Status) -> String {
     let mut text = format!("{:?}: {}", status.code(), status.message());
     let mut cause = std::error::Error::source(status);
     while let Some(source) = cause {

@@ -14,6 +14,9 @@
 //!
 //! let orders = client.region("orders");
 //! let order: u128 = orders.next().await?;
+//!
+//! let table = client.table("default").await?;      // a copy that follows the daemon's
+//! let region = table.read(|table| Some(table.classify(order)?.path.last()?.name.clone()));
 //! # Ok(())
 //! # }
 //! ```
@@ -34,6 +37,7 @@ mod error;
 mod fence;
 mod handle;
 mod stock;
+mod table;
 mod tasks;
 
 use std::sync::Arc;
@@ -48,7 +52,10 @@ use kent_proto::v1::{
     admin_client::AdminClient, allocator_client::AllocatorClient, codec_client::CodecClient,
     regions_client::RegionsClient,
 };
+/// Regions, prefixes and classification, as [`TableCopy`] shows them.
+pub use kent_regions as regions;
 pub use stock::Stats;
+pub use table::TableCopy;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
@@ -107,6 +114,16 @@ impl Client {
 
     fn handle<T: Identifier>(&self, source: String) -> Handle<T> {
         Handle::new(Shared::new(source, self.connection.clone(), self.fences.clone()))
+    }
+
+    /// A copy of the table of a space, kept up to date: which region an identifier is of is answered without a call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if there is no such space, [`Error::Unavailable`] if no endpoint answers within the time for a
+    /// request, [`Error::NoRuntime`] outside of a tokio runtime.
+    pub async fn table(&self, space: &str) -> Result<TableCopy, Error> {
+        TableCopy::follow(self.connection.clone(), space).await
     }
 
     /// The raw stub of `Allocator`, on the endpoint in use. Call it inside a tokio runtime.

@@ -20,6 +20,11 @@ impl Work {
     }
 }
 
+/// Does what keeps a processor busy beside the runtime's own threads.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
 impl Drop for Work {
     fn drop(&mut self) {
         self.0.abort();

@@ -1,6 +1,7 @@
 //! Messages of `kent.v1` to domain types and back.
 
 mod block;
+mod copy;
 mod names;
 mod regions;
 
@@ -8,6 +9,7 @@ use thiserror::Error;
 use tonic::Code;
 
 pub use block::{AllocateInput, pack};
+pub use copy::{BadCopy, apply_change, table_of};
 pub use names::{RegionName, SpaceName, region_name, space_name};
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, Usage, classification, edit_response,

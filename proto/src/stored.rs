@@ -247,8 +247,8 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         },
         sealed: record.sealed,
         delegated: record.delegated,
-        policy,
-        texts: Texts { owner: record.owner, description: record.description, labels: record.labels },
+        policy: policy.into(),
+        texts: Texts { owner: record.owner, description: record.description, labels: record.labels }.into(),
     })
 }
 
@@ -487,8 +487,8 @@ mod tests {
             order: Order::Sequential,
             sealed: false,
             delegated: false,
-            policy: Policy::default(),
-            texts: Texts::default(),
+            policy: kent_regions::Rare::default(),
+            texts: kent_regions::Rare::default(),
         }
     }
 
@@ -547,12 +547,13 @@ mod tests {
             order: Order::Scrambled,
             sealed: true,
             delegated: true,
-            policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 } },
+            policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 } }.into(),
             texts: Texts {
                 owner: "ops".to_owned(),
                 description: "x".repeat(4000),
                 labels: [("team".to_owned(), "a".to_owned())].into(),
-            },
+            }
+            .into(),
             ..region()
         }
     }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod allocator;
+mod classify;
 mod codec;
 mod regions;
 mod watch;

@@ -12,7 +12,7 @@ use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{Count, Kind, Order, Plan, Policy, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Index, Kind, Order, Plan, Policy, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
 use tokio::sync::watch;
 
@@ -32,6 +32,8 @@ pub(crate) struct Space {
     newest: watch::Sender<Revision>,
     /// Held while an edit runs.
     pub(crate) editing: tokio::sync::Mutex<()>,
+    /// Held while an index is built.
+    indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A table, and the versions of the records that it came from.
@@ -71,7 +73,7 @@ impl Space {
     pub(crate) fn new(key: String, outer: Option<(Arc<Self>, RegionNumber)>, state: State) -> Self {
         let newest = watch::Sender::new(state.table.revision());
         let (state, counters) = (RwLock::new(state), Mutex::default());
-        Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default() }
+        Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default(), indexing: Arc::default() }
     }
 
     /// What its records hang on.
@@ -143,7 +145,7 @@ impl Space {
             order: region.order,
             sealed: region.sealed,
             delegated: region.delegated,
-            policy: region.policy,
+            policy: *region.policy,
             reserved: region.issued,
             expandable_bits: region.expandable_bits(),
             limit: region.limit(),
@@ -169,6 +171,16 @@ impl Space {
     /// Takes note of how many suffixes of a region are reserved.
     pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Count) {
         self.state_mut().table.set_issued(number, reserved);
+    }
+
+    /// The right to build an index, unless somebody is at it.
+    pub(crate) fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
+        self.indexing.clone().try_lock_owned().ok()
+    }
+
+    /// Answers by this index, if it is still that of the table.
+    pub(crate) fn set_index(&self, index: Arc<Index>) {
+        self.state_mut().table.set_index(index);
     }
 
     /// Replaces the table by what the store says.
@@ -236,14 +248,19 @@ impl State {
         let facts = stored::decode_space(&space.value).map_err(StoreFailure::from)?;
         let counters = read_counters(store, name).await?;
         let records = store.scan(&keys::regions(name)).await.map_err(StoreFailure::from)?;
-        let (mut regions, mut region_versions) = (Vec::new(), HashMap::new());
-        for (key, versioned) in &records {
-            let region = read_region(key, versioned, &counters).map_err(StoreFailure::from)?;
+        let mut region_versions = HashMap::with_capacity(records.len());
+        let mut malformed = None;
+        // One by one, so that a large table is not in memory twice.
+        let regions = records.into_iter().map_while(|(key, versioned)| {
+            let region = read_region(&key, &versioned, &counters).map_err(|problem| malformed = Some(problem)).ok()?;
             region_versions.insert(region.number, versioned.version);
-            regions.push(region);
+            Some(region)
+        });
+        let restored = Table::restore(facts.bits, facts.revision, facts.next_number, regions);
+        if let Some(malformed) = malformed {
+            return Err(StoreFailure::from(malformed).into());
         }
-        let table = Table::restore(facts.bits, facts.revision, facts.next_number, regions)
-            .map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
+        let table = restored.map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
         Ok(Self {
             table,
             version: space.version,

@@ -53,6 +53,11 @@ impl Tasks {
         self.tracker.spawn(work)
     }
 
+    /// Starts work that ends by itself and keeps a processor busy meanwhile.
+    pub(crate) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        self.tracker.spawn_blocking(work);
+    }
+
     /// Cancelled when the daemon's tasks should end.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stop

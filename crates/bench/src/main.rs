@@ -6,6 +6,7 @@
 mod codec;
 mod figures;
 mod index;
+mod table;
 
 use clap::{Parser, Subcommand};
 
@@ -21,11 +22,13 @@ struct Cli {
 enum Bench {
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
+    Table(table::TableArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().bench {
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
+        Bench::Table(args) => table::run(&args),
     }
 }

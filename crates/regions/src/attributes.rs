@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, string::String};
 
-use crate::{count::Count, refusal::Refusal};
+use crate::{count::Count, rare::Usual, refusal::Refusal};
 
 /// The most octets of a region's owner, description and labels together.
 pub const TEXT_BYTES_MAX: usize = 4096;
@@ -81,6 +81,14 @@ pub struct Texts {
     pub description: String,
     /// Whatever else, by name.
     pub labels: BTreeMap<String, String>,
+}
+
+impl Usual for Policy {
+    const USUAL: &'static Self = &Self { auto_expand: None, cap: None, chunk: ChunkPolicy::Adaptive };
+}
+
+impl Usual for Texts {
+    const USUAL: &'static Self = &Self { owner: String::new(), description: String::new(), labels: BTreeMap::new() };
 }
 
 impl Texts {

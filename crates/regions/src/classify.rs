@@ -50,9 +50,32 @@ impl Status {
 impl Table {
     /// Where an identifier belongs, or `None` if it has more than n bits.
     pub fn classify(&self, id: u128) -> Option<Classification<'_>> {
-        if self.bits() < 128 && id >> self.bits() != 0 {
+        if !self.is_wide_enough(id) {
             return None;
         }
+        let region = match self.index() {
+            Some(index) => index.find(id).and_then(|number| self.get(number)),
+            None => self.innermost(id),
+        };
+        Some(self.classified(id, region))
+    }
+
+    /// What [`classify`](Self::classify) says about each of many identifiers; with an index, faster than one by one.
+    pub fn classify_all(&self, ids: &[u128]) -> Vec<Option<Classification<'_>>> {
+        let Some(index) = self.index() else { return ids.iter().map(|id| self.classify(*id)).collect() };
+        let mut found = Vec::new();
+        index.find_all(ids, &mut found);
+        let regions = found.iter().map(|number| number.and_then(|number| self.get(number)));
+        let each = ids.iter().zip(regions);
+        each.map(|(id, region)| self.is_wide_enough(*id).then(|| self.classified(*id, region))).collect()
+    }
+
+    const fn is_wide_enough(&self, id: u128) -> bool {
+        self.bits() >= 128 || id >> self.bits() == 0
+    }
+
+    /// The innermost region around an identifier, without an index.
+    fn innermost(&self, id: u128) -> Option<&Region> {
         let mut region = self.at_or_before(Prefix::new(id, self.bits()));
         // The regions around an identifier are around the last one that begins before it, too.
         while let Some(candidate) = region
@@ -60,8 +83,12 @@ impl Table {
         {
             region = self.parent(candidate);
         }
+        region
+    }
+
+    fn classified<'t>(&'t self, id: u128, region: Option<&'t Region>) -> Classification<'t> {
         let status = region.map_or(Status::Free, |region| self.status(region, id));
-        Some(Classification { path: self.path(region), status })
+        Classification { path: self.path(region), status }
     }
 
     fn status(&self, region: &Region, id: u128) -> Status {

@@ -1,8 +1,9 @@
 //! The index of a table: in which region an identifier is, answered in a few cache misses whatever the prefixes look like.
 //!
 //! Regions nest, so they cut the space into intervals, each owned by the innermost region around it or by none. The index is a
-//! static search tree over their last identifiers. It does not follow edits: build another from the table after one, which
-//! takes a fraction of a second for a million regions, and swap the two. docs/index.md tells what else was tried, with figures.
+//! static search tree over their last identifiers. It does not follow edits: after one the table answers by itself until
+//! another index is built, which takes a fraction of a second for a million regions. docs/index.md tells what else was tried,
+//! with figures.
 
 mod intervals;
 mod tree;
@@ -13,11 +14,16 @@ use self::{
     intervals::intervals,
     tree::{Label, NarrowTree, Tree, WideTree},
 };
-use crate::{prefix::Prefix, region::RegionNumber, table::Table};
+use crate::{
+    prefix::Prefix,
+    region::{RegionNumber, Revision},
+    table::Table,
+};
 
 /// Finds the innermost region of any identifier, in a table as it was when the index was built.
 #[derive(Clone, Debug)]
 pub struct Index {
+    revision: Revision,
     bits: u8,
     width: Width,
     /// The regions that the labels stand for; empty if the labels are the numbers of the regions themselves.
@@ -35,15 +41,50 @@ enum Width {
 /// The label of what is in no region.
 const NONE: Label = Label::MAX;
 
+/// An index that is being made of a table which others use meanwhile: its prefixes are read part by part, and the rest is done
+/// without the table.
+#[derive(Clone, Debug)]
+pub struct Indexing {
+    revision: Revision,
+    bits: u8,
+    next: RegionNumber,
+    prefixes: Vec<(Prefix, RegionNumber)>,
+}
+
+impl Indexing {
+    /// Nothing has been read of the table yet.
+    pub fn of(table: &Table) -> Self {
+        let prefixes = Vec::with_capacity(table.len());
+        Self { revision: table.revision(), bits: table.bits(), next: table.next_number(), prefixes }
+    }
+
+    /// Reads the next `most` prefixes, and says whether there may be more; `None` if the table has been edited.
+    pub fn read(&mut self, table: &Table, most: usize) -> Option<bool> {
+        if table.revision() != self.revision {
+            return None;
+        }
+        let had = self.prefixes.len();
+        self.prefixes.extend(table.prefixes_after(self.prefixes.last().map(|(prefix, _)| *prefix)).take(most));
+        Some(self.prefixes.len() == had + most)
+    }
+
+    /// The index of what has been read.
+    pub fn build(self) -> Index {
+        Index::over(self.revision, self.bits, self.next, self.prefixes.len(), self.prefixes.iter().copied())
+    }
+}
+
 impl Index {
     /// The index of this table. Time and memory grow with the number of regions, whatever their prefixes: at most 50 octets a
     /// region of a large table.
     pub fn build(table: &Table) -> Self {
-        Self::over(table.bits(), table.next_number(), table.len(), table.prefixes())
+        let sorted = table.prefixes_after(None);
+        Self::over(table.revision(), table.bits(), table.next_number(), table.len(), sorted)
     }
 
     /// The index of so many regions, ordered as their prefixes are, with numbers below `next`.
     fn over(
+        revision: Revision,
         bits: u8,
         next: RegionNumber,
         count: usize,
@@ -60,7 +101,12 @@ impl Index {
             false => Width::Wide(Tree::new(&intervals(bits, count, labelled))),
         };
         let regions = if direct { Vec::new() } else { sorted.map(|(_, number)| number).collect() };
-        Self { bits, width, regions }
+        Self { revision, bits, width, regions }
+    }
+
+    /// The revision of the table that it is of.
+    pub const fn revision(&self) -> Revision {
+        self.revision
     }
 
     /// The innermost region around an identifier; none if it is in no region, or has more than n bits.
@@ -142,7 +188,7 @@ mod tests {
 
     fn over(bits: u8, regions: &[(Prefix, RegionNumber)]) -> Index {
         let next = regions.iter().map(|(_, number)| number.0.saturating_add(1)).max().unwrap_or(0);
-        Index::over(bits, RegionNumber(next), regions.len(), regions.iter().copied())
+        Index::over(Revision(0), bits, RegionNumber(next), regions.len(), regions.iter().copied())
     }
 
     #[track_caller]
@@ -236,7 +282,8 @@ mod tests {
                 let plan = table.plan(&create).expect("a plan");
                 table.apply(&plan).expect("a fresh plan");
             }
-            let every_other: Vec<_> = table.prefixes().map(|(prefix, number)| (prefix.zeros(1), number)).collect();
+            let every_other: Vec<_> =
+                table.prefixes_after(None).map(|(prefix, number)| (prefix.zeros(1), number)).collect();
             let each = over(table.bits(), &every_other).octets() / count;
             assert!(each <= most, "{each} octets a region of {bits} bits");
             assert!(Index::build(&table).octets() / count <= each);

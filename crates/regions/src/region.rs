@@ -7,6 +7,7 @@ use crate::{
     attributes::{Order, Policy, Texts},
     count::Count,
     prefix::Prefix,
+    rare::Rare,
     refusal::Refusal,
 };
 
@@ -99,9 +100,9 @@ pub struct Region {
     /// Whether its suffixes are a space of their own, with a table of its own; s is permanent then.
     pub delegated: bool,
     /// What it does by itself.
-    pub policy: Policy,
+    pub policy: Rare<Policy>,
     /// What people write about it.
-    pub texts: Texts,
+    pub texts: Rare<Texts>,
 }
 
 impl Region {
@@ -126,8 +127,11 @@ impl Region {
         }
     }
 
-    /// Checks that the suffix holds what is issued.
+    /// Checks that the suffix holds what is issued; of a delegated region nothing is.
     pub(crate) fn check_issued(&self) -> Result<(), Refusal> {
+        if self.delegated && self.issued != Count::ZERO {
+            return Err(Refusal::Populated { region: self.name.clone(), issued: self.issued });
+        }
         if self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }

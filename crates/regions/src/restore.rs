@@ -41,7 +41,7 @@ impl Table {
         bits: u8,
         revision: Revision,
         next_number: RegionNumber,
-        regions: Vec<Region>,
+        regions: impl IntoIterator<Item = Region>,
     ) -> Result<Self, Damage> {
         if !(1..=BITS_MAX).contains(&bits) {
             return Err(Damage::Width { bits });

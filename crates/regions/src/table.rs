@@ -1,6 +1,6 @@
 //! The table of one space: its regions, found by name, by number and by prefix.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::ops::Bound::{self, Excluded, Unbounded};
 
 use thiserror::Error;
@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::{
     count::Count,
     free::FreeBlocks,
+    index::Index,
     plan::{Change, CounterMove, Plan},
     prefix::Prefix,
     refusal::Refusal,
@@ -17,16 +18,29 @@ use crate::{
 /// The prefix table of a space of n-bit identifiers.
 ///
 /// Regions nest, so they form a forest; ordered by prefix, a region comes before the regions inside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    regions: BTreeMap<RegionNumber, Region>,
+    /// Behind pointers, since the nodes of a map that grows at its end stay half empty, and so that copies are cheap.
+    regions: BTreeMap<RegionNumber, Arc<Region>>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
     free: FreeBlocks,
+    /// Of this revision, if somebody has built one.
+    index: Option<Arc<Index>>,
 }
+
+/// Tables are equal if they say the same; an index only says it faster.
+impl PartialEq for Table {
+    fn eq(&self, other: &Self) -> bool {
+        let facts = |table: &Self| (table.bits, table.revision, table.next_number);
+        facts(self) == facts(other) && self.regions == other.regions
+    }
+}
+
+impl Eq for Table {}
 
 /// Identifiers have 1 to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -54,7 +68,7 @@ impl Table {
 
     pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
         let (regions, by_name, by_prefix) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { bits, revision, next_number, regions, by_name, by_prefix, free: FreeBlocks::all() }
+        Self { bits, revision, next_number, regions, by_name, by_prefix, free: FreeBlocks::all(), index: None }
     }
 
     /// The width n of the identifiers.
@@ -84,7 +98,7 @@ impl Table {
 
     /// The region with this number.
     pub fn get(&self, number: RegionNumber) -> Option<&Region> {
-        self.regions.get(&number)
+        self.regions.get(&number).map(Arc::as_ref)
     }
 
     /// The region with this name.
@@ -93,23 +107,45 @@ impl Table {
     ///
     /// `no-such-region`.
     pub fn named(&self, name: &str) -> Result<&Region, Refusal> {
+        self.shared(name).map(Arc::as_ref)
+    }
+
+    /// The same, to be kept.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-region`.
+    pub fn shared(&self, name: &str) -> Result<&Arc<Region>, Refusal> {
         let found = self.by_name.get(name).and_then(|number| self.regions.get(number));
         found.ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
     }
 
     /// All regions in the order of their prefixes, outer before inner.
     pub fn iter(&self) -> impl Iterator<Item = &Region> {
-        self.by_prefix.values().filter_map(|number| self.regions.get(number))
+        self.iter_after(None).map(Arc::as_ref)
     }
 
-    /// All prefixes in the same order, each with its region.
-    pub(crate) fn prefixes(&self) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
-        self.by_prefix.iter().map(|(prefix, number)| (*prefix, *number))
+    /// All regions, or those after a prefix, in the same order, to be kept: a copy costs a pointer.
+    pub fn iter_after(&self, after: Option<Prefix>) -> impl Iterator<Item = &Arc<Region>> {
+        self.prefixes_after(after).filter_map(|(_, number)| self.regions.get(&number))
     }
 
-    /// The regions after `prefix`, in the same order.
-    pub fn iter_after(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
-        self.by_prefix.range((Excluded(prefix), Unbounded)).filter_map(|(_, number)| self.regions.get(number))
+    /// All prefixes, or those after one, in the same order, each with its region.
+    pub(crate) fn prefixes_after(&self, after: Option<Prefix>) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
+        let from = after.map_or(Unbounded, Excluded);
+        self.by_prefix.range((from, Unbounded)).map(|(prefix, number)| (*prefix, *number))
+    }
+
+    /// The index, if there is one of the present revision.
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_deref()
+    }
+
+    /// Answers by this index until the next edit. One of another revision is not taken.
+    pub fn set_index(&mut self, index: Arc<Index>) -> bool {
+        let fits = index.revision() == self.revision;
+        self.index = fits.then_some(index);
+        fits
     }
 
     /// The region around a region.
@@ -130,13 +166,13 @@ impl Table {
         core::iter::from_fn(move || {
             let (prefix, number) = self.by_prefix.range((from, Unbounded)).next()?;
             from = Excluded(prefix.last_inside());
-            prefix.starts_with(under).then(|| self.regions.get(number)).flatten()
+            prefix.starts_with(under).then(|| self.get(*number)).flatten()
         })
     }
 
     /// The region with exactly this prefix.
     pub(crate) fn at(&self, prefix: Prefix) -> Option<&Region> {
-        self.by_prefix.get(&prefix).and_then(|number| self.regions.get(number))
+        self.by_prefix.get(&prefix).and_then(|number| self.get(*number))
     }
 
     pub(crate) const fn free(&self) -> &FreeBlocks {
@@ -146,7 +182,7 @@ impl Table {
     /// The regions whose prefix begins with `prefix`, in the order of their prefixes.
     pub(crate) fn within(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
         let from = self.by_prefix.range(prefix..);
-        from.take_while(move |(inner, _)| inner.starts_with(prefix)).filter_map(|(_, number)| self.regions.get(number))
+        from.take_while(move |(inner, _)| inner.starts_with(prefix)).filter_map(|(_, number)| self.get(*number))
     }
 
     /// The last region that begins at or before `prefix`.
@@ -161,8 +197,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `stale-revision` if the table has moved on since, `suffix-in-use` if what was issued since does not fit any more;
-    /// nothing has changed then.
+    /// `stale-revision` if the table has moved on since, `suffix-in-use` or `region-populated` if what was issued since does not fit
+    /// any more; nothing has changed then.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
         if plan.base != self.revision {
             return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision });
@@ -176,6 +212,7 @@ impl Table {
             self.insert(region);
         }
         self.revision = plan.revision;
+        self.index = None;
         Ok(())
     }
 
@@ -199,7 +236,7 @@ impl Table {
     /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number) {
-            region.issued = issued;
+            Arc::make_mut(region).issued = issued;
         }
     }
 
@@ -269,7 +306,7 @@ impl Table {
         if region.parent.is_none() {
             self.free.take(region.prefix);
         }
-        self.regions.insert(region.number, region);
+        self.regions.insert(region.number, Arc::new(region));
     }
 
     fn remove(&mut self, number: RegionNumber) {

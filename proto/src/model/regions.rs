@@ -248,7 +248,7 @@ impl TryFrom<v1::UpdateRegionRequest> for EditInput {
     }
 }
 
-fn order(order: i32) -> Result<Order, Invalid> {
+pub(super) fn order(order: i32) -> Result<Order, Invalid> {
     match v1::region::Order::try_from(order) {
         Ok(v1::region::Order::Unspecified | v1::region::Order::Sequential) => Ok(Order::Sequential),
         Ok(v1::region::Order::Scrambled) => Ok(Order::Scrambled),
@@ -257,7 +257,7 @@ fn order(order: i32) -> Result<Order, Invalid> {
     }
 }
 
-fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
+pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
     const FIELD: &str = "policy";
     let auto_expand = |auto: v1::AutoExpand| {
         let max = if auto.max_suffix_bits == 0 { BITS_MAX.into() } else { auto.max_suffix_bits };
@@ -313,12 +313,12 @@ fn by(bits: u32) -> Result<u8, Invalid> {
     }
 }
 
-fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
+pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
     let fits = u8::try_from(bits).ok().filter(|bits| *bits <= BITS_MAX);
     fits.ok_or_else(|| Invalid::new(field, format!("is {bits} bits, but no identifier has more than 128")))
 }
 
-fn bits(field: &'static str, text: &str) -> Result<Prefix, Invalid> {
+pub(super) fn bits(field: &'static str, text: &str) -> Result<Prefix, Invalid> {
     text.parse().map_err(|error: BadPrefix| Invalid::new(field, error))
 }
 
@@ -462,12 +462,14 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
             true => space_name(&inner_space(space, &region.name)),
             false => String::new(),
         },
-        policy: (region.policy != Policy::default()).then(|| policy(&region.policy)),
+        policy: (*region.policy != Policy::default()).then(|| policy(&region.policy)),
         owner: region.texts.owner.clone(),
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
         rate: usage.rate,
         full_in_seconds: full_in(region, issued, usage.rate),
+        parent_number: region.parent.map_or(0, |parent| parent.0),
+        prefix_since: region.since.0,
     }
 }
 

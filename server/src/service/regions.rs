@@ -3,7 +3,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
-use kent_ids::{Uid11, unscramble};
+use kent_ids::Uid11;
 use kent_proto::{
     model::{self, ClassifyInput, ComposeInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName, Usage},
     stored::TextForm,
@@ -16,12 +16,12 @@ use kent_proto::{
         regions_server::Regions,
     },
 };
-use kent_regions::{Kind, Order as IssueOrder, Prefix, Region, RegionNumber, Revision, Status as Standing, Table};
+use kent_regions::{Kind, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
-use super::watch;
+use super::{classify::classify, watch};
 use crate::{
-    directory::{Directory, Edited, Order},
+    directory::{Edited, Order},
     engine::Engine,
     error::{EditError, NoSuchRegion},
     history,
@@ -116,9 +116,9 @@ impl Regions for RegionsService {
         let RegionName { space, region } = name.map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.find(&space)?;
         let now = self.engine.clock().steady();
-        let found = space.read(|table| table.named(&region).cloned()).map(|found| region_message(&space, &found, now));
-        let missing = || status::no_such_region(&NoSuchRegion { space: space.name(), region });
-        found.map(Response::new).map_err(|_| missing())
+        let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
+        let missing = |_| status::no_such_region(&NoSuchRegion { space: space.name(), region });
+        Ok(Response::new(found.map_err(missing)?.message(&space, &space.name(), now)))
     }
 
     async fn create_region(&self, request: Request<CreateRegionRequest>) -> Answer<EditResponse> {
@@ -164,7 +164,7 @@ impl Regions for RegionsService {
     async fn compose(&self, request: Request<ComposeRequest>) -> Answer<ComposeResponse> {
         let input = ComposeInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.find(&input.region.space)?;
-        let found = space.read(|table| (table.named(&input.region.region).cloned(), table.bits()));
+        let found = space.read(|table| (table.shared(&input.region.region).cloned(), table.bits()));
         let missing = || NoSuchRegion { space: space.name(), region: input.region.region.clone() };
         let (Ok(region), bits) = found else { return Err(status::no_such_region(&missing())) };
         compose(&region, bits, space.text_form(), &input).map(Response::new)
@@ -200,16 +200,15 @@ impl Regions for RegionsService {
     async fn classify(&self, request: Request<ClassifyRequest>) -> Answer<ClassifyResponse> {
         let input = ClassifyInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.find(&input.space)?;
-        let name = space.name();
-        let (revision, bits) = space.read(|table| (table.revision().0, table.bits()));
-        let classify = |id: &u128| {
-            classify(self.engine.directory(), &space, &name, *id).ok_or_else(|| {
-                let problem = format!("{id} has more than the {bits} bits of space {name:?}");
-                status::from_invalid(&Invalid::new("identifiers", problem))
-            })
+        let (answers, revision) = classify(&self.engine, &space, &input.identifiers);
+        let too_wide = |id: &u128| {
+            let (name, bits) = (space.name(), space.read(Table::bits));
+            let problem = format!("{id} has more than the {bits} bits of space {name:?}");
+            status::from_invalid(&Invalid::new("identifiers", problem))
         };
-        let classifications = input.identifiers.iter().map(classify).collect::<Result<_, _>>()?;
-        Ok(Response::new(ClassifyResponse { classifications, revision }))
+        let each = answers.into_iter().zip(&input.identifiers);
+        let classifications = each.map(|(found, id)| found.ok_or_else(|| too_wide(id))).collect::<Result<_, _>>()?;
+        Ok(Response::new(ClassifyResponse { classifications, revision: revision.0 }))
     }
 }
 
@@ -286,33 +285,6 @@ fn caller<T>(request: &Request<T>) -> String {
 /// As much as a caller can say of itself.
 const PRINCIPAL_CHARS_MAX: usize = 100;
 
-/// Where an identifier belongs, also inside delegated regions; `None` if it has more bits than the space's.
-fn classify(directory: &Directory, space: &Space, name: &str, id: u128) -> Option<v1::Classification> {
-    let (key, _) = space.constants();
-    let (mut message, inner) = space.read(|table| {
-        let mut found = table.classify(id)?;
-        let region = found.path.last().copied();
-        if let (Standing::Member { suffix, .. }, Some(region)) = (found.status, region)
-            && region.order == IssueOrder::Scrambled
-        {
-            // A suffix counts as issued if its counter does.
-            let issued = region.issued.includes(unscramble(&key, suffix));
-            found.status = Standing::Member { suffix, issued };
-        }
-        let inner = match (found.status, region) {
-            (Standing::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
-            _ => None,
-        };
-        Some((model::classification(name, id, &found), inner))
-    })?;
-    if let Some((number, suffix)) = inner
-        && let Some(space) = directory.inner(space, number)
-    {
-        message.local = classify(directory, &space, &space.name(), suffix).map(Box::new);
-    }
-    Some(message)
-}
-
 /// Suffixes as identifiers and back, checked against the region's prefix, zone and suffix.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
     let base = region.prefix.base(bits);
@@ -371,25 +343,36 @@ fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
 /// A page of regions in the order of their prefixes. Pages may show different revisions; each says which.
 fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
     let after = parse_after(page)?;
-    let (found, revision) = space.read(|table| {
-        let from: Box<dyn Iterator<Item = &Region>> = match after {
-            Some(prefix) => Box::new(table.iter_after(prefix)),
-            None => Box::new(table.iter()),
-        };
-        (from.take(page.size + 1).cloned().collect::<Vec<Region>>(), table.revision().0)
+    let name = space.name();
+    let (found, more, revision) = space.read(|table| {
+        let mut found: Vec<Found> =
+            table.iter_after(after).take(page.size + 1).map(|region| Found::of(table, region)).collect();
+        let more = found.len() > page.size;
+        found.truncate(page.size);
+        (found, more, table.revision().0)
     });
-    let shown = &found[..found.len().min(page.size)];
-    let last = shown.last().filter(|_| found.len() > shown.len());
+    let last = found.last().filter(|_| more);
     Ok(ListRegionsResponse {
-        regions: shown.iter().map(|region| region_message(space, region, now)).collect(),
-        next_page_token: last.map(|region| model::page_token(&region.prefix.to_string())).unwrap_or_default(),
+        next_page_token: last.map(|found| model::page_token(&found.region.prefix.to_string())).unwrap_or_default(),
+        regions: found.iter().map(|found| found.message(space, &name, now)).collect(),
         revision,
     })
 }
 
-fn region_message(space: &Space, region: &Region, now: Duration) -> v1::Region {
-    let parent = space.read(|table| table.parent(region).map(|parent| parent.name.clone()));
-    model::region(&space.name(), parent.as_deref(), region, space.usage(region.number, now))
+/// A region, and the name of the one around it.
+struct Found {
+    region: Arc<Region>,
+    parent: Option<String>,
+}
+
+impl Found {
+    fn of(table: &Table, region: &Arc<Region>) -> Self {
+        Self { region: region.clone(), parent: table.parent(region).map(|parent| parent.name.clone()) }
+    }
+
+    fn message(&self, space: &Space, name: &str, now: Duration) -> v1::Region {
+        model::region(name, self.parent.as_deref(), &self.region, space.usage(self.region.number, now))
+    }
 }
 
 fn space_message(space: &Space) -> v1::Space {

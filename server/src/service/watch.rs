@@ -92,24 +92,26 @@ impl Watcher {
     }
 
     async fn send_snapshot(&self) -> Result<Revision, End> {
-        let (regions, bits, revision) =
-            self.space.read(|table| (table.iter().cloned().collect::<Vec<Region>>(), table.bits(), table.revision()));
+        let (regions, bits, revision) = self
+            .space
+            .read(|table| (table.iter_after(None).cloned().collect::<Vec<_>>(), table.bits(), table.revision()));
         let name = self.space.name();
-        let parts: Vec<&[Region]> = match regions.is_empty() {
+        // A region comes right after the one around it, or after others that are inside that one.
+        let mut around: Vec<&Region> = Vec::new();
+        let parts: Vec<&[Arc<Region>]> = match regions.is_empty() {
             true => vec![&[]],
             false => regions.chunks(SNAPSHOT_REGIONS).collect(),
         };
         for (index, part) in parts.iter().enumerate() {
-            let message = |region: &Region| {
-                let parent = self.space.read(|table| table.parent(region).map(|parent| parent.name.clone()));
-                model::region(&name, parent.as_deref(), region, Usage::default())
-            };
-            let snapshot = Snapshot {
-                regions: part.iter().map(message).collect(),
-                bits: bits.into(),
-                revision: revision.0,
-                last: index + 1 == parts.len(),
-            };
+            let mut messages = Vec::with_capacity(part.len());
+            for region in *part {
+                while around.pop_if(|outer| Some(outer.number) != region.parent).is_some() {}
+                let parent = around.last().map(|outer| outer.name.as_str());
+                messages.push(model::region(&name, parent, region, Usage::default()));
+                around.push(region);
+            }
+            let snapshot =
+                Snapshot { regions: messages, bits: bits.into(), revision: revision.0, last: index + 1 == parts.len() };
             self.send(Event::Snapshot(snapshot), Revision(0)).await?;
         }
         Ok(revision)

@@ -2,8 +2,14 @@
 
 use std::collections::HashSet;
 
-use kent_client::Client;
-use kent_proto::v1::CreateRegionRequest;
+use kent_client::{
+    Client, Error,
+    regions::{Region, RegionNumber, Revision, Table},
+};
+use kent_proto::v1::{
+    AddSubregionsRequest, CreateRegionRequest, Newcomer, RenameRegionRequest, SplitRegionRequest, UpdateRegionRequest,
+};
+use tonic::Code;
 
 use super::harness::{Daemon, data_dir, kentd};
 
@@ -59,4 +65,107 @@ async fn ok_a_crash_and_restart_of_the_daemon_go_unnoticed_by_whoever_has_identi
     again.args(["--listen", &address]);
     let _daemon = Daemon::spawn(&mut again);
     take(20_000).await;
+}
+
+/// What a table says of each region, without counters.
+fn places(table: &Table) -> Vec<(u64, String, String, u8, Option<u64>, String)> {
+    let place = |region: &Region| {
+        let parent = region.parent.map(|parent| parent.0);
+        let history = format!("{:?} {:?} {:?}", region.history, region.since, region.texts);
+        (region.number.0, region.name.clone(), region.prefix.to_string(), region.suffix, parent, history)
+    };
+    table.iter().map(place).collect()
+}
+
+async fn create(daemon: &Daemon, name: &str, suffix_bits: u32) -> u64 {
+    let (parent, region_id) = ("spaces/default".to_owned(), name.to_owned());
+    let create = CreateRegionRequest { parent, region_id, suffix_bits, ..CreateRegionRequest::default() };
+    daemon.regions().create_region(create).await.expect("created").into_inner().revision
+}
+
+#[tokio::test]
+async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let newcomer = |name: &str, suffix_bits| Newcomer {
+        region_id: name.to_owned(),
+        suffix_bits: Some(suffix_bits),
+        ..Newcomer::default()
+    };
+    create(&daemon, "orders", 20).await;
+    let client = client(&daemon);
+    let copy = client.table("default").await.expect("a snapshot");
+    let orders: Vec<u128> = client.region("orders").take(500).await.expect("granted");
+    for at in 0..300 {
+        create(&daemon, &format!("r{at}"), 10).await;
+    }
+    let name = "spaces/default/regions/orders".to_owned();
+    let newcomers = vec![newcomer("returns", 20)];
+    let split = SplitRegionRequest { name: name.clone(), by_bits: 2, newcomers, ..SplitRegionRequest::default() };
+    daemon.regions().split_region(split).await.expect("split");
+    let newcomers = vec![newcomer("europe", 20), newcomer("asia", 20)];
+    let divide = AddSubregionsRequest { name: name.clone(), by_bits: 1, newcomers, ..AddSubregionsRequest::default() };
+    daemon.regions().add_subregions(divide).await.expect("divided");
+    let labels = [("team".to_owned(), "a".to_owned())].into();
+    let update = UpdateRegionRequest { name: name.clone(), set_labels: labels, ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(update).await.expect("updated");
+    let rename = RenameRegionRequest { name, region_id: "sales".to_owned(), ..RenameRegionRequest::default() };
+    let renamed = daemon.regions().rename_region(rename).await.expect("renamed").into_inner();
+
+    copy.reached(Revision(renamed.revision)).await;
+    let fresh = client.table("default").await.expect("a snapshot");
+    assert_eq!(copy.read(places), fresh.read(places));
+    // At first the table answers by itself, and then an index does.
+    loop {
+        for id in &orders {
+            let path = copy.read(|table| {
+                let found = table.classify(*id).expect("an identifier of the space");
+                found.path.iter().map(|region| region.name.clone()).collect::<Vec<_>>()
+            });
+            assert_eq!(path, ["sales", "europe"]);
+            assert_eq!(copy.region_of(*id), Some(RegionNumber(303)));
+        }
+        if copy.read(|table| table.index().is_some()) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+
+    // It goes on where it was when the daemon is there again.
+    let address = daemon.grpc_address().to_owned();
+    daemon.kill();
+    assert_eq!(copy.region_of(orders[0]), Some(RegionNumber(303)));
+    let daemon = Daemon::spawn(kentd(data.path()).args(["--listen", &address]));
+    let revision = create(&daemon, "later", 10).await;
+    copy.reached(Revision(revision)).await;
+    assert_eq!(copy.read(places), client.table("default").await.expect("a snapshot").read(places));
+    assert!(matches!(client.table("nowhere").await, Err(Error::Refused { code: Code::NotFound, .. })));
+}
+
+#[tokio::test]
+async fn ok_a_copy_notices_that_the_daemon_has_another_table_with_the_same_revision() {
+    let (data, other) = (data_dir(), data_dir());
+    let daemon = Daemon::start(data.path());
+    let address = daemon.grpc_address().to_owned();
+    let copy = client(&daemon).table("default").await.expect("a snapshot");
+    for name in ["a", "b"] {
+        let revision = create(&daemon, name, 10).await;
+        copy.reached(Revision(revision)).await;
+    }
+    daemon.kill();
+    // As if somebody had set the store back to an old copy, and edited it since.
+    let daemon = Daemon::spawn(kentd(other.path()).args(["--listen", &address]));
+    create(&daemon, "x", 12).await;
+    create(&daemon, "y", 12).await;
+    let revision = create(&daemon, "z", 12).await;
+    let update = UpdateRegionRequest {
+        name: "spaces/default/regions/x".to_owned(),
+        owner: Some("ops".to_owned()),
+        ..UpdateRegionRequest::default()
+    };
+    let updated = daemon.regions().update_region(update).await.expect("updated").into_inner();
+    assert_eq!(updated.revision, revision + 1);
+    copy.reached(Revision(updated.revision)).await;
+    let names = copy.read(|table| table.iter().map(|region| region.name.clone()).collect::<Vec<_>>());
+    assert_eq!(names, ["x", "y", "z"]);
 }

@@ -10,9 +10,9 @@ const ROOMS: [(&str, &str, &[&str]); 11] = [
     ("kent-codec", "crates/codec", &["kent-ids", "kent-regions"]),
     ("kent-store", "crates/store", &[]),
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
-    ("kent-client", "client", &["kent-ids", "kent-proto"]),
+    ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions"]),
     ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
-    ("kent-bench", "crates/bench", &["kent-regions"]),
+    ("kent-bench", "crates/bench", &["kent-client", "kent-regions"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];

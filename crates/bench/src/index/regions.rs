@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kent_regions::{Count, Kind, Order, Policy, Prefix, Region, RegionNumber, Revision, Table, Texts};
+use kent_regions::{Count, Kind, Order, Prefix, Rare, Region, RegionNumber, Revision, Table};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::index};
 
 /// How many levels there may be below the top-level regions.
@@ -113,8 +113,8 @@ fn region(
         order: Order::Sequential,
         sealed: false,
         delegated: false,
-        policy: Policy::default(),
-        texts: Texts::default(),
+        policy: Rare::default(),
+        texts: Rare::default(),
     }
 }
 

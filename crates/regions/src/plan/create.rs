@@ -4,10 +4,11 @@ use alloc::{string::ToString, vec::Vec};
 
 use super::{Plan, divide};
 use crate::{
-    attributes::{Order, Policy, Texts},
+    attributes::Order,
     count::Count,
     edit::{Donate, Place, Zone},
     prefix::{BadPrefix, Prefix},
+    rare::Rare,
     refusal::{Donor, NoFreePrefix, Refusal},
     region::{Kind, Region, RegionNumber},
     table::Table,
@@ -61,8 +62,8 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         order: Order::Sequential,
         sealed: false,
         delegated: false,
-        policy: Policy::default(),
-        texts: Texts::default(),
+        policy: Rare::default(),
+        texts: Rare::default(),
     }
 }
 

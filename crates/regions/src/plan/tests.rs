@@ -449,7 +449,7 @@ fn ok_updates_change_what_they_name_and_nothing_else() {
         &update("opened", Patch { policy: Some(policy), next: Some(Count::Below(3)), ..Patch::default() }),
     );
     let after = table.named("opened").expect("it").clone();
-    assert_eq!((after.sealed, after.policy, after.issued), (true, policy, before.issued), "a counter never goes back");
+    assert_eq!((after.sealed, *after.policy, after.issued), (true, policy, before.issued), "a counter never goes back");
     assert_eq!((after.texts.owner.as_str(), after.texts.labels["team"].as_str()), ("ops", "a"));
     assert_eq!((after.number, after.prefix, after.limit()), (before.number, before.prefix, Count::Below(12)));
     apply(&mut table, &update("opened", Patch { labels: label(None), sealed: Some(false), ..Patch::default() }));

@@ -1,7 +1,12 @@
 //! Updating what is kept with a region beside its place: name, seal, owner, description, labels, policy, declared counter.
 
 use super::{Plan, create::check_next};
-use crate::{attributes::Patch, refusal::Refusal, region::Kind, table::Table};
+use crate::{
+    attributes::{Patch, Texts},
+    refusal::Refusal,
+    region::Kind,
+    table::Table,
+};
 
 pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Refusal> {
     if let Some(new) = patch.name.as_deref().filter(|new| *new != name) {
@@ -18,21 +23,23 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     if let Some(sealed) = patch.sealed {
         after.sealed = sealed;
     }
-    for (text, new) in [(&mut after.texts.owner, &patch.owner), (&mut after.texts.description, &patch.description)] {
+    let mut texts = Texts::clone(&region.texts);
+    for (text, new) in [(&mut texts.owner, &patch.owner), (&mut texts.description, &patch.description)] {
         if let Some(new) = new {
             text.clone_from(new);
         }
     }
     for (label, value) in &patch.labels {
         match value {
-            Some(value) => drop(after.texts.labels.insert(label.clone(), value.clone())),
-            None => drop(after.texts.labels.remove(label)),
+            Some(value) => drop(texts.labels.insert(label.clone(), value.clone())),
+            None => drop(texts.labels.remove(label)),
         }
     }
-    after.texts.check()?;
+    texts.check()?;
+    after.texts = texts.into();
     if let Some(policy) = patch.policy {
         policy.check(region.order)?;
-        after.policy = policy;
+        after.policy = policy.into();
     }
     if let Some(next) = patch.next {
         if region.kind == Kind::Closed {

@@ -1,6 +1,6 @@
 //! Stored regions that make no table are refused, never a panic.
 
-use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Policy, Region, RegionNumber, Revision, Table, Texts};
+use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Region, RegionNumber, Revision, Table};
 use proptest::{collection::vec, prelude::*};
 
 fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
@@ -19,8 +19,8 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         order: Order::Sequential,
         sealed: false,
         delegated: false,
-        policy: Policy::default(),
-        texts: Texts::default(),
+        policy: kent_regions::Rare::default(),
+        texts: kent_regions::Rare::default(),
     }
 }
 

@@ -1,0 +1,272 @@
+//! A copy of a space's table, which follows the daemon's through `WatchTable`.
+//!
+//! The copy is always the table of one revision, never a mixture. It lags behind the daemon's by the time that a message takes,
+//! or for as long as no endpoint can be reached; then it goes on where it was. Counters move without a revision: how much is
+//! issued of a region is as of the last snapshot, and for whoever needs it now a question for the daemon.
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use kent_proto::{
+    model::{BadCopy, apply_change, table_of},
+    v1::{WatchTableRequest, WatchTableResponse, regions_client::RegionsClient, watch_table_response::Event},
+};
+use kent_regions::{Indexing, RegionNumber, Revision, Table};
+use tokio::{
+    sync::watch,
+    time::{self, Instant},
+};
+use tonic::{Code, Status, Streaming};
+use tracing::{debug, warn};
+
+use crate::{
+    connection::{Connection, describe},
+    error::{Error, Verdict, judge},
+    tasks::{Work, aside},
+};
+
+/// A copy of a table. Cheap to clone; clones share it. The watching ends with the last of them.
+#[derive(Clone)]
+pub struct TableCopy {
+    shared: Arc<Shared>,
+    _following: Arc<Work>,
+}
+
+struct Shared {
+    table: RwLock<Table>,
+    /// The revision of the table, for those who wait for one.
+    revision: watch::Sender<Revision>,
+}
+
+/// The table is indexed when it has not changed for so long.
+const QUIET: Duration = Duration::from_millis(50);
+/// Prefixes that are read of the table under one lock.
+const INDEXING_PART: usize = 4096;
+
+impl TableCopy {
+    /// Fetches a snapshot, and follows the table from there on.
+    pub(crate) async fn follow(connection: Arc<Connection>, space: &str) -> Result<Self, Error> {
+        let began = Instant::now();
+        let until = began + connection.settings().request_timeout;
+        let parent = format!("spaces/{space}");
+        let mut pauses = connection.pauses();
+        let mut feed = loop {
+            let snapshot = Feed::open(&connection, &parent, None);
+            let late = |_| Err(Lost::Status(Status::deadline_exceeded("no snapshot in time")));
+            let lost = match time::timeout_at(until, snapshot).await.unwrap_or_else(late) {
+                Ok(feed) => break feed,
+                Err(lost) => lost,
+            };
+            let last = match lost {
+                Lost::Status(status) => match judge(&status) {
+                    Verdict::Final(error) => return Err(error),
+                    Verdict::Again(_) => describe(&status),
+                },
+                Lost::Unusable(what) => return Err(Error::Unusable { what: what.to_string() }),
+            };
+            let pause = pauses.next().unwrap_or_default();
+            if Instant::now() + pause >= until {
+                return Err(Error::Unavailable { after: began.elapsed(), last });
+            }
+            time::sleep(pause).await;
+        };
+        let table = feed.snapshot.take().ok_or_else(|| Error::Unusable { what: "there is no snapshot".to_owned() })?;
+        let revision = watch::Sender::new(table.revision());
+        let shared = Arc::new(Shared { table: RwLock::new(table), revision });
+        let following = Work::start(keep(shared.clone(), connection, parent, feed))?;
+        Ok(Self { shared, _following: Arc::new(following) })
+    }
+
+    /// The revision of the copy.
+    pub fn revision(&self) -> Revision {
+        *self.shared.revision.borrow()
+    }
+
+    /// Waits until the copy has this revision, such as the one that an edit's answer names, or a later one.
+    pub async fn reached(&self, revision: Revision) {
+        let mut seen = self.shared.revision.subscribe();
+        // OK because the sender is in `self`.
+        let _ = seen.wait_for(|seen| *seen >= revision).await;
+    }
+
+    /// The innermost region around an identifier; `None` if it is in no region, or has more bits than the space's.
+    pub fn region_of(&self, id: u128) -> Option<RegionNumber> {
+        self.read(|table| match table.index() {
+            Some(index) => index.find(id),
+            None => table.classify(id)?.path.last().map(|region| region.number),
+        })
+    }
+
+    /// Looks at the table, as it is in one revision. Changes wait meanwhile: keep it short.
+    pub fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
+        self.shared.read(look)
+    }
+}
+
+impl fmt::Debug for TableCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableCopy").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
+        look(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut table);
+        self.revision.send_replace(table.revision());
+        changed
+    }
+
+    /// Builds an index, unless the table changes meanwhile.
+    async fn index(&self) {
+        let mut indexing = self.read(Indexing::of);
+        while let Some(more) = self.read(|table| indexing.read(table, INDEXING_PART)) {
+            if !more {
+                if let Some(index) = aside(move || indexing.build()).await {
+                    self.change(|table| table.set_index(Arc::new(index)));
+                }
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Why nothing more comes.
+enum Lost {
+    Status(Status),
+    Unusable(BadCopy),
+}
+
+impl From<Status> for Lost {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+/// A stream of changes.
+struct Feed {
+    endpoint: usize,
+    stream: Streaming<WatchTableResponse>,
+    /// What came first, if it was asked for.
+    snapshot: Option<Table>,
+}
+
+impl Feed {
+    /// Watches from a snapshot, or from a revision on.
+    async fn open(connection: &Connection, parent: &str, after: Option<Revision>) -> Result<Self, Lost> {
+        let (endpoint, channel) = connection.current();
+        let opened = Self::open_at(endpoint, RegionsClient::new(channel), parent, after).await;
+        if let Err(Lost::Status(status)) = &opened
+            && matches!(judge(status), Verdict::Again(_))
+        {
+            connection.leave(endpoint);
+        }
+        opened
+    }
+
+    async fn open_at(
+        endpoint: usize,
+        client: RegionsClient<tonic::transport::Channel>,
+        parent: &str,
+        after: Option<Revision>,
+    ) -> Result<Self, Lost> {
+        // A part of a snapshot has some hundred regions, and each may have some thousand octets of text.
+        let mut client = client.max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let after_revision = after.map_or(0, |after| after.0);
+        let request = WatchTableRequest { parent: parent.to_owned(), after_revision };
+        let mut stream = client.watch_table(request).await?.into_inner();
+        let snapshot = match after {
+            None => Some(receive_snapshot(&mut stream).await?),
+            Some(_) => None,
+        };
+        Ok(Self { endpoint, stream, snapshot })
+    }
+}
+
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<Table, Lost> {
+    let mut parts = Vec::new();
+    while let Some(Event::Snapshot(part)) = stream.message().await?.and_then(|message| message.event) {
+        let last = part.last;
+        parts.push(part);
+        if last {
+            let table = aside(move || table_of(parts)).await;
+            return table.ok_or_else(|| Status::cancelled("the runtime is ending"))?.map_err(Lost::Unusable);
+        }
+    }
+    Err(Status::unavailable("the snapshot ended before it was whole").into())
+}
+
+/// Follows a table for ever.
+async fn keep(shared: Arc<Shared>, connection: Arc<Connection>, parent: String, first: Feed) {
+    let mut feed = first;
+    loop {
+        let lost = follow(&shared, &mut feed).await;
+        feed = reopen(&shared, &connection, &parent, feed.endpoint, lost).await;
+        if let Some(table) = feed.snapshot.take() {
+            shared.change(|copy| *copy = table);
+        }
+    }
+}
+
+/// Applies changes as they come, and indexes the table when none come.
+async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
+    let mut indexed = false;
+    loop {
+        let next = async {
+            match indexed {
+                true => Some(feed.stream.message().await),
+                false => time::timeout(QUIET, feed.stream.message()).await.ok(),
+            }
+        };
+        match next.await {
+            None => {
+                shared.index().await;
+                indexed = true;
+            }
+            Some(Ok(Some(WatchTableResponse { event: Some(Event::Change(entry)) }))) => {
+                indexed = false;
+                if let Err(bad) = shared.change(|table| apply_change(table, entry)) {
+                    return Lost::Unusable(bad);
+                }
+            }
+            Some(Ok(Some(_))) => debug!("an event of a newer daemon is left out"),
+            Some(Ok(None)) => return Lost::Status(Status::unavailable("the daemon ended the watch")),
+            Some(Err(status)) => return Lost::Status(status),
+        }
+    }
+}
+
+/// Watches again: from where the copy is or, if that does not do, from a new snapshot.
+async fn reopen(shared: &Shared, connection: &Connection, parent: &str, endpoint: usize, lost: Lost) -> Feed {
+    let mut pauses = connection.pauses();
+    let mut lost = lost;
+    connection.leave(endpoint);
+    loop {
+        let after = match &lost {
+            // A daemon whose table is older than the copy was restored from a backup, or is another one; and one that
+            // has dropped the watcher for being too slow says from where on.
+            Lost::Status(status) if status.code() == Code::InvalidArgument => None,
+            Lost::Status(_) => Some(shared.read(Table::revision)).filter(|revision| *revision != Revision(0)),
+            Lost::Unusable(_) => None,
+        };
+        match &lost {
+            Lost::Status(status) => debug!(parent, status = describe(status), "the watch was lost"),
+            Lost::Unusable(bad) => warn!(parent, %bad, "the copy of a table is fetched anew"),
+        }
+        time::sleep(pauses.next().unwrap_or_default()).await;
+        match Feed::open(connection, parent, after).await {
+            Ok(feed) => return feed,
+            Err(again) => lost = again,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A table as a watcher receives it, for a copy.
+
+use kent_regions::{
+    Change, Count, Damage, FormerPrefix, Kind, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts,
+};
+use thiserror::Error;
+
+use super::{
+    Invalid,
+    names::RegionName,
+    regions::{bits, order, policy_input, width},
+};
+use crate::v1::{self, watch_table_response::Snapshot};
+
+/// What was received makes no table.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadCopy {
+    /// A message makes no sense.
+    #[error(transparent)]
+    Message(#[from] Invalid),
+    /// The regions of a snapshot make no table.
+    #[error("the snapshot is no table: {0}")]
+    Snapshot(#[from] Damage),
+    /// A change does not fit the table.
+    #[error("the change does not fit the table: {0}")]
+    Change(#[from] Refusal),
+    /// A change is of another table than the copy.
+    #[error("region {number} was not what the change says that it was")]
+    Diverged {
+        /// The region's number.
+        number: u64,
+    },
+}
+
+/// The table of a whole snapshot.
+///
+/// # Errors
+///
+/// [`BadCopy`].
+pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
+    let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
+    let regions = parts.into_iter().flat_map(|part| part.regions).map(region);
+    let regions = regions.collect::<Result<Vec<_>, _>>()?;
+    let last = regions.iter().map(|region| region.number.0).max().unwrap_or(0);
+    // OK because a number is never u64::MAX; if it is one all the same, the table is refused.
+    let next = RegionNumber(last.saturating_add(1));
+    Ok(Table::restore(width("bits", bits)?, Revision(revision), next, regions)?)
+}
+
+/// Applies a change of the table to a copy of it. Counters stay as they are: they move without changes.
+///
+/// # Errors
+///
+/// [`BadCopy`]; the copy is as it was then.
+pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), BadCopy> {
+    let change = |change: v1::RegionChange| {
+        let after = change.after.ok_or_else(|| Invalid::new("after", "is missing"))?;
+        Ok::<_, Invalid>(Change { before: change.before.map(region).transpose()?, after: region(after)? })
+    };
+    let changes = entry.changes.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
+    for Change { before, after } in &changes {
+        // A daemon that was set back to a backup may be at the same revision with another table.
+        let known = table.get(after.number).map(|known| Region { issued: Count::ZERO, ..known.clone() });
+        if known != *before {
+            return Err(BadCopy::Diverged { number: after.number.0 });
+        }
+    }
+    Ok(table.apply(&Plan::made(Revision(entry.revision), changes))?)
+}
+
+/// A region as the API tells it. Where its counter is left out, as in a change, it is 0.
+fn region(message: v1::Region) -> Result<Region, Invalid> {
+    let kind = match v1::region::Kind::try_from(message.kind) {
+        Ok(v1::region::Kind::Open) => Kind::Open,
+        Ok(v1::region::Kind::Partial) => Kind::Partial,
+        Ok(v1::region::Kind::Closed) => Kind::Closed,
+        Ok(v1::region::Kind::Unspecified) | Err(_) => return Err(Invalid::new("kind", "is none that is known")),
+    };
+    let issued = match message.reserved.as_str() {
+        "" => Count::ZERO,
+        digits => digits.parse().map_err(|problem| Invalid::new("reserved", problem))?,
+    };
+    let history = message.former_prefixes.iter().map(former_prefix).collect::<Result<_, _>>()?;
+    Ok(Region {
+        number: RegionNumber(message.number),
+        name: RegionName::parse("name", &message.name)?.region,
+        prefix: bits("prefix", &message.prefix)?,
+        zone: width("zone_bits", message.zone_bits)?,
+        suffix: width("suffix_bits", message.suffix_bits)?,
+        kind,
+        sub_bits: width("subregion_bits", message.subregion_bits)?,
+        parent: (message.parent_number != 0).then_some(RegionNumber(message.parent_number)),
+        issued,
+        since: Revision(message.prefix_since),
+        history,
+        order: order(message.order)?,
+        sealed: message.sealed,
+        delegated: !message.delegated_space.is_empty(),
+        policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
+        texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
+    })
+}
+
+fn former_prefix(former: &v1::FormerPrefix) -> Result<FormerPrefix, Invalid> {
+    Ok(FormerPrefix {
+        prefix: bits("former_prefixes", &former.prefix)?,
+        from: Revision(former.from_revision),
+        to: Revision(former.to_revision),
+    })
+}

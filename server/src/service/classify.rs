@@ -1,0 +1,96 @@
+//! Classification of many identifiers at one revision, also inside delegated regions.
+//!
+//! A large table that is asked is given an index, built beside the requests; until it is there, and after an edit, the table
+//! answers by itself. No lock is held for longer than some hundred identifiers take, unless the table keeps changing.
+
+use std::sync::Arc;
+
+use kent_ids::{ClusterKey, unscramble};
+use kent_proto::{model, v1};
+use kent_regions::{Classification, Indexing, Order, RegionNumber, Revision, Status};
+
+use crate::{directory::Directory, engine::Engine, space::Space};
+
+/// Identifiers that are classified under one lock.
+const PART: usize = 256;
+/// A table that keeps changing is held still after so many attempts.
+const ATTEMPTS: usize = 3;
+/// With fewer regions the table is about as fast as its index.
+const INDEXED_REGIONS_MIN: usize = 256;
+/// Prefixes that are read of the table under one lock.
+const INDEXING_PART: usize = 4096;
+
+/// Where each identifier belongs, and the revision; `None` for one with more bits than the space's.
+pub(super) fn classify(engine: &Engine, space: &Arc<Space>, ids: &[u128]) -> Answers {
+    index(engine, space);
+    let (directory, name) = (engine.directory(), space.name());
+    let still = (0..ATTEMPTS).find_map(|_| {
+        let mut parts = ids.chunks(PART).map(|part| at_once(directory, space, &name, part));
+        let (mut answers, revision) = parts.next()?;
+        for (more, at) in parts {
+            answers.extend((at == revision).then_some(more)?);
+        }
+        Some((answers, revision))
+    });
+    still.unwrap_or_else(|| at_once(directory, space, &name, ids))
+}
+
+type Answers = (Vec<Option<v1::Classification>>, Revision);
+
+fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> Answers {
+    let (key, _) = space.constants();
+    let (found, revision) = space.read(|table| {
+        let found = table.classify_all(ids).into_iter().zip(ids);
+        let tell = |(found, id): (Option<Classification<'_>>, &u128)| Some(tell(&key, name, *id, found?));
+        (found.map(tell).collect::<Vec<_>>(), table.revision())
+    });
+    let answers = found.into_iter().map(|found| {
+        let Told { mut message, inner } = found?;
+        if let Some((number, suffix)) = inner
+            && let Some(space) = directory.inner(space, number)
+        {
+            let (local, _) = at_once(directory, &space, &space.name(), &[suffix]);
+            message.local = local.into_iter().next().flatten().map(Box::new);
+        }
+        Some(message)
+    });
+    (answers.collect(), revision)
+}
+
+/// What a table says of an identifier.
+struct Told {
+    message: v1::Classification,
+    /// In a delegated region: the region, and the identifier that this is in its space.
+    inner: Option<(RegionNumber, u128)>,
+}
+
+fn tell(key: &ClusterKey, space: &str, id: u128, mut found: Classification<'_>) -> Told {
+    let mut inner = None;
+    if let (Status::Member { suffix, .. }, Some(region)) = (found.status, found.path.last()) {
+        if region.order == Order::Scrambled {
+            // A suffix counts as issued if its counter does.
+            let issued = region.issued.includes(unscramble(key, suffix));
+            found.status = Status::Member { suffix, issued };
+        }
+        inner = region.delegated.then_some((region.number, suffix));
+    }
+    Told { message: model::classification(space, id, &found), inner }
+}
+
+/// Has an index built, unless there is one, or the table needs none.
+fn index(engine: &Engine, space: &Arc<Space>) {
+    let wanted = space.read(|table| table.index().is_none() && table.len() >= INDEXED_REGIONS_MIN);
+    let Some(indexing) = wanted.then(|| space.begin_indexing()).flatten() else { return };
+    let space = space.clone();
+    engine.tasks().spawn_blocking(move || {
+        // Held until the index is there, or the table has changed meanwhile: then the next request tries again.
+        let _indexing = indexing;
+        let mut reading = space.read(Indexing::of);
+        while let Some(more) = space.read(|table| reading.read(table, INDEXING_PART)) {
+            if !more {
+                space.set_index(Arc::new(reading.build()));
+                return;
+            }
+        }
+    });
+}
