@@ -13,6 +13,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} at once", events.take(100_000).await?.len());
 
     println!("an xid: {}", client.xid().next().await?);
-    println!("an order: {}", client.region("r1").next().await?);
+    let order = client.region("r1").next().await?;
+    println!("an order: {order}");
+
+    // A copy of the prefix table that follows the daemon's: whose an identifier is costs no call.
+    let table = client.table("default").await?;
+    let of = table.read(|table| Some(table.classify(order)?.path.last()?.name.clone()));
+    println!("which is of {of:?}");
     Ok(())
 }

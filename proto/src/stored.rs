@@ -163,6 +163,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         prefix: former.prefix.to_string(),
         from_revision: former.from.0,
         to_revision: former.to.0,
+        reserved: count_octets(former.issued),
     };
     let kind = match region.kind {
         Kind::Open => records::region_record::Kind::Open,
@@ -410,7 +411,7 @@ pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
 
 fn former_prefix(former: &records::FormerPrefix) -> Result<FormerPrefix, Malformed> {
     let (from, to) = (Revision(former.from_revision), Revision(former.to_revision));
-    Ok(FormerPrefix { prefix: prefix(&former.prefix)?, from, to })
+    Ok(FormerPrefix { prefix: prefix(&former.prefix)?, from, to, issued: count_from(&former.reserved)? })
 }
 
 fn prefix(text: &str) -> Result<Prefix, Malformed> {
@@ -483,6 +484,7 @@ mod tests {
                 prefix: "101101".parse().expect("a prefix"),
                 from: Revision(1),
                 to: Revision(8),
+                issued: Count::Below(2),
             }],
             order: Order::Sequential,
             sealed: false,
@@ -523,8 +525,13 @@ mod tests {
         assert_eq!(
             hex(encode_region(&region())),
             "0a02723112083130313130313030180620322801380242\
-             0c0a06313031313031100118085009"
+             0f0a06313031313031100118082201025009"
         );
+        // As it was before former prefixes knew how far the region had counted.
+        let mut older = region();
+        older.history.iter_mut().for_each(|former| former.issued = Count::ZERO);
+        let octets = b"\x0a\x02r1\x12\x0810110100\x18\x06 2(\x018\x02B\x0c\x0a\x06101101\x10\x01\x18\x08P\x09";
+        assert_eq!(decode_region(octets, older.number, older.issued), Ok(older));
         assert_eq!(hex(encode_counter(Count::Below(1000))), "0a0203e8");
     }
 

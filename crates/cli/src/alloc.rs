@@ -9,17 +9,19 @@ use std::process;
 use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use kent_ids::{Block, Id};
-use kent_proto::v1::{AllocateRequest, Encoding, allocate_response::Identifiers};
+use kent_ids::{Block, Id, Source};
+use kent_proto::v1::{AllocateRequest, Encoding, GetSpaceRequest, allocate_response::Identifiers};
 use rand::rngs::ThreadRng;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
-use tonic::Code;
+use tonic::{Code, Response};
 
 use crate::args::AllocArgs;
 use crate::connect::{Daemon, Endpoints, request};
 use crate::failure::{Failure, Refusal};
+use crate::names;
+use crate::number::Form;
 
 /// The first block is small, so that the first identifier comes at once.
 const BATCH_FIRST: u64 = 10_000;
@@ -50,7 +52,7 @@ pub(crate) fn run(args: &AllocArgs, endpoints: Endpoints, runtime: &Runtime, jso
     let (stop, stopped) = watch::channel(false);
     runtime.spawn(stop_on_ctrl_c(stop));
     let (queue, blocks) = mpsc::channel(AHEAD_BLOCKS);
-    let fetcher = Fetcher::new(args.source.to_string(), args.request_id.clone(), wanted, endpoints);
+    let fetcher = Fetcher::new(args.source.clone(), args.request_id.clone(), wanted, endpoints);
     let fetching = runtime.spawn(fetcher.run(queue, stopped.clone()));
     let mut printer = Printer::new(json, wanted, stopped);
     printer.print_all(blocks)?;
@@ -68,9 +70,17 @@ async fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
     }
 }
 
+/// A block, and how its identifiers are written.
+struct Fetched {
+    block: Block,
+    form: Form,
+}
+
 /// Asks for blocks until all identifiers are there, and never for more than are missing.
 struct Fetcher {
-    source: String,
+    source: Source,
+    /// How its identifiers are written, once that is known.
+    form: Option<Form>,
     request_id: String,
     missing: u64,
     batch: Batch,
@@ -80,9 +90,10 @@ struct Fetcher {
 }
 
 impl Fetcher {
-    fn new(source: String, request_id: String, wanted: u64, endpoints: Endpoints) -> Self {
+    fn new(source: Source, request_id: String, wanted: u64, endpoints: Endpoints) -> Self {
         Self {
             source,
+            form: None,
             request_id,
             missing: wanted,
             batch: Batch::new(),
@@ -92,21 +103,21 @@ impl Fetcher {
         }
     }
 
-    async fn run(self, queue: mpsc::Sender<Block>, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+    async fn run(self, queue: mpsc::Sender<Fetched>, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
         tokio::select! {
             result = self.fetch_all(queue) => result,
             Ok(_) = stopped.wait_for(|&stopped| stopped) => Err(Failure::Interrupted),
         }
     }
 
-    async fn fetch_all(mut self, queue: mpsc::Sender<Block>) -> Result<(), Failure> {
+    async fn fetch_all(mut self, queue: mpsc::Sender<Fetched>) -> Result<(), Failure> {
         while self.missing > 0 {
             match self.fetch().await {
-                Ok(block) => {
-                    self.missing = self.missing.saturating_sub(block.count());
+                Ok(fetched) => {
+                    self.missing = self.missing.saturating_sub(fetched.block.count());
                     self.batch.grow();
                     self.patience = Patience::fresh();
-                    if queue.send(block).await.is_err() {
+                    if queue.send(fetched).await.is_err() {
                         return Ok(()); // The printer has failed, and tells why.
                     }
                 }
@@ -116,11 +127,12 @@ impl Fetcher {
         Ok(())
     }
 
-    async fn fetch(&mut self) -> Result<Block, Failure> {
+    async fn fetch(&mut self) -> Result<Fetched, Failure> {
         let daemon = self.daemon().await?;
+        let form = self.form(&daemon).await?;
         let count = self.asked();
         let message = AllocateRequest {
-            source: self.source.clone(),
+            source: self.source.to_string(),
             count,
             encoding: Encoding::Lease.into(),
             request_id: self.request_id.clone(),
@@ -133,7 +145,26 @@ impl Fetcher {
         if block.count() > count {
             return Err(Failure::Answer(format!("asked for {count} identifiers, got {}", block.count())));
         }
-        Ok(block)
+        Ok(Fetched { block, form })
+    }
+
+    /// How the source's identifiers are written: those of a region, as its space says.
+    async fn form(&mut self, daemon: &Daemon) -> Result<Form, Failure> {
+        let form = match (self.form, &self.source) {
+            (Some(form), _) => form,
+            (None, Source::Region { space, .. }) => {
+                let message = GetSpaceRequest { name: names::space(space) };
+                match daemon.regions().get_space(request(message)).await.map(Response::into_inner) {
+                    Ok(space) => Form::of(space.text_form(), space.bits),
+                    // Whoever does not know the space refuses the grant, too, and says why.
+                    Err(status) if matches!(status.code(), Code::NotFound | Code::Unimplemented) => Form::Decimal,
+                    Err(status) => return Err(status.into()),
+                }
+            }
+            (None, Source::Format(_) | Source::Series(_)) => Form::Decimal,
+        };
+        self.form = Some(form);
+        Ok(form)
     }
 
     /// How many identifiers the next request is for.
@@ -269,6 +300,7 @@ fn cure(failure: &Failure) -> Cure {
 
 /// Writes identifiers, one a line.
 struct Printer {
+    json: bool,
     before: &'static [u8],
     after: &'static [u8],
     buffer: Vec<u8>,
@@ -283,21 +315,33 @@ impl Printer {
     fn new(json: bool, wanted: u64, stopped: watch::Receiver<bool>) -> Self {
         let (before, after): (&[u8], &[u8]) = if json { (b"{\"id\":\"", b"\"}\n") } else { (b"", b"\n") };
         let buffer = Vec::with_capacity(BUFFER_BYTES + 128); // one line more than is written at once
-        Self { before, after, buffer, rng: rand::rng(), progress: Progress::new(wanted), wanted, written: 0, stopped }
+        Self {
+            json,
+            before,
+            after,
+            buffer,
+            rng: rand::rng(),
+            progress: Progress::new(wanted),
+            wanted,
+            written: 0,
+            stopped,
+        }
     }
 
-    fn print_all(&mut self, mut blocks: mpsc::Receiver<Block>) -> Result<(), Failure> {
-        while let Some(block) = blocks.blocking_recv() {
-            self.print(&block)?;
+    fn print_all(&mut self, mut blocks: mpsc::Receiver<Fetched>) -> Result<(), Failure> {
+        while let Some(Fetched { block, form }) = blocks.blocking_recv() {
+            // For programs a number is a decimal one.
+            let form = if self.json { Form::Decimal } else { form };
+            self.print(&block, form)?;
         }
         Ok(())
     }
 
-    fn print(&mut self, block: &Block) -> Result<(), Failure> {
+    fn print(&mut self, block: &Block, form: Form) -> Result<(), Failure> {
         let mut pending = 0;
         for id in block.walk(self.rng.clone()) {
             self.buffer.extend_from_slice(self.before);
-            append_text(&mut self.buffer, id);
+            append_text(&mut self.buffer, id, form);
             self.buffer.extend_from_slice(self.after);
             pending += 1;
             if self.buffer.len() >= BUFFER_BYTES {
@@ -336,8 +380,9 @@ impl Printer {
     }
 }
 
-/// Appends the canonical text, as `Display` gives it, without the detour through the formatting machinery.
-fn append_text(buffer: &mut Vec<u8>, id: Id) {
+/// Appends the canonical text, as `Display` gives it, without the detour through the formatting machinery; a number, as its
+/// space writes it.
+fn append_text(buffer: &mut Vec<u8>, id: Id, form: Form) {
     match id {
         Id::Uuid(uuid) => {
             let mut text = [0; 36];
@@ -345,6 +390,7 @@ fn append_text(buffer: &mut Vec<u8>, id: Id) {
             buffer.extend_from_slice(&text);
         }
         Id::Uid11(uid11) => buffer.extend_from_slice(&uid11.text()),
+        Id::Number { value, .. } if form != Form::Decimal => buffer.extend_from_slice(form.text(value).as_bytes()),
         Id::Number { value, .. } => buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
     }
 }
@@ -459,7 +505,7 @@ mod tests {
         let numbers = [0, 7, u128::from(u64::MAX) + 1, u128::MAX].map(|value| Id::Number { value, bits: 128 });
         for id in [uuid, xid].into_iter().chain(numbers) {
             let mut buffer = Vec::new();
-            append_text(&mut buffer, id);
+            append_text(&mut buffer, id, Form::Decimal);
             assert_eq!(String::from_utf8(buffer).as_deref(), Ok(id.to_string().as_str()));
         }
     }

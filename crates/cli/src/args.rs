@@ -153,6 +153,9 @@ pub(crate) struct InspectArgs {
     /// With --as uuidv8-draft01: how wide the timestamp is.
     #[arg(long, value_name = "32|48|60|64")]
     pub(crate) width: Option<u32>,
+    /// Ask a daemon, too, to which regions of this space they belong.
+    #[arg(long, value_name = "SPACE", value_parser = parse_space)]
+    pub(crate) space: Option<String>,
 }
 
 const INSPECT_HELP: &str = "\
@@ -162,6 +165,7 @@ Examples:
   kent inspect --guid e2227f01b079c37c98c4dc0c0c07398f
   kent inspect --prefix 113q8K                 the times of the xids that begin so
   kent inspect 5Jxqwr73FDS --json
+  kent inspect 1099511627777 --space default   to which region it belongs, too: a daemon is asked
   kent alloc uuidv7 -n 2 | xargs kent inspect";
 
 /// Say to which regions identifiers belong, outermost first.

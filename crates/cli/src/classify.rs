@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Role};
+use crate::region::prefix_text;
 use crate::table::{Cell, Table};
 
 /// Identifiers asked about at once; the daemon takes ten times as many.
@@ -39,8 +40,25 @@ impl Operand {
     }
 }
 
+/// What a space says of identifiers, in their order.
+pub(crate) async fn ask(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Result<Vec<Classification>, Failure> {
+    let identifiers = ids.into_iter().map(Into::into).collect();
+    let message = ClassifyRequest { parent: names::space(space), identifiers };
+    Ok(daemon.regions().classify(request(message)).await?.into_inner().classifications)
+}
+
+/// An answer as lines of facts.
+pub(crate) fn rows(classification: &Classification) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("status", status_name(classification.status()).to_owned()), ("path", path(classification))];
+    if classification.status() == Status::Member {
+        rows.push(("suffix", suffix(classification)));
+        rows.push(("issued", issued(classification)));
+    }
+    rows
+}
+
 pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let mut batches = Batches { parent: names::space(space), ids: Vec::new(), headed: false, daemon, out };
+    let mut batches = Batches { space, ids: Vec::new(), headed: false, daemon, out };
     for operand in operands {
         match operand {
             Operand::Id(id) => batches.push(*id).await?,
@@ -52,7 +70,7 @@ pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out:
 
 /// Collects identifiers, asks about many at once, and writes the answers in order.
 struct Batches<'a> {
-    parent: String,
+    space: &'a str,
     ids: Vec<u128>,
     /// The headings of the table were written.
     headed: bool,
@@ -80,10 +98,8 @@ impl Batches<'_> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let identifiers = self.ids.drain(..).map(Into::into).collect();
-        let message = ClassifyRequest { parent: self.parent.clone(), identifiers };
-        let answer = self.daemon.regions().classify(request(message)).await?.into_inner();
-        self.write(&answer.classifications)
+        let answers = ask(std::mem::take(&mut self.ids), self.space, self.daemon).await?;
+        self.write(&answers)
     }
 
     fn write(&mut self, classifications: &[Classification]) -> Result<(), Failure> {
@@ -106,18 +122,32 @@ fn table(classifications: &[Classification]) -> Table {
         let status = classification.status();
         let member = status == Status::Member;
         table.row([
-            identifier(classification).to_string().into(),
+            text(classification).into(),
             Cell::new(role(status), status_name(status)),
             path(classification).into(),
             if member { suffix(classification).into() } else { "-".into() },
-            match (member, classification.issued) {
-                (false, _) => "-".into(),
-                (true, true) => "yes".into(),
-                (true, false) => "no".into(),
-            },
+            issued(classification).into(),
         ]);
     }
     table
+}
+
+/// The identifier as its space writes it.
+fn text(classification: &Classification) -> String {
+    match classification.text.as_str() {
+        "" => identifier(classification).to_string(),
+        text => text.to_owned(),
+    }
+}
+
+/// Whether it is issued and, if the region was split, under which prefix that was.
+fn issued(classification: &Classification) -> String {
+    match (classification.status(), classification.issued, classification.issued_prefix.as_deref()) {
+        (Status::Member, true, None) => "yes".to_owned(),
+        (Status::Member, true, Some(prefix)) => format!("yes, when the prefix was {}", prefix_text(prefix)),
+        (Status::Member, false, _) => "no".to_owned(),
+        _ => "-".to_owned(),
+    }
 }
 
 /// Outermost first.
@@ -157,7 +187,7 @@ fn suffix(classification: &Classification) -> String {
     classification.suffix.map(u128::from).unwrap_or_default().to_string()
 }
 
-fn to_json(classification: &Classification) -> Value {
+pub(crate) fn to_json(classification: &Classification) -> Value {
     let member = classification.status() == Status::Member;
     let id = identifier(classification);
     let former = |former: &FormerPrefix| {
@@ -165,6 +195,7 @@ fn to_json(classification: &Classification) -> Value {
             "prefix": former.prefix,
             "from_revision": former.from_revision,
             "to_revision": former.to_revision,
+            "reserved": former.reserved,
         })
     };
     json!({
@@ -172,11 +203,13 @@ fn to_json(classification: &Classification) -> Value {
         "local": classification.local.as_deref().map(to_json),
         "id": id.to_string(),
         "hex": format!("{id:#x}"),
+        "text": text(classification),
         "status": status_name(classification.status()),
         "region": classification.path.last().map(|name| names::short(name)),
         "path": classification.path.iter().map(|name| names::short(name)).collect::<Vec<_>>(),
         "suffix": member.then(|| suffix(classification)),
         "issued": member.then_some(classification.issued),
+        "issued_prefix": classification.issued_prefix,
     })
 }
 
@@ -194,6 +227,7 @@ mod tests {
                 path,
                 suffix: Some(5.into()),
                 issued: true,
+                issued_prefix: Some("1".to_owned()),
                 ..Classification::default()
             },
             Classification {
@@ -213,7 +247,7 @@ mod tests {
             table(&examples()).render(Palette::PLAIN),
             "\
 IDENTIFIER  STATUS  PATH         SUFFIX  ISSUED
-      1029  member  orders > eu       5  yes
+      1029  member  orders > eu       5  yes, when the prefix was 1
        143  free    -                 -  -
 "
         );
@@ -225,15 +259,15 @@ IDENTIFIER  STATUS  PATH         SUFFIX  ISSUED
         assert_eq!(
             to_json(&member),
             json!({
-                "id": "1029", "hex": "0x405", "status": "member", "region": "eu", "path": ["orders", "eu"],
-                "suffix": "5", "issued": true, "former_prefixes": [], "local": null,
+                "id": "1029", "hex": "0x405", "text": "1029", "status": "member", "region": "eu", "path": ["orders", "eu"],
+                "suffix": "5", "issued": true, "issued_prefix": "1", "former_prefixes": [], "local": null,
             })
         );
         assert_eq!(
             to_json(&free),
             json!({
-                "id": "143", "hex": "0x8f", "status": "free", "region": null, "path": [],
-                "suffix": null, "issued": null, "former_prefixes": [], "local": null,
+                "id": "143", "hex": "0x8f", "text": "143", "status": "free", "region": null, "path": [],
+                "suffix": null, "issued": null, "issued_prefix": null, "former_prefixes": [], "local": null,
             })
         );
     }

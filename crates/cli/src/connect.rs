@@ -1,5 +1,6 @@
 //! Finding a daemon that answers.
 
+use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use kent_proto::v1::admin_client::AdminClient;
 use kent_proto::v1::allocator_client::AllocatorClient;
 use kent_proto::v1::regions_client::RegionsClient;
 use tonic::Request;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::failure::{Failure, innermost};
@@ -94,7 +96,16 @@ impl Daemon {
 pub(crate) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(CALL_TIMEOUT);
+    if let Some(user) = user() {
+        request.metadata_mut().insert("kent-principal", user);
+    }
     request
+}
+
+/// Who is at the terminal, for the history of a table; as far as the name can be sent.
+fn user() -> Option<MetadataValue<Ascii>> {
+    let name = env::var("KENT_PRINCIPAL").or_else(|_| env::var("USER")).ok()?;
+    name.parse().ok().filter(|_| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -208,6 +208,17 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
 /// Every changed region, before and after; what became free; the revision.
 fn render(response: &EditResponse, palette: Palette) -> String {
     let mut text = changes(&response.changes).render(palette);
+    for change in &response.changes {
+        let kept = |region: &Option<Region>| region.as_ref().map(region::kept).unwrap_or_default();
+        let (before, after) = (kept(&change.before), kept(&change.after));
+        let lines = |mark, role, rows: &[(&str, String)], others: &[(&str, String)]| {
+            let new = rows.iter().filter(|row| !others.contains(row));
+            let lines = new.map(|(what, value)| format!("{}  {what}: {value}\n", palette.paint(role, mark)));
+            lines.collect::<String>()
+        };
+        text.push_str(&lines("-", Role::Warning, &before, &after));
+        text.push_str(&lines("+", Role::Good, &after, &before));
+    }
     if !response.donor.is_empty() {
         text.push_str(&format!("split to make room: {}\n", names::short(&response.donor)));
     }

@@ -1,20 +1,36 @@
 //! `kent inspect`: what identifiers are, for people drawn bit by bit.
 
 use kent_codec::{Inspection, Reading};
+use kent_proto::v1::Classification;
 
 use crate::args::InspectArgs;
 use crate::bits::{self, Run};
+use crate::classify;
+use crate::connect::Endpoints;
 use crate::failure::{Failure, NoIdentifier};
+use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
 
-/// Shows every identifier, and afterwards tells which of the texts are none.
-pub(crate) fn run(args: &InspectArgs, out: &mut Out) -> Result<(), Failure> {
+/// To which regions of a space the identifiers belong that may be such.
+pub(crate) async fn regions_of(
+    args: &InspectArgs,
+    space: &str,
+    endpoints: &Endpoints,
+) -> Result<Vec<Option<Classification>>, Failure> {
+    let ids: Vec<Option<u128>> = args.ids.iter().map(|text| number::parse_id(text).ok()).collect();
+    let asked = ids.iter().flatten().copied().collect();
+    let mut answers = classify::ask(asked, space, &endpoints.connect().await?).await?.into_iter();
+    Ok(ids.iter().map(|id| id.and_then(|_| answers.next())).collect())
+}
+
+/// Shows every identifier, and where it belongs if that is known, and afterwards tells which of the texts are none.
+pub(crate) fn run(args: &InspectArgs, places: &[Option<Classification>], out: &mut Out) -> Result<(), Failure> {
     let reading = args.reading();
     let mut strangers = Vec::new();
-    for (index, text) in args.ids.iter().enumerate() {
+    for (index, (text, place)) in args.ids.iter().zip(places).enumerate() {
         match kent_codec::inspect(text, &reading) {
-            Ok(inspection) => show(&inspection, index == 0, out)?,
+            Ok(inspection) => show(&inspection, place.as_ref(), index == 0, out)?,
             Err(error) => strangers.push(NoIdentifier { text: text.clone(), code: error.code, message: error.message }),
         }
     }
@@ -34,14 +50,22 @@ impl InspectArgs {
     }
 }
 
-fn show(inspection: &Inspection, first: bool, out: &mut Out) -> Result<(), Failure> {
+fn show(inspection: &Inspection, place: Option<&Classification>, first: bool, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
-        return out.json(&inspection.to_json());
+        let mut json = inspection.to_json();
+        if let (Some(place), Some(object)) = (place, json.as_object_mut()) {
+            object.insert("classification".to_owned(), classify::to_json(place));
+        }
+        return out.json(&json);
     }
     if !first {
         out.text("\n")?;
     }
-    let text = render(inspection, out.palette());
+    let mut text = render(inspection, out.palette());
+    if let Some(place) = place {
+        text.push('\n');
+        text.push_str(&facts(&classify::rows(place), out.palette()));
+    }
     out.text(&text)
 }
 

@@ -80,7 +80,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete(shell),
-        Command::Inspect(args) => with_output(json, |out| inspect::run(&args, out)),
+        Command::Inspect(args) => with_output(json, |out| {
+            let places = match &args.space {
+                Some(space) => runtime()?.block_on(inspect::regions_of(&args, space, &endpoints))?,
+                None => vec![None; args.ids.len()],
+            };
+            inspect::run(&args, &places, out)
+        }),
         Command::Alloc(args) => alloc::run(&args, endpoints, &runtime()?, json),
         Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &endpoints, out))),
     }

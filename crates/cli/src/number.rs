@@ -1,6 +1,7 @@
 //! Numbers as people write them and read them.
 
 use kent_ids::Uid11;
+use kent_proto::v1::space::TextForm;
 
 /// Reads a number below 2^128: decimal or, after `0x`, hexadecimal; underscores between digits are skipped.
 pub(crate) fn parse(text: &str) -> Result<u128, String> {
@@ -29,6 +30,34 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
         };
     }
     parse(text).map_err(|error| format!("{text:?} is no identifier: {error} (or the 11 symbols of a uid11)"))
+}
+
+/// How the identifiers of a space are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Decimal,
+    /// With so many digits.
+    Hex(usize),
+    Uid11,
+}
+
+impl Form {
+    /// That of a space whose identifiers have so many bits.
+    pub(crate) fn of(form: TextForm, bits: u32) -> Self {
+        match form {
+            TextForm::Unspecified | TextForm::Decimal => Self::Decimal,
+            TextForm::Hex => Self::Hex(bits.div_ceil(4).try_into().unwrap_or(32)),
+            TextForm::Uid11 => Self::Uid11,
+        }
+    }
+
+    pub(crate) fn text(self, value: u128) -> String {
+        match (self, u64::try_from(value)) {
+            (Self::Uid11, Ok(value)) => Uid11::new(value).to_string(),
+            (Self::Hex(digits), _) => format!("0x{value:0digits$x}"),
+            (Self::Decimal | Self::Uid11, _) => value.to_string(),
+        }
+    }
 }
 
 /// What share of `whole` a `part` is, from 0 to 1, and 1 only if it is all. Both are decimal, up to 2^128.
@@ -114,6 +143,19 @@ mod tests {
             ("0x123456789", 0x1_2345_6789),
         ] {
             assert_eq!(parse_id(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn ok_what_a_form_writes_is_read_back() {
+        for (form, bits, expected) in [
+            (TextForm::Decimal, 64, "1856638566845336473"),
+            (TextForm::Hex, 64, "0x19c41af08d1b4b99"),
+            (TextForm::Hex, 66, "0x019c41af08d1b4b99"),
+            (TextForm::Uid11, 64, "5Jxqwr73FDS"),
+        ] {
+            let text = Form::of(form, bits).text(1_856_638_566_845_336_473);
+            assert_eq!((text.as_str(), parse_id(&text)), (expected, Ok(1_856_638_566_845_336_473)));
         }
     }
 

@@ -181,6 +181,10 @@ fn describe(region: &Region, palette: Palette) -> String {
     if region.kind() != Kind::Closed {
         rows.extend(numbers(region, palette));
     }
+    if region.rate > 0.0 {
+        rows.push(("rate", format!("{:.1} a second over the last minutes", region.rate)));
+    }
+    rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
     rows.extend(kept(region));
     rows.extend(region.former_prefixes.iter().map(|former| {
         let held = format!("revisions {} to {}", former.from_revision, former.to_revision);
@@ -190,7 +194,7 @@ fn describe(region: &Region, palette: Palette) -> String {
 }
 
 /// What is kept with a region beside its place, as far as there is anything.
-fn kept(region: &Region) -> Vec<(&'static str, String)> {
+pub(crate) fn kept(region: &Region) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if region.sealed {
         rows.push(("sealed", "nothing is granted until it is unsealed".to_owned()));
@@ -216,10 +220,6 @@ fn kept(region: &Region) -> Vec<(&'static str, String)> {
             rows.push(("chunk", format!("{} to {}", policy.min_chunk, policy.max_chunk)));
         }
     }
-    if region.rate > 0.0 {
-        rows.push(("rate", format!("{:.1} a second over the last minutes", region.rate)));
-    }
-    rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
     for (what, text) in [("owner", &region.owner), ("description", &region.description)] {
         if !text.is_empty() {
             rows.push((what, text.clone()));
@@ -447,7 +447,8 @@ some    10      2  2  12  partial    1024      2^12  25.00 %
     #[test]
     fn ok_a_region_for_people() {
         let mut orders = region("orders", "", "0101", 4, Kind::Open);
-        orders.former_prefixes = vec![FormerPrefix { prefix: "01".to_owned(), from_revision: 1, to_revision: 4 }];
+        orders.former_prefixes =
+            vec![FormerPrefix { prefix: "01".to_owned(), from_revision: 1, to_revision: 4, ..FormerPrefix::default() }];
         assert_eq!(
             describe(&orders, Palette::PLAIN),
             "\

@@ -63,6 +63,8 @@ pub struct FormerPrefix {
     pub from: Revision,
     /// The last revision in which the region had it.
     pub to: Revision,
+    /// Suffixes below this were issued or reserved by then.
+    pub issued: Count,
 }
 
 /// A named part of a space: `prefix | expansion zone | suffix`.
@@ -125,6 +127,13 @@ impl Region {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix.saturating_add(self.expandable_bits())),
             Kind::Closed => Count::ZERO,
         }
+    }
+
+    /// The prefix that the region had when its counter passed this number: the issued suffix or, in a scrambled region, the
+    /// number behind it.
+    pub fn prefix_when(&self, counter: u128) -> Prefix {
+        let first = self.history.iter().find(|former| former.issued.includes(counter));
+        first.map_or(self.prefix, |former| former.prefix)
     }
 
     /// Checks that the suffix holds what is issued; of a delegated region nothing is.

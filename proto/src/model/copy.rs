@@ -102,9 +102,11 @@ fn region(message: v1::Region) -> Result<Region, Invalid> {
 }
 
 fn former_prefix(former: &v1::FormerPrefix) -> Result<FormerPrefix, Invalid> {
+    let bad = |problem| Invalid::new("former_prefixes", problem);
     Ok(FormerPrefix {
         prefix: bits("former_prefixes", &former.prefix)?,
         from: Revision(former.from_revision),
         to: Revision(former.to_revision),
+        issued: former.reserved.parse().map_err(|problem: std::num::ParseIntError| bad(problem))?,
     })
 }

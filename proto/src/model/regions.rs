@@ -516,7 +516,12 @@ fn full_in(region: &Region, issued: Count, rate: f64) -> Option<f64> {
 }
 
 fn former_prefix(former: &kent_regions::FormerPrefix) -> v1::FormerPrefix {
-    v1::FormerPrefix { prefix: former.prefix.to_string(), from_revision: former.from.0, to_revision: former.to.0 }
+    v1::FormerPrefix {
+        prefix: former.prefix.to_string(),
+        from_revision: former.from.0,
+        to_revision: former.to.0,
+        reserved: former.issued.to_string(),
+    }
 }
 
 const fn kind(kind: Kind) -> v1::region::Kind {
@@ -551,7 +556,13 @@ pub fn edit_response(space: &str, table: &Table, plan: &Plan, validate_only: boo
 }
 
 /// Where an identifier belongs, without what the space of a delegated region says.
-pub fn classification(space: &str, id: u128, found: &Classification<'_>) -> v1::Classification {
+pub fn classification(
+    space: &str,
+    id: u128,
+    text: String,
+    found: &Classification<'_>,
+    issued_prefix: Option<Prefix>,
+) -> v1::Classification {
     let (status, suffix, issued) = match found.status {
         Status::Free => (v1::classification::Status::Free, None, false),
         Status::Unassigned => (v1::classification::Status::Unassigned, None, false),
@@ -567,6 +578,8 @@ pub fn classification(space: &str, id: u128, found: &Classification<'_>) -> v1::
         issued,
         former_prefixes: former.iter().map(former_prefix).collect(),
         local: None,
+        issued_prefix: issued_prefix.map(|prefix| prefix.to_string()),
+        text,
     }
 }
 

@@ -9,6 +9,7 @@ use kent_ids::{ClusterKey, unscramble};
 use kent_proto::{model, v1};
 use kent_regions::{Classification, Indexing, Order, RegionNumber, Revision, Status};
 
+use super::regions::text_of;
 use crate::{directory::Directory, engine::Engine, space::Space};
 
 /// Identifiers that are classified under one lock.
@@ -38,10 +39,13 @@ pub(super) fn classify(engine: &Engine, space: &Arc<Space>, ids: &[u128]) -> Ans
 type Answers = (Vec<Option<v1::Classification>>, Revision);
 
 fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> Answers {
-    let (key, _) = space.constants();
+    let (key, form) = space.constants();
     let (found, revision) = space.read(|table| {
         let found = table.classify_all(ids).into_iter().zip(ids);
-        let tell = |(found, id): (Option<Classification<'_>>, &u128)| Some(tell(&key, name, *id, found?));
+        let tell = |(found, id): (Option<Classification<'_>>, &u128)| {
+            let text = text_of(*id, table.bits(), form);
+            Some(tell(&key, name, *id, text, found?))
+        };
         (found.map(tell).collect::<Vec<_>>(), table.revision())
     });
     let answers = found.into_iter().map(|found| {
@@ -64,17 +68,17 @@ struct Told {
     inner: Option<(RegionNumber, u128)>,
 }
 
-fn tell(key: &ClusterKey, space: &str, id: u128, mut found: Classification<'_>) -> Told {
-    let mut inner = None;
+fn tell(key: &ClusterKey, space: &str, id: u128, text: String, mut found: Classification<'_>) -> Told {
+    let (mut inner, mut issued_prefix) = (None, None);
     if let (Status::Member { suffix, .. }, Some(region)) = (found.status, found.path.last()) {
-        if region.order == Order::Scrambled {
-            // A suffix counts as issued if its counter does.
-            let issued = region.issued.includes(unscramble(key, suffix));
-            found.status = Status::Member { suffix, issued };
-        }
+        let counter = if region.order == Order::Scrambled { unscramble(key, suffix) } else { suffix };
+        // A suffix counts as issued if its counter does.
+        let issued = region.issued.includes(counter);
+        found.status = Status::Member { suffix, issued };
+        issued_prefix = (issued && !region.history.is_empty()).then(|| region.prefix_when(counter));
         inner = region.delegated.then_some((region.number, suffix));
     }
-    Told { message: model::classification(space, id, &found), inner }
+    Told { message: model::classification(space, id, text, &found, issued_prefix), inner }
 }
 
 /// Has an index built, unless there is one, or the table needs none.

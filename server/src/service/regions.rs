@@ -325,7 +325,7 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
 }
 
 /// An identifier as its space writes it.
-fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
+pub(super) fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
     match form {
         TextForm::Decimal => identifier.to_string(),
         TextForm::Hex => format!("0x{identifier:0width$x}", width = usize::from(bits).div_ceil(4)),

@@ -48,7 +48,8 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
 /// The region with its prefix lengthened by `by` zeros, the old one in its history.
 pub(super) fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     let mut history = region.history.clone();
-    history.push(FormerPrefix { prefix: region.prefix, from: region.since, to: table.revision() });
+    let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
+    history.push(FormerPrefix { prefix, from, to, issued });
     Region {
         prefix: region.prefix.zeros(by),
         zone: region.zone - by, // OK because the caller has checked the zone

@@ -80,7 +80,12 @@ fn err_each_invariant() {
     check(vec![Region { issued: Count::Below(17), ..open(1, "0", 3, 4) }], "I4");
     check(vec![Region { issued: Count::Max, ..open(1, "0", 3, 4) }], "I4");
     for former in ["1", "00", "0"] {
-        let former = FormerPrefix { prefix: former.parse().expect("one"), from: Revision(1), to: Revision(1) };
+        let former = FormerPrefix {
+            prefix: former.parse().expect("one"),
+            from: Revision(1),
+            to: Revision(1),
+            issued: Count::ZERO,
+        };
         check(vec![Region { history: vec![former], ..open(1, "0", 3, 4) }], "had");
     }
     for bits in [0, 129, 255] {
