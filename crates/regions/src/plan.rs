@@ -126,13 +126,18 @@ impl Table {
 impl Plan {
     /// The plan of an edit that was made long ago, as far as its changes tell.
     pub fn made(revision: Revision, changes: Vec<Change>) -> Self {
+        let split = |change: &Change| Some(change.before.as_ref()?.prefix).filter(|old| *old != change.after.prefix);
+        let freed = changes.first().and_then(split).map(|old| divide::freed(&changes, old)).unwrap_or_default();
+        let makes = changes.first().is_some_and(|first| first.before.is_none());
+        let donor = changes.iter().find(|change| makes && split(change).is_some());
+        let donor = donor.map(|change| change.after.name.clone());
         Self {
             base: Revision(revision.0.saturating_sub(1)),
             revision,
             changes,
-            freed: Vec::new(),
+            freed,
             block: None,
-            donor: None,
+            donor,
             counter_move: None,
             declared: None,
             delegated: None,

@@ -9,7 +9,7 @@ use alloc::{
 };
 
 use super::{
-    CounterMove, Plan,
+    Change, CounterMove, Plan,
     create::{check_suffix, top_level},
 };
 use crate::{
@@ -41,7 +41,7 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
         let made = top_level(table, &newcomer.name, RegionNumber(number), prefix, suffix);
         plan.make(Region { order: newcomer.order, ..made });
     }
-    plan.freed = freed(&plan, region.prefix);
+    plan.freed = freed(&plan.changes, region.prefix);
     Ok(plan)
 }
 
@@ -240,9 +240,9 @@ impl<'t> Extensions<'t> {
     }
 }
 
-/// The blocks below the old prefix that no region of the plan has, larger ones first.
-fn freed(plan: &Plan, old: Prefix) -> Vec<Prefix> {
-    let mut taken: Vec<Prefix> = plan.changes.iter().map(|change| change.after.prefix).collect();
+/// The blocks below the old prefix that no region of the changes has, larger ones first.
+pub(super) fn freed(changes: &[Change], old: Prefix) -> Vec<Prefix> {
+    let mut taken: Vec<Prefix> = changes.iter().map(|change| change.after.prefix).collect();
     taken.sort();
     let mut freed = crate::free::blocks(old, &taken);
     freed.sort_by_key(|block| block.len());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Order, Patch, Place, Policy, Prefix, RegionNumber,
+    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Order, Patch, Place, Plan, Policy, Prefix, RegionNumber,
     Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -122,6 +122,8 @@ impl Run {
         let after = self.table.clone();
         assert_eq!(self.table.apply(&plan).map_err(|refusal| refusal.code()), Err("stale-revision"));
         assert_eq!(self.table, after);
+        let made = Plan::made(plan.revision, plan.changes.clone());
+        assert_eq!((&made.freed, &made.donor), (&plan.freed, &plan.donor), "what a repeated request is told");
         for change in &plan.changes {
             assert_eq!(self.table.get(change.after.number), Some(&change.after));
             let (now, then) = (change.after.issued, change.before.as_ref().map(|before| before.issued));
