@@ -54,6 +54,7 @@ pub fn encode_slot(slot: &SlotRecord) -> Vec<u8> {
         epoch: slot.epoch.get(),
         holder: Bytes::copy_from_slice(&slot.holder.octets()),
         reserved_until: slot.reserved_until.get(),
+        seen: slot.seen.get(),
     };
     record.encode_to_vec()
 }
@@ -73,6 +74,7 @@ pub fn decode_slot(value: &[u8]) -> Result<SlotRecord, Malformed> {
         epoch: SlotEpoch::new(record.epoch),
         holder: HolderId::new(holder),
         reserved_until: UnixSeconds::new(record.reserved_until),
+        seen: UnixSeconds::new(record.seen),
     })
 }
 
@@ -465,6 +467,7 @@ mod tests {
             epoch: SlotEpoch::new(7),
             holder: HolderId::new([9; 16]),
             reserved_until: UnixSeconds::new(1_763_667_060),
+            seen: UnixSeconds::new(1_763_667_000),
         }
     }
 
@@ -520,7 +523,7 @@ mod tests {
         assert_eq!(
             hex(encode_slot(&slot())),
             "09c5e5d4c3b2a1000010ff7f18072210090909090909090909090909090909092974\
-             6c1f6900000000"
+             6c1f690000000031386c1f6900000000"
         );
         assert_eq!(
             hex(encode_region(&region())),

@@ -2,31 +2,32 @@
 
 use std::{
     fmt::Debug,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use kent_ids::UnixNanos;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Where the daemon gets the time from; tests and the simulator bring their own.
-pub(crate) trait Clock: Debug + Send + Sync + 'static {
+pub trait Clock: Debug + Send + Sync + 'static {
     /// The wall clock: what goes into identifiers. It may step in either direction at any moment.
     fn wall(&self) -> UnixNanos;
 
-    /// A clock that never goes back, since some moment in the past: what durations are measured with.
+    /// A clock that never goes back and counts while the machine sleeps, too, since some moment in the past: what durations
+    /// are measured with, and what the wall clock is compared with.
     fn steady(&self) -> Duration;
 }
 
 /// The machine's clocks.
-#[derive(Debug)]
-pub(crate) struct SystemClock {
-    start: Instant,
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    start: Duration,
 }
 
 impl SystemClock {
     /// The machine's clocks, the steady one counting from now.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    pub(crate) fn new() -> Self {
-        Self { start: Instant::now() }
+    pub fn new() -> Self {
+        Self { start: since_boot() }
     }
 }
 
@@ -47,6 +48,13 @@ impl Clock for SystemClock {
     }
 
     fn steady(&self) -> Duration {
-        self.start.elapsed()
+        since_boot().saturating_sub(self.start)
     }
+}
+
+/// The standard library's steady clock stands still while the machine sleeps; this one does not.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    // OK because this clock counts up from zero.
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Parser;
-use kent_issue::{Chunk, ClockPolicy};
+use kent_issue::{Chunk, ClockPolicy, TrustPolicy};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -88,6 +88,16 @@ pub struct Settings {
     #[serde(default, with = "humantime_serde")]
     pub clock_tolerance: Option<Duration>,
 
+    /// A jump of the clock ahead of the time since boot by more than this is not believed, 1m to 30d [default: 1h].
+    #[arg(long, env = "KENT_CLOCK_JUMP", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub clock_jump: Option<Duration>,
+
+    /// A start later than everything recorded by more than this is not believed, 1h to 3650d [default: 31d].
+    #[arg(long, env = "KENT_ABSENCE", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub absence: Option<Duration>,
+
     /// For how long time-based identifiers can be issued while the store is away, 2s to 1h [default: 1m].
     #[arg(long, env = "KENT_WINDOW", value_name = "DURATION", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
@@ -153,6 +163,8 @@ pub struct Config {
     pub grace: Duration,
     /// How the clock is trusted.
     pub clock: ClockPolicy,
+    /// How far the clock is believed.
+    pub trust: TrustPolicy,
     /// How many suffixes of a region are reserved at once.
     pub chunk: Chunk,
     /// The form of the log.
@@ -234,6 +246,8 @@ impl Settings {
             request_bytes: self.request_bytes.or(below.request_bytes),
             grace: self.grace.or(below.grace),
             clock_tolerance: self.clock_tolerance.or(below.clock_tolerance),
+            clock_jump: self.clock_jump.or(below.clock_jump),
+            absence: self.absence.or(below.absence),
             window: self.window.or(below.window),
             chunk_min: self.chunk_min.or(below.chunk_min),
             chunk_max: self.chunk_max.or(below.chunk_max),
@@ -244,7 +258,7 @@ impl Settings {
 
     /// What holds where nothing is said.
     fn defaults() -> Self {
-        let (clock, chunk) = (ClockPolicy::default(), Chunk::default());
+        let (clock, chunk, trust) = (ClockPolicy::default(), Chunk::default(), TrustPolicy::default());
         Self {
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7600))),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7601))),
@@ -258,6 +272,8 @@ impl Settings {
             request_bytes: Some(1 << 20),
             grace: Some(Duration::from_secs(10)),
             clock_tolerance: Some(clock.tolerance),
+            clock_jump: Some(trust.jump_max),
+            absence: Some(trust.absence_max),
             window: Some(clock.window_last),
             chunk_min: Some(chunk.min),
             chunk_max: Some(chunk.max),
@@ -293,6 +309,10 @@ impl Config {
                 window_last: set.window.unwrap_or_default(),
                 ..ClockPolicy::default()
             },
+            trust: TrustPolicy {
+                jump_max: set.clock_jump.unwrap_or_default(),
+                absence_max: set.absence.unwrap_or_default(),
+            },
             chunk: Chunk { min: get(set.chunk_min), max: get(set.chunk_max) },
             log_format: set.log_format.unwrap_or(LogFormat::Text),
             log: set.log.unwrap_or_default(),
@@ -326,6 +346,9 @@ impl Config {
         let window = self.clock.window_last;
         let allowed = (self.clock.window_first..=HOUR).contains(&window);
         range("window", format!("{window:?}"), "2s to 1h", allowed)?;
+        let TrustPolicy { jump_max, absence_max } = self.trust;
+        range("clock-jump", format!("{jump_max:?}"), "1m to 30d", (HOUR / 60..=DAY * 30).contains(&jump_max))?;
+        range("absence", format!("{absence_max:?}"), "1h to 3650d", (HOUR..=DAY * 3650).contains(&absence_max))?;
         range("chunk-min", self.chunk.min, "1 to chunk-max", (1..=self.chunk.max).contains(&self.chunk.min))?;
         range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)
     }
@@ -372,6 +395,7 @@ impl FromStr for LogFormat {
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn read(path: PathBuf) -> Result<Settings, ConfigError> {
     match std::fs::read_to_string(&path) {

@@ -7,7 +7,6 @@ use kent_proto::v1::{
     regions_server::RegionsServer,
 };
 use kent_store::{Bounded, MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId};
-use rand::Rng;
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
@@ -16,10 +15,12 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{error, info, warn};
 
 use crate::{
-    clock::{Clock, SystemClock},
+    clock::SystemClock,
     config::{Config, StoreKind},
     engine::{Engine, LoadError, Place},
+    entropy::{self, SystemEntropy},
     http,
+    node::Surroundings,
     service::{AdminService, AllocatorService, CodecService, RegionsService},
     tasks::Tasks,
 };
@@ -84,9 +85,10 @@ impl Daemon {
         let http = bind("http", config.http).await?;
         let (grpc_address, http_address) = (address(&grpc, config.listen), address(&http, config.http));
         let (store, place) = open_store(&config)?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let surroundings = Surroundings { store: store.clone(), clock, entropy };
         let tasks = Tasks::new();
-        let engine = Engine::load(store.clone(), clock, &config, place, &tasks).await?;
+        let engine = Engine::load(surroundings, &config, place, &tasks).await?;
         engine.slots().wait_for_slot(FIRST_SLOT).await;
         let daemon = Self {
             engine,
@@ -205,8 +207,7 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
 }
 
 fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Place), OpenError> {
-    let mut new_id = [0; 16];
-    rand::rng().fill_bytes(&mut new_id);
+    let new_id = entropy::octets(&SystemEntropy);
     match config.store {
         StoreKind::Sled => {
             let store = SledStore::open(SledOptions { dir: config.data.clone(), new_id })?;

@@ -17,7 +17,6 @@ use kent_proto::{
 };
 use kent_regions::{Count, Edit, Patch, Plan, Refusal, RegionNumber, Table};
 use kent_store::{CommitError, Store, Txn, Version};
-use rand::Rng;
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
@@ -26,8 +25,10 @@ use crate::{
     clock::Clock,
     counters,
     engine::LoadError,
+    entropy::{self, Entropy},
     error::{EditError, NoSuchSpace, StoreFailure},
     history, keys,
+    node::Surroundings,
     space::{Space, State, space_record},
 };
 
@@ -37,6 +38,7 @@ pub(crate) struct Directory {
     store: Arc<dyn Store>,
     chunk: Chunk,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     /// By key.
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// Held while a space is made.
@@ -70,9 +72,10 @@ const ATTEMPTS: u32 = 5;
 
 impl Directory {
     /// Reads and checks all tables; makes the default space if the store is new.
-    pub(crate) async fn load(store: Arc<dyn Store>, clock: Arc<dyn Clock>, chunk: Chunk) -> Result<Self, LoadError> {
+    pub(crate) async fn load(surroundings: Surroundings, chunk: Chunk) -> Result<Self, LoadError> {
+        let Surroundings { store, clock, entropy } = surroundings;
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
-        let directory = Self { store, clock, chunk, spaces: RwLock::default(), making: Mutex::default() };
+        let directory = Self { store, clock, entropy, chunk, spaces: RwLock::default(), making: Mutex::default() };
         // A space's key begins with that of the space around it, so that comes first.
         for (key, _) in &records {
             let key = keys::parse_space(key).map_err(StoreFailure::from)?;
@@ -126,7 +129,7 @@ impl Directory {
         if self.by_key(name).is_some() {
             return Err(EditError::SpaceTaken { space: name.to_owned() });
         }
-        let (edit, constants) = (new_edit(), (new_key(), text_form));
+        let (edit, constants) = (self.new_edit(), (self.new_key(), text_form));
         if validate_only {
             let state = State::fresh(table, Version::ABSENT, edit, constants);
             return Ok(Arc::new(Space::new(name.to_owned(), None, state)));
@@ -211,8 +214,8 @@ impl Directory {
         if order.options.validate_only {
             return Ok(Some(plan));
         }
-        let edit = new_edit();
-        let inner = Self::inner_of(space, &plan)?;
+        let edit = self.new_edit();
+        let inner = self.inner_of(space, &plan)?;
         let txn = self.transaction(space, &plan, counter, edit, order);
         let txn = match &inner {
             Some(inner) => {
@@ -272,7 +275,7 @@ impl Directory {
     }
 
     /// The space that a delegation makes.
-    fn inner_of(space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
+    fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
         let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
         let key = keys::inner_space(space.key(), region.number.0);
         if !keys::fits(&key) {
@@ -280,7 +283,7 @@ impl Directory {
         }
         let problem = |bad: kent_regions::BadWidth| Invalid::new("name", bad);
         let table = Table::new(region.suffix.into()).map_err(problem)?;
-        Ok(Some(Inner { key, table, constants: (new_key(), TextForm::Decimal) }))
+        Ok(Some(Inner { key, table, constants: (self.new_key(), TextForm::Decimal) }))
     }
 
     /// What a plan writes, and what must not have changed since it was made.
@@ -326,6 +329,16 @@ impl Directory {
             changes: plan.changes.clone(),
         };
         history::record(txn, space, plan.revision, &entry)
+    }
+
+    /// A key for a space's scrambled order.
+    fn new_key(&self) -> ClusterKey {
+        ClusterKey::new(entropy::octets(&*self.entropy))
+    }
+
+    /// An identity for an edit, by which it is known again if the store's answer is lost.
+    fn new_edit(&self) -> EditId {
+        EditId(entropy::octets(&*self.entropy))
     }
 
     /// Replaces a table in memory by what the store says.
@@ -379,20 +392,4 @@ struct Inner {
     key: String,
     table: Table,
     constants: (ClusterKey, TextForm),
-}
-
-/// A key for a space's scrambled order.
-fn new_key() -> ClusterKey {
-    ClusterKey::new(random())
-}
-
-/// An identity for an edit, by which it is known again if the store's answer is lost.
-fn new_edit() -> EditId {
-    EditId(random())
-}
-
-fn random() -> [u8; 16] {
-    let mut octets = [0; 16];
-    rand::rng().fill_bytes(&mut octets);
-    octets
 }

@@ -3,13 +3,13 @@
 use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
 
 use kent_ids::{Block, ClusterKey, Format, Source};
+use kent_issue::Quarantine;
 use kent_proto::{
     model::{AllocateInput, Invalid, SpaceInput},
     stored,
 };
 use kent_regions::Table;
 use kent_store::{Store, Txn, Version};
-use rand::Rng;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -20,9 +20,11 @@ use crate::{
     counters::{Counters, HeldChunk},
     deadline::Patience,
     directory::{Directory, Edited, Order},
+    entropy::{self, Entropy},
     error::{AllocateError, EditError, StoreFailure},
     keys,
     metrics::Metrics,
+    node::Surroundings,
     series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
@@ -105,16 +107,16 @@ impl Engine {
     ///
     /// [`LoadError`] if anything stored is damaged, or newer than this program.
     pub(crate) async fn load(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
+        surroundings: Surroundings,
         config: &Config,
         place: Place,
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
-        let key = cluster_key(&*store).await?;
-        let directory = Arc::new(Directory::load(store.clone(), clock.clone(), config.chunk).await?);
+        let Surroundings { store, clock, entropy } = surroundings.clone();
+        let key = cluster_key(&*store, &*entropy).await?;
+        let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk).await?);
         let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;
-        let slots = Arc::new(Slots::new(store.clone(), clock.clone(), config.clock, key));
+        let slots = Arc::new(Slots::new(surroundings, config.clock, config.trust, key));
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
@@ -274,7 +276,12 @@ impl Engine {
     /// Whether every source can be granted from.
     pub(crate) fn readiness(&self) -> Readiness {
         let chunks = self.counters.held().into_iter().chain(self.series.held()).take(LISTED_MAX).collect();
-        Readiness { slot: self.slots.held(), chunks, draining: self.draining.is_cancelled() }
+        Readiness {
+            slot: self.slots.held(),
+            chunks,
+            draining: self.draining.is_cancelled(),
+            quarantine: self.slots.quarantine(),
+        }
     }
 
     /// All metrics in the OpenMetrics text format.
@@ -284,6 +291,7 @@ impl Engine {
         let slot = readiness.slot;
         gauges.window_left_seconds.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
         gauges.slot.set(slot.map_or(-1, |held| i64::from(held.slot.get())));
+        gauges.clock_quarantined.set(i64::from(readiness.quarantine.is_some()));
         gauges.clock_steps.set(signed(self.slots.clock_epoch()));
         gauges.ready.set(i64::from(readiness.is_ready()));
         gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&chunk.source, chunk.left)));
@@ -308,6 +316,7 @@ pub(crate) struct Readiness {
     slot: Option<HeldSlot>,
     chunks: Vec<HeldChunk>,
     draining: bool,
+    quarantine: Option<Quarantine>,
 }
 
 impl Readiness {
@@ -333,7 +342,14 @@ impl Readiness {
             reasons.push("the daemon is stopping".to_owned());
         }
         match &self.slot {
-            None => reasons.push("no slot is held: time-based identifiers cannot be granted".to_owned()),
+            None => match &self.quarantine {
+                Some(Quarantine { instead: None, ahead }) => reasons.push(format!(
+                    "the clock is {} further ahead than anything recorded explains: set it right, or if it is right say `kent \
+                     clock accept`",
+                    whole_seconds(*ahead)
+                )),
+                _ => reasons.push("no slot is held: time-based identifiers cannot be granted".to_owned()),
+            },
             Some(held) if held.window_left.is_zero() => {
                 reasons.push("the slot's window has ended, and the store does not extend it".to_owned());
             }
@@ -348,6 +364,10 @@ impl fmt::Display for Readiness {
         let reasons = self.reasons();
         writeln!(f, "{}", if reasons.is_empty() { "ready" } else { "not ready" })?;
         reasons.iter().try_for_each(|reason| writeln!(f, "reason: {reason}"))?;
+        if let Some(Quarantine { ahead, instead: Some(_) }) = self.quarantine {
+            let ahead = whole_seconds(ahead);
+            writeln!(f, "the clock jumped {ahead} further ahead than is believed: going on from the time since boot")?;
+        }
         if let Some(held) = &self.slot {
             let left = held.window_left.as_secs_f64();
             writeln!(f, "slot {}: {left:.1} s of window left without the store", held.slot.get())?;
@@ -359,14 +379,17 @@ impl fmt::Display for Readiness {
     }
 }
 
+/// A duration for people.
+fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(duration.as_secs()))
+}
+
 /// The key of the keyed permutation: read, or drawn and stored if the store is new.
-async fn cluster_key(store: &dyn Store) -> Result<ClusterKey, StoreFailure> {
+async fn cluster_key(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, StoreFailure> {
     if let Some(versioned) = store.get(&keys::CLUSTER).await? {
         return Ok(stored::decode_cluster(&versioned.value)?);
     }
-    let mut octets = [0; 16];
-    rand::rng().fill_bytes(&mut octets);
-    let key = ClusterKey::new(octets);
+    let key = ClusterKey::new(entropy::octets(entropy));
     store
         .commit(Txn::new().expect(keys::CLUSTER, Version::ABSENT).put(keys::CLUSTER, stored::encode_cluster(&key)))
         .await?;

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `config` | settings from file, environment and flags, checked whole |
 //! | `clock` | the only file that reads clocks |
+//! | `entropy` | the only file that draws random bits for what is stored |
 //! | `tasks` | the only file that spawns tasks |
 //! | `engine` | the daemon without its transport: what services call |
 //! | `slots` | time-based identifiers, and the keeper of the slot's window |
@@ -20,21 +21,24 @@
 //! | `service` | gRPC services: requests in, answers out |
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
+//! | `node` | a daemon without ports, for the simulator |
 //! | `daemon` | start and stop, each one readable sequence |
 
 mod cell;
-mod clock;
+pub mod clock;
 pub mod config;
 mod counters;
 mod daemon;
 mod deadline;
 mod directory;
 mod engine;
+pub mod entropy;
 mod error;
 mod history;
 mod http;
 mod keys;
 mod metrics;
+mod node;
 mod rate;
 mod series;
 mod service;
@@ -49,3 +53,4 @@ pub use config::{Args, Config, ConfigError, Settings};
 pub use daemon::{Daemon, StartError};
 pub use engine::LoadError;
 pub use error::StoreFailure;
+pub use node::{Node, Surroundings};

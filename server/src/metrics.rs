@@ -50,6 +50,7 @@ pub(crate) struct Gauges {
     pub(crate) slot: Gauge,
     /// Steps of the clock beyond the tolerance.
     pub(crate) clock_steps: Gauge,
+    pub(crate) clock_quarantined: Gauge,
     /// How many identifiers are left in each chunk that is held.
     pub(crate) chunk_left: Family<SourceLabel, Gauge<f64, AtomicU64>>,
     /// Commits that were durable.
@@ -119,6 +120,11 @@ impl Metrics {
         registry.register("window_left_seconds", "How long the slot lasts", gauges.window_left_seconds.clone());
         registry.register("slot", "Slot held, or -1", gauges.slot.clone());
         registry.register("clock_steps", "Clock steps beyond the tolerance", gauges.clock_steps.clone());
+        registry.register(
+            "clock_quarantined",
+            "1 while the wall clock is further ahead than is believed",
+            gauges.clock_quarantined.clone(),
+        );
         registry.register(
             "chunk_left",
             "Identifiers left in the chunk that is held of a region or series",

@@ -9,11 +9,13 @@ use std::{
     time::Duration,
 };
 
-use kent_ids::{ClusterKey, Format, Slot};
-use kent_issue::{ClockPolicy, Extended, HolderId, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer};
+use kent_ids::{ClusterKey, Format, Slot, UnixNanos};
+use kent_issue::{
+    ClockPolicy, Extended, HolderId, Quarantine, Reading, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer,
+    TrustPolicy, TrustedClock,
+};
 use kent_proto::stored;
 use kent_store::{CommitError, Store, Txn, Version};
-use rand::Rng;
 use tokio::{
     sync::{Notify, watch},
     time,
@@ -21,18 +23,33 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use crate::{clock::Clock, deadline::Patience, error::StoreFailure, keys};
+use crate::{
+    clock::Clock,
+    deadline::Patience,
+    entropy::{self, Entropy},
+    error::StoreFailure,
+    keys,
+    node::Surroundings,
+};
 
 /// Grants time-based identifiers.
 #[derive(Debug)]
 pub(crate) struct Slots {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    issuer: Mutex<TimeIssuer>,
+    entropy: Arc<dyn Entropy>,
+    state: Mutex<State>,
     /// Rung by a grant that found no slot or no window left.
     wanted: Notify,
     /// Counts what the keeper has achieved.
     supplied: watch::Sender<u64>,
+}
+
+/// The issuer, and the clock that it is told.
+#[derive(Debug)]
+struct State {
+    issuer: TimeIssuer,
+    trusted: TrustedClock,
 }
 
 /// What a status report says of the slot that is held.
@@ -48,11 +65,11 @@ pub(crate) struct HeldSlot {
 
 impl Slots {
     /// Slots of `store`, none of them held yet.
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, policy: ClockPolicy, key: ClusterKey) -> Self {
-        let mut holder = [0; 16];
-        rand::rng().fill_bytes(&mut holder);
-        let issuer = Mutex::new(TimeIssuer::new(policy, HolderId::new(holder), key));
-        Self { store, clock, issuer, wanted: Notify::new(), supplied: watch::Sender::new(0) }
+    pub(crate) fn new(surroundings: Surroundings, policy: ClockPolicy, trust: TrustPolicy, key: ClusterKey) -> Self {
+        let Surroundings { store, clock, entropy } = surroundings;
+        let holder = HolderId::new(entropy::octets(&*entropy));
+        let state = State { issuer: TimeIssuer::new(policy, holder, key), trusted: TrustedClock::new(trust) };
+        Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: watch::Sender::new(0) }
     }
 
     /// Grants a block, waiting for the clock or for a slot as long as `patience` allows.
@@ -75,7 +92,9 @@ impl Slots {
             };
             let left = patience.left(self.clock.steady());
             match refusal {
-                Refusal::TooMany { .. } | Refusal::OutsideFormat => return Err(refusal),
+                Refusal::TooMany { .. } | Refusal::OutsideFormat | Refusal::Quarantined { .. } => {
+                    return Err(refusal);
+                }
                 Refusal::Ahead { wait } if wait <= left => time::sleep(wait).await,
                 Refusal::Ahead { .. } => return Err(refusal),
                 Refusal::NoSlot | Refusal::ClockStepped { .. } | Refusal::WindowSpent { .. } => {
@@ -92,9 +111,9 @@ impl Slots {
     /// Grants a block at once, or not at all.
     fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<TimeGrant, Refusal> {
         // The clock is read under the lock: readings that overtake each other would look like steps back.
-        let mut issuer = self.lock();
-        let now = self.clock.wall();
-        let granted = issuer.grant(format, count, now);
+        let mut state = self.lock();
+        let now = self.now(&mut state)?;
+        let granted = state.issuer.grant(format, count, now);
         if let Err(Refusal::ClockStepped { back }) = &granted {
             log_step(*back);
         }
@@ -112,19 +131,59 @@ impl Slots {
 
     /// The slot that is held.
     pub(crate) fn held(&self) -> Option<HeldSlot> {
-        let issuer = self.lock();
-        let (slot, record) = issuer.held()?;
-        Some(HeldSlot { slot, record: *record, window_left: issuer.window_left(self.clock.wall()) })
+        let mut state = self.lock();
+        let now = self.now(&mut state).ok();
+        let (slot, record) = state.issuer.held()?;
+        let window_left = now.map(|now| state.issuer.window_left(now)).unwrap_or_default();
+        Some(HeldSlot { slot, record: *record, window_left })
+    }
+
+    /// Why the wall clock is not believed.
+    pub(crate) fn quarantine(&self) -> Option<Quarantine> {
+        let mut state = self.lock();
+        // OK because what matters is what the reading leaves behind.
+        let _ = self.now(&mut state);
+        state.trusted.quarantine()
+    }
+
+    /// Takes an operator's word for what the wall clock says now.
+    pub(crate) fn accept_clock(&self) -> UnixNanos {
+        let mut state = self.lock();
+        let reading = self.reading();
+        state.trusted.vouch(reading);
+        warn!(wall = %reading.wall.get(), "an operator vouched for the clock");
+        drop(state);
+        self.wanted.notify_one();
+        reading.wall
+    }
+
+    fn reading(&self) -> Reading {
+        Reading { wall: self.clock.wall(), steady: self.clock.steady() }
+    }
+
+    /// The time to issue: what the wall clock says, as far as it is believed.
+    fn now(&self, state: &mut State) -> Result<UnixNanos, Refusal> {
+        let before = state.trusted.quarantine();
+        let now = state.trusted.read(self.reading());
+        let after = state.trusted.quarantine();
+        match (before, after) {
+            (None, Some(Quarantine { ahead, .. })) => {
+                error!(ahead_s = ahead.as_secs(), "the clock jumped further ahead than is believed");
+            }
+            (Some(_), None) => info!("the clock is believed again"),
+            _ => {}
+        }
+        now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
     }
 
     /// Steps of the clock beyond the tolerance since the start.
     pub(crate) fn clock_epoch(&self) -> u64 {
-        self.lock().clock().epoch()
+        self.lock().issuer.clock().epoch()
     }
 
     /// How the clock is trusted.
     pub(crate) fn policy(&self) -> ClockPolicy {
-        *self.lock().policy()
+        *self.lock().issuer.policy()
     }
 
     /// Keeps a slot and a window until `stop`, then gives the rest of the window back.
@@ -135,12 +194,15 @@ impl Slots {
             if let Err(error) = self.supply().await {
                 if !error.is_passing() {
                     error!(%error, "the slot records cannot be trusted; issuing stops");
-                    self.lock().plan_give_back();
+                    // What it says stays unsaid: nothing that is stored is touched any more.
+                    let _ = self.lock().issuer.plan_give_back();
                     return;
                 }
                 warn!(%error, "the store did not supply a window; going on with what is left");
             }
+            // In this order, so that a simulated run can be repeated.
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 () = self.wanted.notified() => {}
                 () = time::sleep(KEEPER_INTERVAL) => {}
@@ -152,17 +214,22 @@ impl Slots {
     /// Takes a slot if none is held, or extends its window if that is due.
     async fn supply(&self) -> Result<(), StoreFailure> {
         let extension = {
-            let mut issuer = self.lock();
-            let now = self.clock.wall();
-            if let Some(back) = issuer.observe(now) {
-                log_step(back);
-            }
-            match issuer.held() {
-                Some(_) => match issuer.plan_extension(now) {
-                    Some(plan) => Some(plan),
-                    None => return Ok(()),
-                },
-                None => None,
+            let mut state = self.lock();
+            // Before the first slot nothing is known that a reading could be compared with.
+            match self.now(&mut state) {
+                Ok(now) => {
+                    if let Some(back) = state.issuer.observe(now) {
+                        log_step(back);
+                    }
+                    match state.issuer.held() {
+                        Some(_) => match state.issuer.plan_extension(now) {
+                            Some(plan) => Some(plan),
+                            None => return Ok(()),
+                        },
+                        None => None,
+                    }
+                }
+                Err(_) => return Ok(()),
             }
         };
         match extension {
@@ -175,11 +242,9 @@ impl Slots {
     async fn take(&self) -> Result<(), StoreFailure> {
         for _ in 0..Slot::COUNT {
             let records = self.read_all().await?;
-            let random = rand::rng().next_u64();
-            let planned = {
-                let issuer = self.lock();
-                issuer.plan_take(&records, self.clock.wall(), random)
-            };
+            let random = entropy::number(&*self.entropy);
+            let Some(now) = self.start_clock(&records) else { return Ok(()) };
+            let planned = self.lock().issuer.plan_take(&records, now, random);
             let plan = match planned {
                 Ok(plan) => plan,
                 Err(refusal) => {
@@ -198,6 +263,26 @@ impl Slots {
             }
         }
         Ok(())
+    }
+
+    /// The time, judged by what is recorded if this is the first look at it.
+    fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)]) -> Option<UnixNanos> {
+        let mut state = self.lock();
+        if state.trusted.has_started() {
+            return self.now(&mut state).ok();
+        }
+        let recorded = records.iter().map(|(_, stored)| stored.value.latest().nanos()).max();
+        let now = state.trusted.start(self.reading(), recorded);
+        match (state.trusted.quarantine(), recorded) {
+            (Some(Quarantine { ahead, .. }), _) => {
+                error!(ahead_s = ahead.as_secs(), "the clock is further ahead than anything recorded explains");
+            }
+            (None, Some(recorded)) if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS)) => {
+                warn!("the clock is behind what is recorded by more than an hour: it, or an earlier one, is wrong");
+            }
+            _ => {}
+        }
+        now
     }
 
     async fn extend(&self, plan: SlotPlan) -> Result<(), StoreFailure> {
@@ -219,7 +304,7 @@ impl Slots {
             Some(versioned) => Some(stored_slot(&versioned)?),
             None => None,
         };
-        match self.lock().on_read(slot, read) {
+        match self.lock().issuer.on_read(slot, read) {
             Extended::Until(_) => self.supplied.send_modify(|count| *count += 1),
             Extended::Fenced => {
                 warn!(slot = slot.get(), "the slot is somebody else's; taking another");
@@ -230,8 +315,12 @@ impl Slots {
     }
 
     fn committed(&self, plan: SlotPlan, version: u64) {
-        let now = self.clock.wall();
-        self.lock().on_committed(plan, version, now);
+        let mut state = self.lock();
+        // Without a time, what the commit reserved is a gap.
+        if let Ok(now) = self.now(&mut state) {
+            state.issuer.on_committed(plan, version, now);
+        }
+        drop(state);
         self.supplied.send_modify(|count| *count += 1);
     }
 
@@ -249,7 +338,7 @@ impl Slots {
     }
 
     async fn give_back(&self) {
-        let Some(plan) = self.lock().plan_give_back() else { return };
+        let Some(plan) = self.lock().issuer.plan_give_back() else { return };
         match self.commit(&plan).await {
             Ok(_) => info!(slot = plan.slot().get(), "slot given back"),
             Err(error) => {
@@ -258,14 +347,16 @@ impl Slots {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, TimeIssuer> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // OK because every method of the issuer leaves it whole, and a panic inside one would be a bug that stops the daemon.
-        self.issuer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How often the keeper looks whether an extension is due; the first windows last two seconds.
 const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
+
+const HOUR_NANOS: i128 = 3_600_000_000_000;
 
 fn log_step(back: Duration) {
     warn!(back_ms = back.as_millis(), "the clock went back beyond the tolerance; leaving the slot for another");

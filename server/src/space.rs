@@ -1,7 +1,7 @@
 //! One space as the daemon keeps it in memory: its table, the versions of its records, and its counters.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
@@ -27,7 +27,7 @@ pub(crate) struct Space {
     /// The space around it, and the region there whose suffixes these are.
     outer: Option<(Arc<Space>, RegionNumber)>,
     state: RwLock<State>,
-    counters: Mutex<HashMap<RegionNumber, Arc<Cell>>>,
+    counters: Mutex<BTreeMap<RegionNumber, Arc<Cell>>>,
     /// The newest revision, for those who wait for it.
     newest: watch::Sender<Revision>,
     /// Held while an edit runs.

@@ -124,6 +124,11 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
         TimeRefusal::WindowSpent { .. } => passing(Code::Unavailable, "WINDOW_SPENT", message, RETRY_AFTER),
         TimeRefusal::Ahead { wait } => passing(Code::ResourceExhausted, "CLOCK_LIMIT", message, *wait),
         TimeRefusal::TooMany { .. } => from_invalid(&Invalid::new("count", message)),
+        TimeRefusal::Quarantined { .. } => precondition(
+            "CLOCK_QUARANTINED",
+            "clock",
+            format!("{message}; set it right, or if it is right say `kent clock accept`"),
+        ),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
     }
 }

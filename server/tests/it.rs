@@ -3,6 +3,7 @@
 mod it {
     mod allocate;
     mod client;
+    mod clocks;
     mod crash;
     mod edits;
     mod figures;

@@ -78,10 +78,33 @@ pub(crate) enum Question {
     #[command(subcommand)]
     Table(TableCommand),
     Watch(WatchArgs),
+    /// Show what the daemon makes of its clock, or vouch for it.
+    #[command(after_help = CLOCK_HELP)]
+    Clock {
+        /// What to do about it.
+        #[command(subcommand)]
+        command: Option<ClockCommand>,
+    },
     /// Show how the daemon fares: readiness, store, clock, slot, chunks, limits.
     #[command(after_help = STATUS_HELP)]
     Status,
 }
+
+/// What is done about a daemon's clock.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum ClockCommand {
+    /// Say that the clock is right although it is further ahead than the daemon believes.
+    Accept,
+}
+
+const CLOCK_HELP: &str = "\
+A clock that jumps ahead of the time since boot by more than an hour, or that is more than 31 days later at
+a start than everything recorded, is not believed: identifiers would carry a wrong time for ever. The daemon
+goes on from the time since boot if it can, and refuses time-based identifiers otherwise.
+
+Examples:
+  kent clock
+  kent clock accept          the clock is right: go on from it";
 
 const STATUS_HELP: &str = "\
 Examples:

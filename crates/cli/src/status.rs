@@ -2,9 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kent_proto::v1::{ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status, StoreStatus};
+use kent_proto::v1::{
+    AcceptClockRequest, ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status, StoreStatus,
+};
 use serde_json::{Value, json};
 
+use crate::args::ClockCommand;
 use crate::connect::{Daemon, request};
 use crate::failure::Failure;
 use crate::number;
@@ -20,6 +23,22 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
+/// Shows what a daemon makes of its clock, after telling it to believe it if that is wanted.
+pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let clock = match command {
+        Some(ClockCommand::Accept) => daemon.admin().accept_clock(request(AcceptClockRequest {})).await?.into_inner(),
+        None => {
+            let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
+            status.clock.ok_or_else(|| Failure::Answer("the status says nothing of the clock".to_owned()))?
+        }
+    };
+    if out.is_json() {
+        return out.json(&clock_json(&clock));
+    }
+    let text = facts(&clock_rows(&clock, out.palette()), out.palette());
+    out.text(&text)
+}
+
 fn render(status: &Status, palette: Palette) -> String {
     let mut rows = vec![
         ("kentd", format!("{}, up {}", status.version, seconds(status.uptime_seconds))),
@@ -27,7 +46,7 @@ fn render(status: &Status, palette: Palette) -> String {
     ];
     rows.extend(status.reasons.iter().map(|reason| ("", palette.paint(Role::Warning, reason))));
     rows.extend(status.store.iter().flat_map(store_rows));
-    rows.extend(status.clock.iter().flat_map(clock_rows));
+    rows.extend(status.clock.iter().flat_map(|clock| clock_rows(clock, palette)));
     rows.extend(status.limits.iter().map(|limits| ("limits", limits_text(limits))));
     let mut text = facts(&rows, palette);
     for table in [slots(&status.slots), chunks(&status.chunks)] {
@@ -49,14 +68,27 @@ fn store_rows(store: &StoreStatus) -> [(&'static str, String); 2] {
     [("store", format!("{}{place}, id {}", store.kind, store.id)), ("", counts)]
 }
 
-fn clock_rows(clock: &ClockStatus) -> [(&'static str, String); 2] {
+fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, String)> {
     let steps = match clock.clock_epoch {
         0 => "no steps since the start".to_owned(),
         1 => "1 step since the start".to_owned(),
         steps => format!("{steps} steps since the start"),
     };
     let bounds = format!("tolerance {} ms, at most {} ms ahead", clock.tolerance_ms, clock.max_ahead_ms);
-    [("clock", format!("{}, {steps}", instant(i128::from(clock.unix_nanos)))), ("", bounds)]
+    let mut rows = vec![("clock", format!("{}, {steps}", instant(i128::from(clock.unix_nanos)))), ("", bounds)];
+    rows.extend(clock.quarantine.map(|quarantine| {
+        let ahead = seconds(quarantine.ahead_ms / 1000);
+        let text = match quarantine.instead_unix_nanos {
+            Some(instead) => {
+                format!("it is {ahead} further ahead than is believed; issued is {}", instant(instead.into()))
+            }
+            None => format!(
+                "it is {ahead} further ahead than anything recorded explains; time-based identifiers are refused"
+            ),
+        };
+        ("", palette.paint(Role::Bad, &text))
+    }));
+    rows
 }
 
 fn limits_text(limits: &Limits) -> String {
@@ -101,6 +133,19 @@ fn seconds(seconds: u64) -> String {
     humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
+fn clock_json(clock: &ClockStatus) -> Value {
+    json!({
+        "unix_nanos": clock.unix_nanos.to_string(),
+        "clock_epoch": clock.clock_epoch,
+        "tolerance_ms": clock.tolerance_ms,
+        "max_ahead_ms": clock.max_ahead_ms,
+        "quarantine": clock.quarantine.map(|quarantine| json!({
+            "ahead_ms": quarantine.ahead_ms,
+            "instead_unix_nanos": quarantine.instead_unix_nanos.map(|nanos| nanos.to_string()),
+        })),
+    })
+}
+
 /// Counts that grow by one stay below 2^53 for ever and are JSON numbers; everything else of 64 bits is a string.
 fn to_json(status: &Status) -> Value {
     json!({
@@ -116,12 +161,7 @@ fn to_json(status: &Status) -> Value {
             "flushes": store.flushes,
             "conflicts": store.conflicts,
         })),
-        "clock": status.clock.as_ref().map(|clock| json!({
-            "unix_nanos": clock.unix_nanos.to_string(),
-            "clock_epoch": clock.clock_epoch,
-            "tolerance_ms": clock.tolerance_ms,
-            "max_ahead_ms": clock.max_ahead_ms,
-        })),
+        "clock": status.clock.as_ref().map(clock_json),
         "slots": status.slots.iter().map(slot_to_json).collect::<Value>(),
         "chunks": status.chunks.iter().map(|chunk| json!({"source": chunk.source, "left": chunk.left})).collect::<Value>(),
         "limits": status.limits.as_ref().map(|limits| json!({
@@ -166,6 +206,7 @@ mod tests {
                 clock_epoch: 1,
                 tolerance_ms: 2000,
                 max_ahead_ms: 1000,
+                quarantine: None,
             }),
             slots: vec![SlotStatus {
                 slot: 3,

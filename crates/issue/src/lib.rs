@@ -19,11 +19,13 @@ mod counter;
 mod sequence;
 mod slot;
 mod time;
+mod trust;
 
 pub use counter::{Chunk, Counter, CounterPlan, CounterRefusal};
 pub use sequence::{Exhausted, Sequence};
 pub use slot::{AllSlotsReserved, HolderId, SlotPlan, SlotRecord, choose_slot};
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};
+pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 
 /// What the store said of a key: its value, and the version that a commit must compare.
 ///

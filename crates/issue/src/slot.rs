@@ -53,6 +53,15 @@ pub struct SlotRecord {
     pub holder: HolderId,
     /// The ticks up to and including the one that begins at this second are spoken for.
     pub reserved_until: UnixSeconds,
+    /// What the holder's clock said when it wrote this: a later start is compared with it. It has no part in what may be issued.
+    pub seen: UnixSeconds,
+}
+
+impl SlotRecord {
+    /// The latest time that the record knows of.
+    pub fn latest(&self) -> UnixSeconds {
+        self.reserved_until.max(self.seen)
+    }
 }
 
 /// A write to a slot's record, to be committed under the version that was read.
@@ -74,6 +83,7 @@ impl SlotPlan {
         slot: Slot,
         read: Option<Stored<SlotRecord>>,
         holder: HolderId,
+        seen: UnixSeconds,
         until: UnixSeconds,
         random: u64,
     ) -> Self {
@@ -81,7 +91,7 @@ impl SlotPlan {
             None => {
                 let (clock_seq, epoch) = (ClockSeq::from_random(random >> 48), SlotEpoch::new(1));
                 let node = Node::for_slot(random, slot);
-                let record = SlotRecord { node, clock_seq, epoch, holder, reserved_until: until };
+                let record = SlotRecord { node, clock_seq, epoch, holder, reserved_until: until, seen };
                 Self { slot, guard: 0, record, start: None }
             }
             Some(Stored { version, value }) => {
@@ -90,6 +100,7 @@ impl SlotPlan {
                     epoch: value.epoch.next(),
                     holder,
                     reserved_until: until.max(value.reserved_until),
+                    seen,
                     ..value
                 };
                 Self { slot, guard: version, record, start: Some(value.reserved_until) }
@@ -98,8 +109,13 @@ impl SlotPlan {
     }
 
     /// Rewrites the record that this daemon holds, with another `reserved_until`.
-    pub(crate) fn rewrite(slot: Slot, held: Stored<SlotRecord>, reserved_until: UnixSeconds) -> Self {
-        let record = SlotRecord { reserved_until, ..held.value };
+    pub(crate) fn rewrite(
+        slot: Slot,
+        held: Stored<SlotRecord>,
+        seen: UnixSeconds,
+        reserved_until: UnixSeconds,
+    ) -> Self {
+        let record = SlotRecord { reserved_until, seen, ..held.value };
         Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
     }
 
@@ -174,6 +190,7 @@ mod tests {
             epoch: SlotEpoch::new(3),
             holder: HolderId::new([1; 16]),
             reserved_until: UnixSeconds::new(reserved_until),
+            seen: UnixSeconds::new(reserved_until),
         };
         (slot, Stored { version: 9, value })
     }
@@ -206,7 +223,8 @@ mod tests {
     #[test]
     fn ok_taking_a_used_slot_starts_above_its_ceiling_and_changes_the_fence() {
         let (slot, stored) = record(5, 100);
-        let plan = SlotPlan::take(slot, Some(stored), HolderId::new([2; 16]), UnixSeconds::new(90), 0);
+        let plan =
+            SlotPlan::take(slot, Some(stored), HolderId::new([2; 16]), UnixSeconds::new(80), UnixSeconds::new(90), 0);
         assert_eq!(plan.guard(), 9);
         assert_eq!(plan.start(), Some(UnixSeconds::new(100)));
         assert_eq!(plan.record().reserved_until, UnixSeconds::new(100), "a ceiling never goes down");

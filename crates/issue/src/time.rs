@@ -104,6 +104,12 @@ pub enum Refusal {
         /// The most that one grant can hold.
         max: u64,
     },
+    /// The wall clock is further ahead than anything explains, and there is nothing else to go on from.
+    #[error("the clock is not believed: it is {} s further ahead than anything recorded explains", ahead.as_secs())]
+    Quarantined {
+        /// By how much it is ahead of what could be believed.
+        ahead: Duration,
+    },
     /// The format has no identifiers for this time.
     #[error("the clock is outside the time range of the format")]
     OutsideFormat,
@@ -170,7 +176,8 @@ impl TimeIssuer {
         random: u64,
     ) -> Result<SlotPlan, AllSlotsReserved> {
         let (slot, read) = choose_slot(records, now)?;
-        Ok(SlotPlan::take(slot, read, self.holder, self.horizon(now, self.policy.window_first), random))
+        let until = self.horizon(now, self.policy.window_first);
+        Ok(SlotPlan::take(slot, read, self.holder, now.ceil_seconds(), until, random))
     }
 
     /// Plans to move the slot's ceiling, if less than three quarters of the window are left at `now`.
@@ -181,7 +188,7 @@ impl TimeIssuer {
         let left = held.stored.value.reserved_until.nanos().get() - now.get();
         let until = self.horizon(now, window);
         (left <= nanos(due) && until > held.stored.value.reserved_until)
-            .then(|| SlotPlan::rewrite(held.slot, held.stored, until))
+            .then(|| SlotPlan::rewrite(held.slot, held.stored, now.ceil_seconds(), until))
     }
 
     /// Takes back a plan that is durable at `version`: only now does the ceiling move.
@@ -260,7 +267,8 @@ impl TimeIssuer {
         let used = self.tracks.iter().filter_map(Track::last_second).max();
         let until = used.max(held.start).unwrap_or(UnixSeconds::new(0));
         self.leave();
-        (until < held.stored.value.reserved_until).then(|| SlotPlan::rewrite(held.slot, held.stored, until))
+        let seen = self.clock.latest.map_or(held.stored.value.seen, UnixNanos::ceil_seconds);
+        (until < held.stored.value.reserved_until).then(|| SlotPlan::rewrite(held.slot, held.stored, seen, until))
     }
 
     /// The most identifiers of `format` that one grant can hold: those of `max_ahead`.

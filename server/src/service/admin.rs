@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kent_issue::Quarantine;
 use kent_proto::v1::{
-    ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status as StatusMessage, StoreStatus,
-    admin_server::Admin,
+    AcceptClockRequest, ChunkStatus, ClockQuarantine, ClockStatus, GetStatusRequest, Limits, SlotStatus,
+    Status as StatusMessage, StoreStatus, admin_server::Admin,
 };
 use tonic::{Request, Response, Status};
 
@@ -41,6 +42,7 @@ impl AdminService {
             clock_epoch: self.engine.slots().clock_epoch(),
             tolerance_ms: millis(policy.tolerance),
             max_ahead_ms: millis(policy.max_ahead),
+            quarantine: self.engine.slots().quarantine().map(quarantine),
         }
     }
 
@@ -56,6 +58,11 @@ impl AdminService {
 
 #[tonic::async_trait]
 impl Admin for AdminService {
+    async fn accept_clock(&self, _: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
+        self.engine.slots().accept_clock();
+        Ok(Response::new(self.clock()))
+    }
+
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
         let readiness = self.engine.readiness();
         let chunks = readiness
@@ -73,6 +80,13 @@ impl Admin for AdminService {
             chunks: chunks.collect(),
             limits: Some(self.limits()),
         }))
+    }
+}
+
+fn quarantine(quarantine: Quarantine) -> ClockQuarantine {
+    ClockQuarantine {
+        ahead_ms: millis(quarantine.ahead),
+        instead_unix_nanos: quarantine.instead.map(|instead| i64::try_from(instead.get()).unwrap_or(i64::MAX)),
     }
 }
 

@@ -1,0 +1,153 @@
+//! Real daemons under a clock that is pushed around by libfaketime. The time since boot stays the machine's.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use kent_proto::v1::{AcceptClockRequest, Encoding, GetStatusRequest};
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+
+/// The library that fakes the clock; `.ci/run` installs it.
+fn libfaketime() -> PathBuf {
+    let places = fs::read_dir("/usr/lib").expect("a Unix-like system").filter_map(Result::ok);
+    let library = places.map(|place| place.path().join("faketime/libfaketimeMT.so.1")).find(|path| path.exists());
+    library.expect("libfaketime is not there: apt-get install faketime")
+}
+
+/// A daemon whose clock is set by a file, and everything that it has issued.
+struct Faked {
+    daemon: Daemon,
+    rc: PathBuf,
+    ledger: Ledger,
+}
+
+impl Faked {
+    fn start(dir: &Path, ledger: Ledger, offset: &str) -> Self {
+        let rc = dir.join("clock");
+        fs::write(&rc, offset).expect("written");
+        let mut command = kentd(&dir.join("data"));
+        command.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &rc).env("FAKETIME_NO_CACHE", "1");
+        // The timers of the daemon's runtime go by the steady clock, as on a machine whose time is set.
+        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1").args(["--log", "error"]);
+        Self { daemon: Daemon::spawn(&mut command), rc, ledger }
+    }
+
+    /// Sets the clock to the machine's with this offset, such as `-1d` or `+3600`.
+    fn set(&self, offset: &str) {
+        // As a whole, so that the daemon never reads half of it.
+        let new = self.rc.with_extension("new");
+        fs::write(&new, offset).expect("written");
+        fs::rename(&new, &self.rc).expect("renamed");
+    }
+
+    /// What the daemon says that its clock says, in nanoseconds since 1970.
+    async fn clock(&self) -> i128 {
+        let status = self.daemon.admin().get_status(GetStatusRequest {}).await.expect("a status").into_inner();
+        status.clock.expect("a clock").unix_nanos.into()
+    }
+
+    /// Allocates from several sources and checks that nothing is there twice and that timestamps are those of the clock, `off`
+    /// nanoseconds away from what it says.
+    async fn allocate(&mut self, off: i128) {
+        let mut client = self.daemon.allocator();
+        let before = self.clock().await + off;
+        for source in ["uuidv7", "uuidv6", "uuidv1", "xid", "uuidv8-draft01-60"] {
+            let ask = request(source, 200, Encoding::Packed);
+            let reply = client.allocate(ask).await.expect(source).into_inner();
+            let ids = identifiers(&reply);
+            if source == "uuidv7" {
+                let after = self.clock().await + off;
+                for id in &ids {
+                    let stamped = i128::try_from(id >> 80).expect("48 bits") * 1_000_000;
+                    // P4: at most a second ahead, at most half a second behind, at the time of the grant.
+                    assert!(stamped <= after + SECOND, "{} ms ahead", (stamped - after) / MILLI);
+                    assert!(stamped + SECOND / 2 + MILLI >= before, "{} ms behind", (before - stamped) / MILLI);
+                }
+            }
+            // Versions 1 and 6 are one source: the same ticks in another order.
+            match source {
+                "uuidv1" => self.ledger.record("uuidv6", ids.into_iter().map(version_6)),
+                _ => self.ledger.record(source, ids),
+            }
+        }
+    }
+}
+
+/// The same ticks, clock sequence and node in the order of version 6.
+fn version_6(v1: u128) -> u128 {
+    let ticks = (v1 >> 64 & 0xfff) << 48 | (v1 >> 80 & 0xffff) << 32 | v1 >> 96;
+    (ticks >> 12) << 80 | 6 << 76 | (ticks & 0xfff) << 64 | v1 & u128::from(u64::MAX)
+}
+
+const SECOND: i128 = 1_000_000_000;
+const MILLI: i128 = 1_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_whatever_the_clock_does_nothing_is_issued_twice_and_timestamps_are_honest() {
+    let dir = data_dir();
+    let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
+    // Back by 10 ms, 2 s, an hour and a day, and forward again each time; a second that is repeated, as a leap second may be,
+    // and one that is smeared; ahead by almost an hour, which is believed, and back.
+    for offset in
+        ["+0", "-0.01", "+0", "-2", "+0", "-1h", "+0", "-1d", "+0", "-1", "+0 x0.95", "+0 x1.05", "+3500", "+0"]
+    {
+        faked.set(offset);
+        for _ in 0..3 {
+            faked.allocate(0).await;
+        }
+    }
+    // Far ahead: not believed, and the daemon goes on from the time since boot.
+    let ten_years: i128 = 3650 * 86_400 * SECOND;
+    for (offset, by) in [("+2h", 7200 * SECOND), ("+3650d", ten_years), ("+0", 0), ("+3650d", ten_years)] {
+        faked.set(offset);
+        faked.allocate(-by).await;
+        let clock = faked.daemon.admin().get_status(GetStatusRequest {}).await.expect("a status").into_inner().clock;
+        let quarantine = clock.expect("a clock").quarantine;
+        assert_eq!(quarantine.is_some(), by != 0, "{offset}");
+        assert!(faked.daemon.get("/metrics").1.contains(&format!("clock_quarantined {}", u8::from(by != 0))));
+    }
+
+    // Wrong at boot, and nothing to go on from: time-based sources are refused, counters are not.
+    faked.daemon.kill();
+    let mut faked = Faked::start(dir.path(), faked.ledger, "+3650d");
+    let ask = request("uuidv7", 1, Encoding::Packed);
+    let refused = faked.daemon.allocator().allocate(ask).await.expect_err("the clock is not believed");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let reason = refused.get_error_details().error_info().map(|info| info.reason.clone());
+    assert_eq!(reason.as_deref(), Some("CLOCK_QUARANTINED"));
+    let (status, body) = faked.daemon.get("/readyz");
+    assert!(status == 503 && body.contains("kent clock accept"), "{status} {body}");
+    let fullrand = request("uid11-fullrand", 5, Encoding::Packed);
+    faked.daemon.allocator().allocate(fullrand).await.expect("counters go on");
+    // Put right, it is believed by itself.
+    faked.set("+0");
+    granted_again(&mut faked).await;
+
+    // An operator may vouch for it, rightly or not; the way back from the far future edits no state.
+    faked.set("+3650d");
+    faked.allocate(-ten_years).await;
+    faked.daemon.admin().accept_clock(AcceptClockRequest {}).await.expect("accepted");
+    granted_again(&mut faked).await;
+    faked.set("+0");
+    granted_again(&mut faked).await;
+    faked.daemon.kill();
+    let mut faked = Faked::start(dir.path(), faked.ledger, "+0");
+    granted_again(&mut faked).await;
+}
+
+/// Allocates as soon as a slot is there.
+async fn granted_again(faked: &mut Faked) {
+    loop {
+        let ask = request("uuidv7", 1, Encoding::Packed);
+        match faked.daemon.allocator().allocate(ask).await {
+            Ok(_) => break,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+    faked.allocate(0).await;
+}
