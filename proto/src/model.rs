@@ -26,12 +26,20 @@ pub struct Invalid {
     pub field: &'static str,
     /// What is wrong, and what would be right.
     pub problem: String,
+    /// The reason as regions.md names it, in upper case.
+    pub reason: &'static str,
 }
 
 impl Invalid {
     /// A field and its problem.
     pub fn new(field: &'static str, problem: impl ToString) -> Self {
-        Self { field, problem: problem.to_string() }
+        Self { field, problem: problem.to_string(), reason: "BAD_INPUT" }
+    }
+
+    /// The same, for a reason that has a name of its own.
+    #[must_use]
+    pub fn because(self, reason: &'static str) -> Self {
+        Self { reason, ..self }
     }
 }
 

@@ -110,6 +110,17 @@ impl Cell {
         }
     }
 
+    /// How many positions would be reserved if the rest of the chunk in hand were given back.
+    pub(crate) fn rest_of(&self, read: Stored<Count>) -> Count {
+        match read.value {
+            Count::Max => Count::Max,
+            Count::Below(reserved) => {
+                let read = Stored { version: read.version, value: Position::new(reserved) };
+                Count::Below(self.with(|counter| counter.rest_of(read)).get())
+            }
+        }
+    }
+
     /// Gives the rest of the chunk in hand back, if nobody has reserved since, and says how many positions are reserved then.
     /// Nothing is granted from it any more, whatever the store answers; if it does not take it back, it is a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Count> {

@@ -15,7 +15,7 @@ use kent_proto::{
     model::{EditOptions, Invalid},
     stored::{self, EditId, HistoryEntry, Malformed, TextForm},
 };
-use kent_regions::{Count, Edit, Patch, Plan, Refusal, RegionNumber, Table};
+use kent_regions::{Count, Edit, Patch, Plan, RegionNumber, Table};
 use kent_store::{CommitError, Store, Txn, Version};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
@@ -186,16 +186,38 @@ impl Directory {
     }
 
     /// What the edit did when it was made under the same request_id.
-    async fn made_already(&self, space: &Space, order: &Order) -> Result<Option<Plan>, StoreFailure> {
+    async fn made_already(&self, space: &Space, order: &Order) -> Result<Option<Plan>, EditError> {
         let request_id = &order.options.request_id;
         if request_id.is_empty() || order.options.validate_only {
             return Ok(None);
         }
-        let Some(record) = self.store.get(&keys::request(space.key(), request_id)).await? else { return Ok(None) };
-        let revision = stored::decode_request(&record.value)?;
+        let Some(record) = self.store.get(&keys::request(space.key(), request_id)).await.map_err(StoreFailure::from)?
+        else {
+            return Ok(None);
+        };
+        let revision = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
+        if space.read(Table::revision) < revision {
+            // Its commit was thought lost, and came through later.
+            self.reload(space).await?;
+        }
         let missing = Malformed { what: "the record of an edit is gone" };
-        let entry = history::entry(&*self.store, space, revision).await?.ok_or(missing)?;
-        Ok(Some(Plan::made(revision, entry.changes)))
+        let entry = history::entry(&*self.store, space, revision).await?.ok_or_else(|| StoreFailure::from(missing))?;
+        let same = entry.changes.first().is_some_and(|change| {
+            let subject = change.before.as_ref().unwrap_or(&change.after);
+            entry.operation == order.edit.operation() && subject.name == order.edit.subject()
+        });
+        if !same {
+            let problem = format!("was used before, for another edit ({} in revision {revision})", entry.operation);
+            return Err(Invalid::new("request_id", problem).into());
+        }
+        // History keeps no counters: they are as they are now.
+        let mut changes = entry.changes;
+        space.read(|table| {
+            for region in changes.iter_mut().flat_map(|change| change.before.iter_mut().chain([&mut change.after])) {
+                region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
+            }
+        });
+        Ok(Some(Plan::made(revision, changes)))
     }
 
     /// One attempt; `None` if somebody else changed the records meanwhile.
@@ -207,10 +229,21 @@ impl Directory {
             None => None,
         };
         let counter = match &still {
-            Some((number, cell)) => Some((*number, self.settle(space, *number, cell).await?)),
+            Some((number, cell)) => {
+                // An edit that is refused, or a dry run, does not even give the rest of the chunk back.
+                let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+                let rest = cell.rest_of(read);
+                let name = space.name();
+                let rehearsed = space.read_as_if(*number, rest, |table| plan(&name, table, order))?;
+                if order.options.validate_only {
+                    return Ok(Some(rehearsed));
+                }
+                Some((*number, self.settle(space, *number, cell).await?))
+            }
             None => None,
         };
-        let plan = plan(space, order)?;
+        let name = space.name();
+        let plan = space.read(|table| plan(&name, table, order))?;
         if order.options.validate_only {
             return Ok(Some(plan));
         }
@@ -359,32 +392,16 @@ fn log_edit(space: &Space, order: &Order, plan: &Plan) {
     );
 }
 
-fn plan(space: &Space, order: &Order) -> Result<Plan, EditError> {
-    space.read(|table| {
-        let present = table.revision();
-        match order.options.expected {
-            Some(expected) if expected != present => {
-                Err(EditError::Stale { space: space.name().to_owned(), expected: expected.0, present })
-            }
-            _ => check_width(table, &order.edit)
-                .and_then(|()| table.plan(&order.edit))
-                .map_err(|refusal| refused(space, refusal)),
+fn plan(space: &str, table: &Table, order: &Order) -> Result<Plan, EditError> {
+    let present = table.revision();
+    match order.options.expected {
+        Some(expected) if expected != present => {
+            Err(EditError::Stale { space: space.to_owned(), expected: expected.0, present })
         }
-    })
-}
-
-/// A suffix wider than the identifiers is a mistake of the caller's, whatever blocks are free.
-fn check_width(table: &Table, edit: &Edit) -> Result<(), Refusal> {
-    match edit {
-        Edit::Create { suffix, .. } if *suffix > table.bits() => {
-            Err(Refusal::SuffixBits { bits: *suffix, max: table.bits() })
-        }
-        _ => Ok(()),
+        _ => table
+            .plan(&order.edit)
+            .map_err(|refusal| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal) }),
     }
-}
-
-fn refused(space: &Space, refusal: Refusal) -> EditError {
-    EditError::Refused { space: space.name().to_owned(), refusal: Box::new(refusal) }
 }
 
 /// The space of a region that is being delegated.

@@ -126,7 +126,10 @@ impl SeriesCounters {
 
     fn cells(&self) -> Vec<(Series, Arc<Cell>)> {
         let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        cells.iter().map(|(series, cell)| (series.clone(), cell.clone())).collect()
+        let mut listed: Vec<_> = cells.iter().map(|(series, cell)| (series.clone(), cell.clone())).collect();
+        // By name, so that a simulated run can be repeated.
+        listed.sort_by_cached_key(|(series, _)| series.to_string());
+        listed
     }
 }
 

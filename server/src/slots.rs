@@ -5,6 +5,7 @@
 
 use std::{
     num::NonZeroU64,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -16,10 +17,7 @@ use kent_issue::{
 };
 use kent_proto::stored;
 use kent_store::{CommitError, Store, Txn, Version};
-use tokio::{
-    sync::{Notify, watch},
-    time,
-};
+use tokio::{sync::Notify, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
@@ -41,8 +39,9 @@ pub(crate) struct Slots {
     state: Mutex<State>,
     /// Rung by a grant that found no slot or no window left.
     wanted: Notify,
-    /// Counts what the keeper has achieved.
-    supplied: watch::Sender<u64>,
+    /// Rung when the keeper has achieved something. Whoever waits is woken in the order of waiting, so that a simulated run can
+    /// be repeated.
+    supplied: Notify,
 }
 
 /// The issuer, and the clock that it is told.
@@ -69,7 +68,7 @@ impl Slots {
         let Surroundings { store, clock, entropy } = surroundings;
         let holder = HolderId::new(entropy::octets(&*entropy));
         let state = State { issuer: TimeIssuer::new(policy, holder, key), trusted: TrustedClock::new(trust) };
-        Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: watch::Sender::new(0) }
+        Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: Notify::new() }
     }
 
     /// Grants a block, waiting for the clock or for a slot as long as `patience` allows.
@@ -83,9 +82,7 @@ impl Slots {
         count: NonZeroU64,
         patience: Patience,
     ) -> Result<TimeGrant, Refusal> {
-        let mut supplied = self.supplied.subscribe();
         loop {
-            supplied.mark_unchanged();
             let refusal = match self.try_grant(format, count) {
                 Ok(grant) => return Ok(grant),
                 Err(refusal) => refusal,
@@ -98,9 +95,14 @@ impl Slots {
                 Refusal::Ahead { wait } if wait <= left => time::sleep(wait).await,
                 Refusal::Ahead { .. } => return Err(refusal),
                 Refusal::NoSlot | Refusal::ClockStepped { .. } | Refusal::WindowSpent { .. } => {
+                    let mut supplied = pin!(self.supplied.notified());
+                    supplied.as_mut().enable();
+                    // It may have been supplied before we began to wait.
+                    if let Ok(grant) = self.try_grant(format, count) {
+                        return Ok(grant);
+                    }
                     self.wanted.notify_one();
-                    let waited = time::timeout(left, supplied.changed()).await;
-                    if !matches!(waited, Ok(Ok(()))) {
+                    if time::timeout(left, supplied).await.is_err() {
                         return Err(refusal);
                     }
                 }
@@ -122,10 +124,11 @@ impl Slots {
 
     /// Waits until a slot is held, but no longer than `limit`.
     pub(crate) async fn wait_for_slot(&self, limit: Duration) {
-        let mut supplied = self.supplied.subscribe();
+        let mut supplied = pin!(self.supplied.notified());
+        supplied.as_mut().enable();
         if self.held().is_none() {
             // OK because a daemon without a slot says so through its readiness.
-            let _ = time::timeout(limit, supplied.changed()).await;
+            let _ = time::timeout(limit, supplied).await;
         }
     }
 
@@ -305,7 +308,7 @@ impl Slots {
             None => None,
         };
         match self.lock().issuer.on_read(slot, read) {
-            Extended::Until(_) => self.supplied.send_modify(|count| *count += 1),
+            Extended::Until(_) => self.supplied.notify_waiters(),
             Extended::Fenced => {
                 warn!(slot = slot.get(), "the slot is somebody else's; taking another");
                 self.wanted.notify_one();
@@ -321,7 +324,7 @@ impl Slots {
             state.issuer.on_committed(plan, version, now);
         }
         drop(state);
-        self.supplied.send_modify(|count| *count += 1);
+        self.supplied.notify_waiters();
     }
 
     async fn read_all(&self) -> Result<Vec<(Slot, Stored<SlotRecord>)>, StoreFailure> {

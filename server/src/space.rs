@@ -115,6 +115,16 @@ impl Space {
         look(&self.state().table)
     }
 
+    /// Looks at the table as it would be if so many suffixes of a region were reserved.
+    pub(crate) fn read_as_if<T>(&self, number: RegionNumber, reserved: Count, look: impl FnOnce(&Table) -> T) -> T {
+        let mut state = self.state_mut();
+        let before = state.table.get(number).map(|region| region.issued);
+        state.table.set_issued(number, reserved);
+        let seen = look(&state.table);
+        before.into_iter().for_each(|before| state.table.set_issued(number, before));
+        seen
+    }
+
     /// The version of the space's record, and of a region's.
     pub(crate) fn versions(&self, number: RegionNumber) -> (Version, Version) {
         let state = self.state();

@@ -68,7 +68,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
 
 /// A field that cannot be used.
 pub(crate) fn from_invalid(invalid: &Invalid) -> Status {
-    let mut details = reason("BAD_INPUT", []);
+    let mut details = reason(invalid.reason, []);
     details.add_bad_request_violation(invalid.field, &invalid.problem);
     Status::with_error_details(Code::InvalidArgument, invalid.to_string(), details)
 }

@@ -125,6 +125,12 @@ impl Counter {
         }
     }
 
+    /// How many positions would be reserved if the rest of the chunk were given back, given what the record says.
+    pub const fn rest_of(&self, read: Stored<Position>) -> Position {
+        let is_ours = read.version == self.version && read.value.get() == self.sequence.ceiling().get();
+        if is_ours { self.sequence.next() } else { read.value }
+    }
+
     /// Gives the rest of the chunk back, if nobody has reserved since. From here on nothing is granted before the next
     /// chunk, whatever the store answers.
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {

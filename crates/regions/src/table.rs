@@ -233,9 +233,10 @@ impl Table {
         Ok(after)
     }
 
-    /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays.
+    /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays. A closed region has none,
+    /// since its counter goes on in its all-zero subregion.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
-        if let Some(region) = self.regions.get_mut(&number) {
+        if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
             Arc::make_mut(region).issued = issued;
         }
     }

@@ -112,7 +112,7 @@ pub enum Unavailable {
 
 impl Unavailable {
     /// Wraps what the backend said.
-    pub(crate) fn backend(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub fn backend(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend(Arc::from(cause.into()))
     }
 
@@ -137,7 +137,7 @@ pub struct Unknown {
 
 impl Unknown {
     /// Wraps what the backend said.
-    pub(crate) fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: Arc::from(cause.into()) }
     }
 }

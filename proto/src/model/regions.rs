@@ -139,8 +139,8 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
     fn try_from(request: v1::CreateRegionRequest) -> Result<Self, Invalid> {
         let space = SpaceName::parse("parent", &request.parent)?.into_inner();
         let edit = Edit::Create {
-            name: check("region_id", &request.region_id)?,
-            suffix: width("suffix_bits", request.suffix_bits)?,
+            name: new_name("region_id", &request.region_id)?,
+            suffix: some(request.suffix_bits),
             place: place(&request)?,
             next: Count::Below(request.next.map_or(0, u128::from)),
             order: order(request.order)?,
@@ -150,7 +150,7 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
 }
 
 fn place(request: &v1::CreateRegionRequest) -> Result<Place, Invalid> {
-    let zone = request.zone_bits.map(|bits| width("zone_bits", bits)).transpose()?;
+    let zone = request.zone_bits.map(some);
     match (&request.prefix, zone) {
         (Some(_), Some(_)) => {
             Err(Invalid::new("zone_bits", "a prefix leaves no choice: give a prefix or a zone, not both"))
@@ -173,7 +173,7 @@ impl TryFrom<v1::ExpandRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::ExpandRegionRequest) -> Result<Self, Invalid> {
-        let by = by(request.by_bits)?;
+        let by = some(request.by_bits);
         Self::of_region(&request.name, options!(request), |name| Edit::Expand { name, by })
     }
 }
@@ -182,7 +182,7 @@ impl TryFrom<v1::ShrinkRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::ShrinkRegionRequest) -> Result<Self, Invalid> {
-        let by = by(request.by_bits)?;
+        let by = some(request.by_bits);
         Self::of_region(&request.name, options!(request), |name| Edit::Shrink { name, by })
     }
 }
@@ -191,7 +191,7 @@ impl TryFrom<v1::SplitRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::SplitRegionRequest) -> Result<Self, Invalid> {
-        let (by, newcomers) = (by(request.by_bits)?, newcomers(request.newcomers)?);
+        let (by, newcomers) = (some(request.by_bits), newcomers(request.newcomers)?);
         Self::of_region(&request.name, options!(request), |name| Edit::Split { name, by, newcomers })
     }
 }
@@ -203,7 +203,8 @@ impl TryFrom<v1::AddSubregionsRequest> for EditInput {
         if request.newcomers.is_empty() {
             return Err(Invalid::new("newcomers", "there must be at least one"));
         }
-        let (by, newcomers, reserve_others) = (by(request.by_bits)?, newcomers(request.newcomers)?, request.r#abstract);
+        let (by, newcomers, reserve_others) =
+            (some(request.by_bits), newcomers(request.newcomers)?, request.r#abstract);
         Self::of_region(&request.name, options!(request), |name| Edit::Subdivide {
             name,
             by,
@@ -225,7 +226,7 @@ impl TryFrom<v1::RenameRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::RenameRegionRequest) -> Result<Self, Invalid> {
-        let patch = Patch { name: Some(check("region_id", &request.region_id)?), ..Patch::default() };
+        let patch = Patch { name: Some(new_name("region_id", &request.region_id)?), ..Patch::default() };
         Self::of_region(&request.name, options!(request), |name| Edit::Update { name, patch })
     }
 }
@@ -297,8 +298,8 @@ fn newcomers(newcomers: Vec<v1::Newcomer>) -> Result<Vec<Newcomer>, Invalid> {
     }
     let checked = newcomers.into_iter().map(|newcomer| {
         Ok(Newcomer {
-            name: check(FIELD, &newcomer.region_id)?,
-            suffix: newcomer.suffix_bits.map(|bits| width(FIELD, bits)).transpose()?,
+            name: new_name(FIELD, &newcomer.region_id)?,
+            suffix: newcomer.suffix_bits.map(some),
             extension: newcomer.extension.map(|extension| bits(FIELD, &extension)).transpose()?,
             order: order(newcomer.order)?,
         })
@@ -306,11 +307,14 @@ fn newcomers(newcomers: Vec<v1::Newcomer>) -> Result<Vec<Newcomer>, Invalid> {
     checked.collect()
 }
 
-fn by(bits: u32) -> Result<u8, Invalid> {
-    match u8::try_from(bits) {
-        Ok(bits @ 1..=BITS_MAX) => Ok(bits),
-        _ => Err(Invalid::new("by_bits", format!("is {bits}, but must be at least 1 and at most 128"))),
-    }
+/// The name of a region to be.
+fn new_name(field: &'static str, name: &str) -> Result<String, Invalid> {
+    check(field, name).map_err(|invalid| invalid.because("BAD_NAME"))
+}
+
+/// A number of bits that the table judges: beyond 255 it is as much too large as 255.
+fn some(bits: u32) -> u8 {
+    u8::try_from(bits).unwrap_or(u8::MAX)
 }
 
 pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
@@ -319,7 +323,7 @@ pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
 }
 
 pub(super) fn bits(field: &'static str, text: &str) -> Result<Prefix, Invalid> {
-    text.parse().map_err(|error: BadPrefix| Invalid::new(field, error))
+    text.parse().map_err(|error: BadPrefix| Invalid::new(field, error).because("BAD_PREFIX"))
 }
 
 /// A request to classify, checked.
@@ -533,13 +537,19 @@ const fn kind(kind: Kind) -> v1::region::Kind {
 }
 
 /// What an edit did, or would do.
-pub fn edit_response(space: &str, table: &Table, plan: &Plan, validate_only: bool) -> v1::EditResponse {
+pub fn edit_response(
+    space: &str,
+    table: &Table,
+    plan: &Plan,
+    validate_only: bool,
+    usage: impl Fn(RegionNumber) -> Usage,
+) -> v1::EditResponse {
     // A parent may be one of the regions that the plan makes.
     let name_of = |number| {
         let made = plan.changes.iter().map(|change| &change.after).find(|after| after.number == number);
         made.or_else(|| table.get(number)).map(|parent| parent.name.as_str())
     };
-    let message = |of: &Region| region(space, of.parent.and_then(name_of), of, Usage::default());
+    let message = |of: &Region| region(space, of.parent.and_then(name_of), of, usage(of.number));
     let change = |Change { before, after }: &Change| v1::RegionChange {
         before: before.as_ref().map(message),
         after: Some(message(after)),

@@ -62,7 +62,9 @@ impl RegionsService {
                 };
                 self.engine.metrics().edited(operation, outcome);
                 let name = space.name();
-                let response = space.read(|table| model::edit_response(&name, table, &plan, validate_only));
+                let now = self.engine.clock().steady();
+                let usage = |number| space.usage(number, now);
+                let response = space.read(|table| model::edit_response(&name, table, &plan, validate_only, usage));
                 Ok(Response::new(response))
             }
             Err(error) => Err(self.refused(operation, &error)),
@@ -204,7 +206,7 @@ impl Regions for RegionsService {
         let too_wide = |id: &u128| {
             let (name, bits) = (space.name(), space.read(Table::bits));
             let problem = format!("{id} has more than the {bits} bits of space {name:?}");
-            status::from_invalid(&Invalid::new("identifiers", problem))
+            status::from_invalid(&Invalid::new("identifiers", problem).because("BAD_ID"))
         };
         let each = answers.into_iter().zip(&input.identifiers);
         let classifications = each.map(|(found, id)| found.ok_or_else(|| too_wide(id))).collect::<Result<_, _>>()?;
@@ -288,9 +290,14 @@ const PRINCIPAL_CHARS_MAX: usize = 100;
 /// Suffixes as identifiers and back, checked against the region's prefix, zone and suffix.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
     let base = region.prefix.base(bits);
-    let invalid = |field, problem: String| Err(status::from_invalid(&Invalid::new(field, problem)));
+    let invalid =
+        |reason, field, problem: String| Err(status::from_invalid(&Invalid::new(field, problem).because(reason)));
     if region.kind == Kind::Closed {
-        return invalid("name", format!("is {:?}, which is closed: its subregions take its place", region.name));
+        return invalid(
+            "CLOSED",
+            "name",
+            format!("is {:?}, which is closed: its subregions take its place", region.name),
+        );
     }
     let mut composed = Vec::new();
     let mut push = |suffix: u128| {
@@ -301,13 +308,18 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
     for suffix in &input.suffixes {
         if !region.capacity().includes(*suffix) {
             let (name, most) = (&region.name, region.suffix);
-            return invalid("suffixes", format!("{suffix} does not fit the {most} bits of the suffix of {name:?}"));
+            return invalid(
+                "SUFFIX_RANGE",
+                "suffixes",
+                format!("{suffix} does not fit the {most} bits of the suffix of {name:?}"),
+            );
         }
         push(*suffix);
     }
     for id in &input.identifiers {
         if !region.prefix.holds(*id, bits) || bits < 128 && id >> bits != 0 {
             return invalid(
+                "BAD_ID",
                 "identifiers",
                 format!("{id} does not begin with {}, the prefix of {:?}", region.prefix, region.name),
             );
@@ -317,7 +329,7 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
                 "{id} has bits in the expansion zone of {:?}, which are zero in all of its identifiers",
                 region.name
             );
-            return invalid("identifiers", problem);
+            return invalid("BAD_ID", "identifiers", problem);
         }
         push(id ^ base);
     }

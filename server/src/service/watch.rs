@@ -84,6 +84,7 @@ impl Watcher {
                 seen = seen.next();
             }
             tokio::select! {
+                biased;
                 changed = newest.changed() => changed.map_err(|_| End::Gone)?,
                 () = self.sender.closed() => return Err(End::Gone),
                 () = draining.cancelled() => return Err(End::Gone),

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use kent_proto::v1::{
-    AutoExpand, ClassifyRequest, ComposeRequest, CreateRegionRequest, DelegateRegionRequest, EditResponse, Encoding,
-    GetRegionRequest, ListHistoryRequest, ListRegionsRequest, Policy, RenameRegionRequest, SealRegionRequest,
-    ShrinkRegionRequest, UpdateRegionRequest, WatchTableRequest, classification::Status, region::Order,
-    regions_client::RegionsClient, watch_table_response::Event,
+    AddSubregionsRequest, AutoExpand, ClassifyRequest, ComposeRequest, CreateRegionRequest, DelegateRegionRequest,
+    EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, ListRegionsRequest, Newcomer,
+    Policy, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, UpdateRegionRequest, WatchTableRequest,
+    classification::Status, region::Order, regions_client::RegionsClient, watch_table_response::Event,
 };
 use tonic::{Code, transport::Channel};
 
@@ -269,4 +269,65 @@ async fn ok_the_past_is_kept_and_changes_are_told_without_a_gap() {
         );
         assert!(!then[0].sealed || at_revision > 2);
     }
+}
+
+#[tokio::test]
+async fn ok_what_is_refused_or_only_rehearsed_changes_nothing_that_can_be_seen() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut client = daemon.regions();
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "a".to_owned(),
+        suffix_bits: 20,
+        prefix: Some("0".to_owned()),
+        ..CreateRegionRequest::default()
+    };
+    client.create_region(create).await.expect("created");
+    daemon.allocator().allocate(request("region:a", 3, Encoding::Packed)).await.expect("granted");
+    let name = || "spaces/default/regions/a".to_owned();
+    let get = GetRegionRequest { name: name() };
+    let before = client.get_region(get.clone()).await.expect("there").into_inner();
+    assert_eq!((before.issued.as_str(), before.reserved.as_str()), ("3", "1024"));
+
+    // A dry run meets what is issued, not what is reserved, and gives nothing back.
+    let shrink =
+        |by_bits| ShrinkRegionRequest { name: name(), by_bits, validate_only: true, ..ShrinkRegionRequest::default() };
+    client.shrink_region(shrink(18)).await.expect("4 suffixes are enough");
+    client.shrink_region(shrink(19)).await.expect_err("2 are not");
+    let refused = ShrinkRegionRequest { validate_only: false, ..shrink(19) };
+    client.shrink_region(refused).await.expect_err("2 are not");
+    let after = client.get_region(get.clone()).await.expect("there").into_inner();
+    assert_eq!((after.issued, after.reserved), (before.issued, before.reserved));
+
+    // What an edit answers is what a look at the region says, also when it is asked for once more.
+    let expand = ExpandRegionRequest {
+        name: name(),
+        by_bits: 1,
+        request_id: "once".to_owned(),
+        ..ExpandRegionRequest::default()
+    };
+    for _ in 0..2 {
+        let made = client.expand_region(expand.clone()).await.expect("expanded").into_inner().region.expect("it");
+        assert_eq!((made.issued.as_str(), made.reserved.as_str(), made.suffix_bits), ("3", "1024", 21));
+    }
+    let other = ShrinkRegionRequest { name: name(), by_bits: 1, request_id: "once".to_owned(), ..shrink(1) };
+    let other = ShrinkRegionRequest { validate_only: false, ..other };
+    let refused = client.shrink_region(other).await.expect_err("the request_id was used for another edit");
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+
+    // A closed region has no counter of its own, whatever is asked of it.
+    let zero = Newcomer { region_id: "b".to_owned(), extension: Some("0".to_owned()), ..Newcomer::default() };
+    let divide = AddSubregionsRequest {
+        name: name(),
+        by_bits: 1,
+        newcomers: vec![zero],
+        r#abstract: true,
+        ..AddSubregionsRequest::default()
+    };
+    client.add_subregions(divide).await.expect("divided");
+    let update = UpdateRegionRequest { name: name(), next: Some(1.into()), ..UpdateRegionRequest::default() };
+    client.update_region(update).await.expect_err("it is closed");
+    let closed = client.get_region(get).await.expect("there").into_inner();
+    assert_eq!((closed.issued.as_str(), closed.reserved.as_str(), closed.capacity.as_str()), ("0", "0", "0"));
 }

@@ -1,0 +1,145 @@
+//! The simulation of whole daemons: many seeds, two at a time, and what they came to.
+
+mod actors;
+mod ledger;
+mod link;
+mod run;
+mod world;
+
+use std::{
+    num::NonZeroUsize,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use anyhow::{bail, ensure};
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub(crate) use self::run::Outcome;
+use self::run::simulate;
+
+/// Simulated runs.
+#[derive(Debug, Args)]
+pub(crate) struct SimulationArgs {
+    /// How many runs.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// The first seed; with `--seeds 1`, that run again.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// Run every seed twice and compare everything that happened.
+    #[arg(long)]
+    twice: bool,
+    /// Break something on purpose: the run must find it.
+    #[arg(long, value_name = "WHAT")]
+    mutant: Option<Mutant>,
+    /// Runs at the same time.
+    #[arg(long, default_value_t = NonZeroUsize::new(2).unwrap_or(NonZeroUsize::MIN))]
+    jobs: NonZeroUsize,
+}
+
+/// What is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mutant {
+    /// The store does not compare the versions of slots.
+    SlotVersion,
+    /// The store does not compare the versions of counters.
+    CounterVersion,
+    /// The store does not compare the versions of regions and spaces.
+    TableVersion,
+    /// The store forgets its latest commits when a daemon crashes, as if they had not been flushed.
+    NoFlush,
+    /// The store makes only the first write of a transaction.
+    TornCommit,
+}
+
+/// Broken promises that are shown.
+const SHOWN: usize = 10;
+
+/// Runs the seeds, shows how far it is, and tells what was found.
+pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
+    let bar = ProgressBar::new(args.seeds);
+    bar.set_style(ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} to go  {msg}")?);
+    let (next, end) = (AtomicU64::new(args.from), args.from.saturating_add(args.seeds));
+    let work = || {
+        let mut sum = Outcome::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return sum;
+            }
+            let outcome = simulate(seed, args.mutant);
+            if args.twice {
+                let again = simulate(seed, args.mutant);
+                if again != outcome {
+                    sum.violations.push((seed, "the same seed made another run".to_owned()));
+                }
+            }
+            sum.add(outcome);
+            bar.inc(1);
+        }
+    };
+    let sums = thread::scope(|scope| {
+        let workers: Vec<_> = (0..args.jobs.get()).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
+    });
+    bar.finish_and_clear();
+    let mut whole = Outcome::default();
+    for sum in sums {
+        match sum {
+            Ok(sum) => whole.add(sum),
+            Err(_) => {
+                bail!("a run panicked: its seed is among those that were not reported; run with --jobs 1 to see which")
+            }
+        }
+    }
+    whole.tell(args.seeds);
+    whole.violations.sort();
+    for (seed, violation) in whole.violations.iter().take(SHOWN) {
+        println!("seed {seed}: {violation}");
+    }
+    match (args.mutant, whole.violations.is_empty()) {
+        (None, true) => Ok(()),
+        (None, false) => {
+            bail!("{} of {} runs broke a promise: --from SEED --seeds 1 repeats one", whole.broken(), args.seeds)
+        }
+        (Some(mutant), empty) => {
+            ensure!(!empty, "{mutant:?} was not found");
+            println!("{mutant:?} was found in {} of {} runs", whole.broken(), args.seeds);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_violation(mutant: Mutant, seeds: u64) -> Option<String> {
+        (1..=seeds).find_map(|seed| simulate(seed, Some(mutant)).violations.first().map(|(_, what)| what.clone()))
+    }
+
+    #[test]
+    fn ok_hundreds_of_seeds_keep_every_promise() {
+        let mut sum = Outcome::default();
+        (1..=200).for_each(|seed| sum.add(simulate(seed, None)));
+        assert_eq!(sum.violations, []);
+        sum.tell(200);
+    }
+
+    #[test]
+    fn ok_a_seed_is_one_run() {
+        for seed in 1..=10 {
+            assert_eq!(simulate(seed, None), simulate(seed, None), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn err_every_mutant_is_found() {
+        for mutant in Mutant::value_variants() {
+            let violation = first_violation(*mutant, 100);
+            assert!(violation.is_some(), "{mutant:?} was not found");
+        }
+    }
+}

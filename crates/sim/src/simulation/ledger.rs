@@ -1,0 +1,189 @@
+//! Holds everything that was granted, and checks the promises as it comes.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+use kent_ids::{Block, ClusterKey, Id, UnixNanos, unscramble};
+use kent_regions::{Kind, Order, Region, RegionNumber, Status, Table};
+use rand::rngs::StdRng;
+
+/// Everything that was granted in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// By sequence: what two grants must not share. Random tails are left out, since they would hide a position that was
+    /// granted twice.
+    seen: HashSet<(String, u128)>,
+    /// The last position of a source that one life of a daemon granted, and the clock epoch.
+    last: HashMap<(u64, String), (u64, u128)>,
+    /// Identifiers of regions: space, region number, identifier.
+    issued: Vec<(String, u64, u128)>,
+    /// The keys of scrambled orders, by space.
+    keys: HashMap<String, ClusterKey>,
+    /// Answers of strict regions, by request.
+    strict: BTreeMap<String, (u128, u64)>,
+    /// A sum of everything in its order: two runs of a seed must agree.
+    digest: u64,
+    pub(crate) identifiers: u64,
+}
+
+/// A block as it was granted.
+pub(crate) struct Grant<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) space: &'a str,
+    pub(crate) block: &'a Block,
+    pub(crate) clock_epoch: u64,
+    /// Which life of which daemon granted it.
+    pub(crate) life: u64,
+    /// What that daemon took for the time, if it took any.
+    pub(crate) now: Option<UnixNanos>,
+    pub(crate) request_id: &'a str,
+}
+
+const MAX_AHEAD: Duration = Duration::from_secs(1);
+const TOLERANCE: Duration = Duration::from_millis(500);
+
+impl Ledger {
+    /// Takes note of a block; an error says which promise is broken.
+    pub(crate) fn record(&mut self, grant: &Grant<'_>, rng: StdRng) -> Result<(), String> {
+        let Grant { source, block, .. } = grant;
+        self.digest(block.first().get() as u64 ^ block.count());
+        if !grant.request_id.is_empty() {
+            let answer = (block.first().get(), block.count());
+            match self.strict.insert(grant.request_id.to_owned(), answer) {
+                // The same block again is what a repeated request must get.
+                Some(before) if before == answer => return Ok(()),
+                Some(before) => return Err(format!("{}: {before:?} and then {answer:?}", grant.request_id)),
+                None => {}
+            }
+        }
+        self.check_order(grant)?;
+        self.check_time(grant)?;
+        let (sequence, tail) = match block.format() {
+            Some(format) => (format.sequence_key().to_owned(), format.tail_bits()),
+            None if block.region_constants().is_some() => (format!("space {}", grant.space), 0),
+            None => ((*source).to_owned(), 0),
+        };
+        let mut before = None;
+        for id in block.walk(rng) {
+            let essence = essence(source, id) >> tail;
+            self.identifiers += 1;
+            if !self.seen.insert((sequence.clone(), essence)) {
+                return Err(format!("P1: {id} of {source} was granted twice"));
+            }
+            if let Some(region) = block.region_constants() {
+                if let Some(key) = region.scramble {
+                    self.keys.insert(grant.space.to_owned(), key);
+                }
+                self.issued.push((grant.space.to_owned(), region.number, id.to_u128()));
+            }
+            if before.is_some_and(|before| before >= id.to_u128()) && ascends(source, block) {
+                return Err(format!("P3: {id} of {source} does not ascend in its block"));
+            }
+            before = Some(id.to_u128());
+        }
+        Ok(())
+    }
+
+    fn check_order(&mut self, grant: &Grant<'_>) -> Result<(), String> {
+        let (first, last) = (grant.block.first().get(), grant.block.last().get());
+        let key = (grant.life, grant.source.to_owned());
+        let before = self.last.insert(key, (grant.clock_epoch, last));
+        // A strict region may answer an earlier request again.
+        let ordered = grant.request_id.is_empty() && before.is_some_and(|(epoch, _)| epoch == grant.clock_epoch);
+        match before {
+            Some((_, before)) if ordered && before >= first => {
+                Err(format!("P3: {} went from {before} to {first} in one clock epoch", grant.source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_time(&self, grant: &Grant<'_>) -> Result<(), String> {
+        let (Some(format), Some(now)) = (grant.block.format(), grant.now) else { return Ok(()) };
+        let line = format.line();
+        let tick = i128::from(line.tick_nanos());
+        let (first, last) = (line.instant(grant.block.first()).get(), line.instant(grant.block.last()).get());
+        let nanos = |duration: Duration| duration.as_nanos() as i128;
+        if last > now.get() + nanos(MAX_AHEAD) {
+            return Err(format!("P4: {} is {} ns ahead", grant.source, last - now.get()));
+        }
+        if first + tick + nanos(TOLERANCE) < now.get() {
+            return Err(format!("P4: {} is {} ns behind", grant.source, now.get() - first));
+        }
+        Ok(())
+    }
+
+    /// P2: every identifier still belongs to the region that issued it, or to the one that this became.
+    pub(crate) fn check_owners(&self, space: &str, table: &Table) -> Result<(), String> {
+        for (_, number, id) in self.issued.iter().filter(|(of, ..)| of == space) {
+            let found = table.classify(*id).ok_or_else(|| format!("P2: {id} is not of space {space}"))?;
+            let Some(owner) = table.get(RegionNumber(*number)) else {
+                return Err(format!("P2: region {number} of {space} is gone"));
+            };
+            let heir = heir(table, owner);
+            let last = found.path.last().map(|region| region.number);
+            if last != Some(heir.number) {
+                return Err(format!("P2: {id} of {} belongs to {last:?} now", owner.name));
+            }
+            let issued = match found.status {
+                Status::Member { suffix, .. } if heir.order == Order::Scrambled => {
+                    self.keys.get(space).is_some_and(|key| heir.issued.includes(unscramble(key, suffix)))
+                }
+                Status::Member { issued, .. } => issued,
+                _ => false,
+            };
+            if !issued {
+                return Err(format!("P2: {id} of {} does not count as issued: {:?}", owner.name, found.status));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was granted of a strict region: first suffixes and counts, by request.
+    pub(crate) fn strict(&self) -> impl Iterator<Item = (u128, u64)> {
+        self.strict.values().copied()
+    }
+
+    /// Takes note of something that happened, for the comparison of two runs.
+    pub(crate) fn digest(&mut self, event: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ event).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    pub(crate) const fn sum(&self) -> u64 {
+        self.digest
+    }
+}
+
+/// The region that a closed one's members went to.
+fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
+    let mut heir = region;
+    let mut inside = VecDeque::from([region]);
+    while let Some(region) = inside.pop_front() {
+        heir = region;
+        if region.kind == Kind::Closed {
+            // The all-zero subregion comes first.
+            inside.extend(table.children(region).next());
+        }
+    }
+    heir
+}
+
+/// Whether identifiers ascend inside a block as octets.
+fn ascends(source: &str, block: &Block) -> bool {
+    match block.region_constants() {
+        Some(region) => region.scramble.is_none(),
+        None => source.starts_with("uuidv7") || source == "uuidv6",
+    }
+}
+
+/// What is unique about an identifier: of versions 1 and 6, which are one source, the same.
+fn essence(source: &str, id: Id) -> u128 {
+    let value = id.to_u128();
+    if source != "uuidv1" {
+        return value;
+    }
+    let ticks = (value >> 64 & 0xfff) << 48 | (value >> 80 & 0xffff) << 32 | value >> 96;
+    (ticks >> 12) << 80 | 6 << 76 | (ticks & 0xfff) << 64 | value & u128::from(u64::MAX)
+}

@@ -1,0 +1,241 @@
+//! The way from one daemon to the store: slow, lossy, cut at times, and gone when the daemon crashes.
+//!
+//! What was sent arrives although its sender has given up or died meanwhile, as on a real network.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kent_store::{
+    CommitError, Committed, Key, MemoryStore, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown, Version,
+    Versioned,
+};
+use tokio::{sync::oneshot, time};
+
+use super::{Mutant, run::Faults, world::Dice};
+
+/// The store of a run, and how it misbehaves.
+#[derive(Clone)]
+pub(crate) struct Backend {
+    pub(crate) memory: Arc<MemoryStore>,
+    pub(crate) dice: Dice,
+    pub(crate) weather: Arc<Weather>,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) mutant: Option<Mutant>,
+    /// What the latest commits wrote over, for a store that forgets them.
+    undo: Arc<Mutex<Vec<Before>>>,
+}
+
+/// What was under some keys before a commit.
+type Before = Vec<(Key, Option<Vec<u8>>)>;
+
+/// How bad it is at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct Weather {
+    /// Faults happen at all.
+    pub(crate) foul: AtomicBool,
+}
+
+impl Backend {
+    pub(crate) fn new(memory: MemoryStore, dice: Dice, faults: Arc<Faults>, mutant: Option<Mutant>) -> Self {
+        let weather = Arc::new(Weather { foul: AtomicBool::new(true) });
+        Self { memory: Arc::new(memory), dice, weather, faults, mutant, undo: Arc::default() }
+    }
+
+    fn is_foul(&self) -> bool {
+        self.weather.foul.load(Ordering::SeqCst)
+    }
+
+    /// How long a message takes.
+    fn latency(&self) -> Duration {
+        match self.is_foul() {
+            true if self.dice.per_mille(20) => self.dice.millis(1000, 8000),
+            true if self.dice.per_mille(100) => self.dice.millis(20, 500),
+            _ => Duration::from_micros(self.dice.between(50, 3000)),
+        }
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        let Some(mutant) = self.mutant else { return self.memory.commit(txn).await };
+        let mutated = self.mutate(mutant, txn).await;
+        if mutant == Mutant::NoFlush {
+            let mut before = Vec::new();
+            for (key, _) in mutated.writes() {
+                let value = self.memory.get(key).await.ok().flatten().map(|versioned| versioned.value);
+                before.push((key.clone(), value));
+            }
+            let made = self.memory.commit(mutated).await?;
+            self.undo.lock().unwrap_or_else(PoisonError::into_inner).push(before);
+            return Ok(made);
+        }
+        self.memory.commit(mutated).await
+    }
+
+    async fn mutate(&self, mutant: Mutant, txn: Txn) -> Txn {
+        let unguarded = |key: &Key| match mutant {
+            Mutant::SlotVersion => key.to_string().starts_with("slot"),
+            Mutant::CounterVersion => key.to_string().starts_with("counter"),
+            Mutant::TableVersion => ["region", "space"].iter().any(|kind| key.to_string().starts_with(kind)),
+            Mutant::NoFlush | Mutant::TornCommit => false,
+        };
+        let mut mutated = Txn::new();
+        for (key, version) in txn.guards() {
+            // A guard for something new stays: overwriting a table by an empty one would be too easy to find.
+            if *version == Version::ABSENT || !unguarded(key) {
+                mutated = mutated.expect(key.clone(), *version);
+            }
+        }
+        let writes =
+            if mutant == Mutant::TornCommit { &txn.writes()[..txn.writes().len().min(1)] } else { txn.writes() };
+        for (key, value) in writes {
+            mutated = match value {
+                Some(value) => mutated.put(key.clone(), value.clone()),
+                None => mutated.delete(key.clone()),
+            };
+        }
+        mutated
+    }
+
+    /// What happens to a store whose writes were not flushed when the power goes.
+    pub(crate) async fn lose_unflushed(&self) {
+        if self.mutant != Some(Mutant::NoFlush) {
+            return;
+        }
+        let latest = {
+            let mut undo = self.undo.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = undo.len().saturating_sub(3);
+            undo.split_off(kept)
+        };
+        for before in latest.into_iter().rev() {
+            let back = before.into_iter().fold(Txn::new(), |txn, (key, value)| match value {
+                Some(value) => txn.put(key, value),
+                None => txn.delete(key),
+            });
+            // OK because the store in memory makes every commit without guards.
+            let _ = self.memory.commit(back).await;
+        }
+    }
+}
+
+/// One daemon's way to the store.
+pub(crate) struct Link {
+    backend: Backend,
+    /// Nothing goes through.
+    cut: Arc<AtomicBool>,
+    /// The daemon is dead: nothing of it is heard any more, but what is under way.
+    dead: AtomicBool,
+}
+
+impl Link {
+    pub(crate) fn new(backend: Backend, cut: Arc<AtomicBool>) -> Self {
+        Self { backend, cut, dead: AtomicBool::new(false) }
+    }
+
+    /// The daemon dies.
+    pub(crate) fn sever(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+    }
+
+    fn check_alive(&self) -> Result<(), Unavailable> {
+        if self.dead.load(Ordering::SeqCst) { Err(Unavailable::Closed) } else { Ok(()) }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+
+    /// Whether a message is lost.
+    fn loses(&self) -> bool {
+        let lost = self.is_cut() || self.backend.is_foul() && self.backend.dice.per_mille(15);
+        if lost {
+            self.backend.faults.lost.count();
+        }
+        lost
+    }
+
+    async fn before_read(&self) -> Result<(), Unavailable> {
+        self.check_alive()?;
+        time::sleep(self.backend.latency()).await;
+        if self.loses() {
+            time::sleep(LOST).await;
+            return Err(Unavailable::backend("no answer"));
+        }
+        self.check_alive()
+    }
+}
+
+/// When whoever waits for a lost message finds out.
+const LOST: Duration = Duration::from_secs(3);
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for Link {
+    async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        self.before_read().await?;
+        let read = self.backend.memory.get(key).await;
+        time::sleep(self.backend.latency()).await;
+        self.check_alive()?;
+        read
+    }
+
+    async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
+        self.before_read().await?;
+        let read = self.backend.memory.scan(prefix).await;
+        time::sleep(self.backend.latency()).await;
+        self.check_alive()?;
+        read
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        txn.check()?;
+        self.check_alive()?;
+        if self.loses() {
+            time::sleep(LOST).await;
+            return Err(Unknown::new("no answer").into());
+        }
+        let (answer, arrived) = oneshot::channel();
+        let (backend, there) = (self.backend.clone(), self.backend.latency());
+        on_its_way(async move {
+            time::sleep(there).await;
+            // Nobody may be waiting any more.
+            let _ = answer.send(backend.commit(txn).await);
+        });
+        let answer = arrived.await.map_err(|_| Unknown::new("no answer"))?;
+        if self.loses() {
+            time::sleep(LOST).await;
+            return Err(Unknown::new("no answer").into());
+        }
+        time::sleep(self.backend.latency()).await;
+        self.check_alive().map_err(|_| Unknown::new("dead"))?;
+        answer
+    }
+
+    fn store_id(&self) -> StoreId {
+        self.backend.memory.store_id()
+    }
+
+    fn stats(&self) -> Stats {
+        self.backend.memory.stats()
+    }
+
+    async fn close(&self) {
+        self.sever();
+    }
+}
+
+/// What is sent arrives whatever becomes of its sender.
+#[expect(clippy::disallowed_methods, reason = "a message under way belongs to nobody")]
+pub(crate) fn on_its_way(message: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(message);
+}

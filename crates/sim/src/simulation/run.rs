@@ -1,0 +1,408 @@
+//! One run: three daemons on one store, clients, an operator, and whatever can go wrong; then an hour of calm and the checks.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use kent_proto::{
+    model::{apply_change, table_of},
+    v1::{HistoryEntry, ListHistoryRequest, WatchTableRequest, regions_server::Regions, watch_table_response::Event},
+};
+use kent_regions::Table;
+use kent_store::{MemoryStore, StoreId};
+use kentd::{Config, Node, Surroundings};
+use tokio::time::{self, Instant};
+use tonic::Request;
+
+use super::{
+    Mutant,
+    actors::{self, Plan},
+    ledger::Ledger,
+    link::{Backend, Link, on_its_way},
+    world::{Dice, Machine},
+};
+
+/// What runs came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    steps: u64,
+    identifiers: u64,
+    edits: u64,
+    faults: [u64; 6],
+    /// A sum of all that happened, in its order.
+    digest: u64,
+    /// Broken promises, with the seeds that broke them.
+    pub(crate) violations: Vec<(u64, String)>,
+}
+
+/// Faults that were injected, by kind.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) lost: Count,
+    pub(crate) jumps: Count,
+    pub(crate) crashes: Count,
+    pub(crate) stops: Count,
+    pub(crate) cuts: Count,
+    pub(crate) gone: Count,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+const FAULTS: [&str; 6] =
+    ["messages lost", "clock jumps", "crashes", "clean restarts", "partitions", "clients gone in the middle of a call"];
+
+impl Outcome {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.identifiers += other.identifiers;
+        self.edits += other.edits;
+        self.faults.iter_mut().zip(other.faults).for_each(|(sum, more)| *sum += more);
+        self.violations.extend(other.violations);
+    }
+
+    /// How many runs broke a promise.
+    pub(crate) fn broken(&self) -> usize {
+        let seeds: std::collections::BTreeSet<u64> = self.violations.iter().map(|(seed, _)| *seed).collect();
+        seeds.len()
+    }
+
+    pub(crate) fn tell(&self, seeds: u64) {
+        println!("{seeds} runs, {} steps", self.steps);
+        println!("  {:>12} identifiers checked, no two the same", self.identifiers);
+        println!("  {:>12} table edits acknowledged, each of them once in the history", self.edits);
+        for (what, count) in FAULTS.iter().zip(self.faults) {
+            println!("  {count:>12} {what}");
+        }
+        println!("  {:>12} broken promises", self.violations.len());
+    }
+}
+
+/// A run under way.
+pub(crate) struct Run {
+    pub(crate) backend: Backend,
+    pub(crate) dice: Dice,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) ending: AtomicBool,
+    config: Config,
+    lives: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ledger: Ledger,
+    steps: u64,
+    /// Edits that were acknowledged: space, request_id, revision.
+    edits: Vec<(String, String, u64)>,
+    violations: Vec<String>,
+}
+
+/// One machine, and the daemon on it if it is up.
+pub(crate) struct Replica {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) cut: Arc<AtomicBool>,
+    up: Mutex<Option<Arc<Life>>>,
+}
+
+/// One life of a daemon.
+pub(crate) struct Life {
+    pub(crate) node: Node,
+    pub(crate) number: u64,
+    link: Arc<Link>,
+}
+
+pub(crate) const REPLICAS: usize = 3;
+/// How long faults go on.
+const FOUL: Duration = Duration::from_secs(60);
+/// After this long without faults everything must be as if nothing had been: windows are over, and clocks are believed.
+const CALM: Duration = Duration::from_secs(200);
+/// A run that takes longer hangs.
+const HANGS: Duration = Duration::from_secs(20_000);
+
+/// Runs a seed to its end.
+pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let run = match runtime {
+        Ok(runtime) => catch_unwind(AssertUnwindSafe(|| runtime.block_on(whole(seed, mutant)))),
+        Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
+    };
+    run.unwrap_or_else(|_| Outcome {
+        violations: vec![(seed, "P6: something panicked".to_owned())],
+        ..Outcome::default()
+    })
+}
+
+async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
+    let (dice, faults) = (Dice::new(seed), Arc::new(Faults::default()));
+    let memory = MemoryStore::new(StoreId::new([7; 16]));
+    let backend = Backend::new(memory, dice.clone(), faults.clone(), mutant);
+    let boot = Instant::now();
+    let replica = || Replica { machine: Arc::new(Machine::new(boot)), cut: Arc::default(), up: Mutex::default() };
+    let settings = kentd::Settings { chunk_min: Some(4), chunk_max: Some(64), ..kentd::Settings::default() };
+    let config = match Config::check(settings) {
+        Ok(config) => config,
+        Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
+    };
+    let run = Arc::new(Run {
+        backend,
+        dice: dice.clone(),
+        faults: faults.clone(),
+        replicas: (0..REPLICAS).map(|_| replica()).collect(),
+        ending: AtomicBool::new(false),
+        config,
+        lives: AtomicU64::new(0),
+        state: Mutex::default(),
+    });
+    if time::timeout(HANGS, play(&run)).await.is_err() {
+        run.violation("P6: the run hangs".to_owned());
+    }
+    let state = run.lock();
+    let faults =
+        [&faults.lost, &faults.jumps, &faults.crashes, &faults.stops, &faults.cuts, &faults.gone].map(Count::get);
+    Outcome {
+        steps: state.steps,
+        identifiers: state.ledger.identifiers,
+        edits: state.edits.len() as u64,
+        faults,
+        digest: state.ledger.sum(),
+        violations: state.violations.iter().map(|violation| (seed, violation.clone())).collect(),
+    }
+}
+
+/// The foul time, the calm, and the checks.
+async fn play(run: &Arc<Run>) {
+    for replica in 0..REPLICAS {
+        run.start(replica).await;
+    }
+    actors::prepare(run).await;
+    let plan = Plan::default();
+    for client in 0..4 {
+        on_its_way(actors::client(run.clone(), plan.clone(), client));
+    }
+    on_its_way(actors::operator(run.clone(), plan.clone()));
+    for replica in 0..REPLICAS {
+        on_its_way(actors::chaos(run.clone(), replica));
+    }
+    time::sleep(FOUL).await;
+    // Faults stop; everybody comes to an end with what was begun.
+    run.ending.store(true, Ordering::SeqCst);
+    run.backend.weather.foul.store(false, Ordering::SeqCst);
+    for replica in &run.replicas {
+        replica.machine.set_off(0);
+        replica.cut.store(false, Ordering::SeqCst);
+    }
+    time::sleep(CALM).await;
+    for replica in 0..REPLICAS {
+        if run.life(replica).is_none() {
+            run.start(replica).await;
+        }
+    }
+    actors::check_liveness(run).await;
+    for space in actors::SPACES {
+        if let Err(violation) = check_space(run, space).await {
+            run.violation(format!("{space}: {violation}"));
+        }
+    }
+    for replica in 0..REPLICAS {
+        run.stop(replica).await;
+    }
+}
+
+/// Checks a space as a daemon sees it that starts now: owners, history, edits, the numbers of strict regions.
+async fn check_space(run: &Arc<Run>, space: &str) -> Result<(), String> {
+    run.stop(0).await;
+    run.start(0).await;
+    let life = run.life(0).ok_or("P7: a daemon does not start although there are no faults")?;
+    let regions = life.node.regions();
+    let parent = format!("spaces/{space}");
+    let watch = WatchTableRequest { parent: parent.clone(), after_revision: 0 };
+    let stream = regions.watch_table(Request::new(watch)).await.map_err(|status| status.to_string())?.into_inner();
+    let mut stream = pin!(stream);
+    let mut parts = Vec::new();
+    while let Some(Ok(message)) = stream.next().await {
+        let Some(Event::Snapshot(part)) = message.event else { break };
+        let last = part.last;
+        parts.push(part);
+        if last {
+            break;
+        }
+    }
+    let table = table_of(parts).map_err(|bad| bad.to_string())?;
+    let history = history(&regions, &parent).await?;
+    check_history(&table, history.clone())?;
+    let mut state = run.lock();
+    state.ledger.digest(table.revision().0);
+    state.ledger.check_owners(space, &table)?;
+    for (_, request_id, revision) in state.edits.iter().filter(|(of, ..)| of == space) {
+        let made: Vec<u64> =
+            history.iter().filter(|entry| entry.request_id == *request_id).map(|entry| entry.revision).collect();
+        if made != [*revision] {
+            return Err(format!("P5: the edit {request_id} was acknowledged in {revision} and is in {made:?}"));
+        }
+    }
+    check_strict(&state.ledger, space, &table)
+}
+
+async fn history(regions: &impl Regions, parent: &str) -> Result<Vec<HistoryEntry>, String> {
+    let (mut entries, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = ListHistoryRequest { parent: parent.to_owned(), page_size: 1000, page_token };
+        let page = regions.list_history(Request::new(request)).await.map_err(|status| status.to_string())?.into_inner();
+        entries.extend(page.entries);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            entries.reverse();
+            return Ok(entries);
+        }
+    }
+}
+
+/// The history makes the table out of nothing, without a gap, each edit where the one before left off.
+fn check_history(table: &Table, history: Vec<HistoryEntry>) -> Result<(), String> {
+    let mut copy = Table::new(table.bits().into()).map_err(|bad| bad.to_string())?;
+    for entry in history {
+        let revision = entry.revision;
+        apply_change(&mut copy, entry).map_err(|bad| format!("P5: revision {revision} of the history: {bad}"))?;
+    }
+    let places = |table: &Table| {
+        let place = |region: &kent_regions::Region| kent_regions::Region {
+            issued: kent_regions::Count::ZERO,
+            ..region.clone()
+        };
+        table.iter().map(place).collect::<Vec<_>>()
+    };
+    match copy.revision() == table.revision() && places(&copy) == places(table) {
+        true => table.check().map_err(|damage| damage.to_string()),
+        false => Err("P5: the history does not make the table".to_owned()),
+    }
+}
+
+/// A strict region has numbers without gaps: as many are issued as were asked for.
+fn check_strict(ledger: &Ledger, space: &str, table: &Table) -> Result<(), String> {
+    if space != actors::STRICT_SPACE {
+        return Ok(());
+    }
+    let region = table.named(actors::STRICT).map_err(|refusal| refusal.to_string())?;
+    let mut grants: Vec<(u128, u64)> = ledger.strict().collect();
+    grants.sort_unstable();
+    let mut next = 0;
+    for (first, count) in grants {
+        if first != next {
+            return Err(format!("a strict region went from {next} to {first}"));
+        }
+        next += u128::from(count);
+    }
+    match region.issued.get() == Some(next) {
+        true => Ok(()),
+        false => Err(format!("a strict region has issued {} and granted {next}", region.issued)),
+    }
+}
+
+impl Run {
+    /// Starts a daemon, as often as it takes.
+    pub(crate) async fn start(&self, replica: usize) {
+        let place = &self.replicas[replica];
+        for _ in 0..100 {
+            let link = Arc::new(Link::new(self.backend.clone(), place.cut.clone()));
+            let surroundings = Surroundings {
+                store: Arc::new(kent_store::Bounded::new(link.clone(), Duration::from_secs(5))),
+                clock: place.machine.clone(),
+                entropy: Arc::new(self.dice.clone()),
+            };
+            match Node::start(surroundings, &self.config).await {
+                Ok(node) => {
+                    let number = self.lives.fetch_add(1, Ordering::Relaxed);
+                    *place.lock() = Some(Arc::new(Life { node, number, link }));
+                    return;
+                }
+                Err(_) => time::sleep(self.dice.millis(100, 1000)).await,
+            }
+        }
+        self.violation("P7: a daemon does not start".to_owned());
+    }
+
+    /// The daemon of a replica, if it is up.
+    pub(crate) fn life(&self, replica: usize) -> Option<Arc<Life>> {
+        self.replicas.get(replica)?.lock().clone()
+    }
+
+    /// Kills a daemon: nothing of it is heard any more.
+    pub(crate) async fn crash(&self, replica: usize) {
+        let Some(life) = self.replicas[replica].lock().take() else { return };
+        self.faults.crashes.count();
+        life.link.sever();
+        self.backend.lose_unflushed().await;
+        if let Ok(life) = Arc::try_unwrap(life) {
+            life.node.abandon().await;
+        }
+    }
+
+    /// Stops a daemon as an operator would: calls under way finish first.
+    pub(crate) async fn stop(&self, replica: usize) {
+        let Some(mut life) = self.replicas[replica].lock().take() else { return };
+        loop {
+            match Arc::try_unwrap(life) {
+                Ok(life) => return life.node.stop().await,
+                Err(still) => life = still,
+            }
+            time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub(crate) fn violation(&self, what: String) {
+        self.lock().violations.push(what);
+    }
+
+    pub(crate) fn step(&self) {
+        self.lock().steps += 1;
+    }
+
+    /// Takes note of a grant.
+    pub(crate) fn granted(&self, grant: &super::ledger::Grant<'_>) {
+        let rng = self.dice.rng();
+        let mut state = self.lock();
+        if let Err(violation) = state.ledger.record(grant, rng) {
+            state.violations.push(violation);
+        }
+    }
+
+    /// Takes note of an edit that was acknowledged.
+    pub(crate) fn edited(&self, space: &str, request_id: &str, revision: u64) {
+        let mut state = self.lock();
+        state.ledger.digest(revision);
+        let edit = (space.to_owned(), request_id.to_owned(), revision);
+        if !state.edits.contains(&edit) {
+            state.edits.push(edit);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Replica {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Life>>> {
+        self.up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
