@@ -20,6 +20,7 @@ use tokio::{
     time::{self, Instant},
 };
 use tonic::{Code, Status, Streaming};
+use tonic_types::StatusExt;
 use tracing::{debug, warn};
 
 use crate::{
@@ -246,6 +247,13 @@ async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
     }
 }
 
+/// Whether the daemon says that there is no way on from the copy, as after a restore.
+fn wants_snapshot(status: &Status) -> bool {
+    let details = status.get_error_details();
+    let resume = details.error_info().and_then(|info| info.metadata.get("resume_after"));
+    resume.is_some_and(|revision| revision == "0")
+}
+
 /// Watches again: from where the copy is or, if that does not do, from a new snapshot.
 async fn reopen(shared: &Shared, connection: &Connection, parent: &str, endpoint: usize, lost: Lost) -> Feed {
     let mut pauses = connection.pauses();
@@ -255,7 +263,7 @@ async fn reopen(shared: &Shared, connection: &Connection, parent: &str, endpoint
         let after = match &lost {
             // A daemon whose table is older than the copy was restored from a backup, or is another one; and one that
             // has dropped the watcher for being too slow says from where on.
-            Lost::Status(status) if status.code() == Code::InvalidArgument => None,
+            Lost::Status(status) if status.code() == Code::InvalidArgument || wants_snapshot(status) => None,
             Lost::Status(_) => Some(shared.read(Table::revision)).filter(|revision| *revision != Revision(0)),
             Lost::Unusable(_) => None,
         };

@@ -292,6 +292,8 @@ pub struct HistoryEntry {
     pub request_id: String,
     /// Every region before and after; counters are not kept.
     pub changes: Vec<Change>,
+    /// The revision before this one, where it is not the one below: after a restore.
+    pub follows: Option<Revision>,
 }
 
 /// A part of a record has at most so many octets of regions: with the rest of it, it stays below what a store takes.
@@ -316,6 +318,7 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
         request_id: entry.request_id.clone(),
         sides: Vec::new(),
         parts: 0,
+        follows: entry.follows.map(|revision| revision.0),
     }];
     let mut filled = 0;
     for side in sides {
@@ -353,6 +356,7 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
         reason: first.reason.clone(),
         request_id: first.request_id.clone(),
         changes: Vec::new(),
+        follows: first.follows.map(Revision),
     };
     let mut before: Option<Region> = None;
     for side in parts.into_iter().flat_map(|part| part.sides) {
@@ -590,6 +594,7 @@ mod tests {
             reason: "why".to_owned(),
             request_id: "7".to_owned(),
             changes,
+            follows: Some(Revision(7)),
         };
         let parts = encode_history(&entry);
         assert!(parts.len() > 5 && parts.iter().all(|part| part.len() < 16 * 1024));

@@ -13,11 +13,14 @@ use kent_issue::{Chunk, ClockPolicy, TrustPolicy};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::{restore::RestoreArgs, witness};
+
 /// What the daemon was told, by flags and environment.
 #[derive(Debug, Parser)]
 #[command(
     name = "kentd",
     args_override_self = true,
+    args_conflicts_with_subcommands = true,
     version,
     about = "The Kent daemon: hands out blocks of identifiers, each of them once, for ever",
     long_about = "The Kent daemon keeps durable generator state and the prefix tables of spaces, and hands out blocks of \
@@ -29,6 +32,10 @@ pub struct Args {
     #[arg(long, env = "KENT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Prints the settings in force, as TOML, and exits.
     #[arg(long)]
     pub check_config: bool,
@@ -36,6 +43,18 @@ pub struct Args {
     /// The settings.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// What can be done instead of serving.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Make a new store from a backup, or from an old copy of a data directory.
+    ///
+    /// What was issued after the backup was taken is not in it. Every counter is therefore moved past what may have been issued
+    /// since: by --skip, or at ten times the rate of the backup until --until. Time-based identifiers are safe by themselves.
+    /// Regions are sealed, since what was created, split, subdivided or expanded after the backup is not known; repeat those
+    /// edits and unseal, or say --table-unchanged if there were none.
+    Restore(RestoreArgs),
 }
 
 /// Every setting, each of them optional: the shape of the file, of the environment and of the flags.
@@ -53,6 +72,11 @@ pub struct Settings {
     /// Directory of the embedded store [default: ./kent-data].
     #[arg(long, env = "KENT_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
+
+    /// File that remembers how often the store was started, kept outside of it, so that an old copy of the store is noticed
+    /// [default: the directory of the store with .witness].
+    #[arg(long, env = "KENT_WITNESS", value_name = "FILE")]
+    pub witness: Option<PathBuf>,
 
     /// Where state is kept: `sled` (embedded, durable) or `memory` (lost at the end; for trying things out) [default: sled].
     #[arg(long, env = "KENT_STORE", value_name = "STORE")]
@@ -149,6 +173,8 @@ pub struct Config {
     pub http: SocketAddr,
     /// Directory of the embedded store.
     pub data: PathBuf,
+    /// The file that remembers how often the store was started.
+    pub witness: PathBuf,
     /// Where state is kept.
     pub store: StoreKind,
     /// The most identifiers in one lease.
@@ -238,6 +264,7 @@ impl Settings {
             listen: self.listen.or(below.listen),
             http: self.http.or(below.http),
             data: self.data.or(below.data),
+            witness: self.witness.or(below.witness),
             store: self.store.or(below.store),
             insecure: self.insecure.or(below.insecure),
             lease_count: self.lease_count.or(below.lease_count),
@@ -263,6 +290,7 @@ impl Settings {
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7600))),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7601))),
             data: Some(PathBuf::from("kent-data")),
+            witness: None,
             store: Some(StoreKind::Sled),
             insecure: Some(false),
             lease_count: Some(1_000_000_000),
@@ -297,6 +325,7 @@ impl Config {
         let config = Self {
             listen: set.listen.unwrap_or(([127, 0, 0, 1], 7600).into()),
             http: set.http.unwrap_or(([127, 0, 0, 1], 7601).into()),
+            witness: set.witness.unwrap_or_else(|| witness::beside(&set.data.clone().unwrap_or_default())),
             data: set.data.unwrap_or_default(),
             store: set.store.unwrap_or(StoreKind::Sled),
             lease_count: get(set.lease_count),

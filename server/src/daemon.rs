@@ -23,6 +23,7 @@ use crate::{
     node::Surroundings,
     service::{AdminService, AllocatorService, CodecService, RegionsService},
     tasks::Tasks,
+    witness::{self, WitnessError},
 };
 
 /// A running daemon.
@@ -44,6 +45,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error("the store cannot be opened")]
     Store(#[from] OpenError),
+    /// The store is an old copy.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
     /// What is stored cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -85,6 +89,9 @@ impl Daemon {
         let http = bind("http", config.http).await?;
         let (grpc_address, http_address) = (address(&grpc, config.listen), address(&http, config.http));
         let (store, place) = open_store(&config)?;
+        if config.store == StoreKind::Sled {
+            witness::attest(&*store, &config.data, &config.witness).await?;
+        }
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
         let tasks = Tasks::new();

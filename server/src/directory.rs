@@ -360,6 +360,7 @@ impl Directory {
             reason: order.options.reason.clone(),
             request_id: order.options.request_id.clone(),
             changes: plan.changes.clone(),
+            follows: None,
         };
         history::record(txn, space, plan.revision, &entry)
     }

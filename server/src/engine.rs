@@ -95,6 +95,9 @@ pub enum LoadError {
         /// Which rule is broken.
         damage: kent_regions::Damage,
     },
+    /// A restore was broken off.
+    #[error("a restore into this store was broken off: remove the directory and restore again")]
+    HalfRestored,
     /// The default space is neither there nor can it be made.
     #[error("the space `default` could not be made")]
     NoDefaultSpace,
@@ -113,6 +116,9 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let Surroundings { store, clock, entropy } = surroundings.clone();
+        if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {
+            return Err(LoadError::HalfRestored);
+        }
         let key = cluster_key(&*store, &*entropy).await?;
         let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk).await?);
         let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;

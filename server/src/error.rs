@@ -44,7 +44,7 @@ impl From<LoadError> for EditError {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Store(failure) => failure.into(),
-            LoadError::Table { .. } | LoadError::NoDefaultSpace => Self::Damaged(error),
+            LoadError::Table { .. } | LoadError::NoDefaultSpace | LoadError::HalfRestored => Self::Damaged(error),
         }
     }
 }

@@ -44,9 +44,11 @@ pub(crate) async fn regions_at(
             table.iter().map(|region| (region.number, region.clone())).collect();
         (table.revision(), regions)
     });
-    for past in (revision.0 + 1..=present.0).rev() {
+    let mut past = present;
+    while past > revision {
         let missing = Malformed { what: "the record of an edit is gone" };
-        let entry = entry(store, space, Revision(past)).await?.ok_or(missing)?;
+        let entry = entry(store, space, past).await?.ok_or(missing)?;
+        past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because it is above another revision
         for change in entry.changes {
             match change.before {
                 Some(before) => drop(regions.insert(before.number, before)),

@@ -6,6 +6,10 @@ use kent_store::Key;
 
 /// What every daemon on the store shares.
 pub(crate) const CLUSTER: Key = Key::from_static("cluster");
+/// How often the store was started.
+pub(crate) const BOOTS: Key = Key::from_static("boots");
+/// There while a store is being restored: it is not whole yet.
+pub(crate) const RESTORING: Key = Key::from_static("restoring");
 /// All slots.
 pub(crate) const SLOTS: Key = Key::from_static("slot/");
 /// All spaces.

@@ -21,9 +21,13 @@
 //! | `service` | gRPC services: requests in, answers out |
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
+//! | `backup` | a store's records as they were at one moment, in a file |
+//! | `restore` | a new store from a backup, from which nothing is issued twice |
+//! | `witness` | how often the store was started, kept outside of it |
 //! | `node` | a daemon without ports, for the simulator |
 //! | `daemon` | start and stop, each one readable sequence |
 
+mod backup;
 mod cell;
 pub mod clock;
 pub mod config;
@@ -40,6 +44,7 @@ mod keys;
 mod metrics;
 mod node;
 mod rate;
+mod restore;
 mod series;
 mod service;
 mod slots;
@@ -48,9 +53,13 @@ mod status;
 mod strict;
 mod tasks;
 pub mod telemetry;
+mod witness;
 
-pub use config::{Args, Config, ConfigError, Settings};
+pub use backup::BadBackup;
+pub use config::{Args, Command, Config, ConfigError, Settings};
 pub use daemon::{Daemon, StartError};
 pub use engine::LoadError;
 pub use error::StoreFailure;
 pub use node::{Node, Surroundings};
+pub use restore::{Restore, RestoreArgs, RestoreError, Skip};
+pub use witness::WitnessError;

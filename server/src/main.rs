@@ -1,9 +1,11 @@
 //! `kentd`: reads the configuration, starts the daemon, waits for a signal, and says whether the end was clean.
 
+mod restoring;
+
 use std::{io, process::ExitCode};
 
 use clap::Parser;
-use kentd::{Args, Config, Daemon, telemetry};
+use kentd::{Args, Command, Config, Daemon, telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
@@ -13,6 +15,12 @@ const USAGE: u8 = 64;
 fn main() -> ExitCode {
     let args = Args::parse();
     let check_only = args.check_config;
+    if let Some(Command::Restore(restore)) = args.command {
+        return match runtime() {
+            Ok(runtime) => runtime.block_on(restoring::run(&restore)),
+            Err(error) => fail(1, &error),
+        };
+    }
     let config = match args.into_config() {
         Ok(config) => config,
         Err(error) => return fail(USAGE, &error),
@@ -24,11 +32,14 @@ fn main() -> ExitCode {
     if let Err(error) = telemetry::start(&config) {
         return fail(USAGE, &error);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(1, &error),
-    };
-    runtime.block_on(run(config))
+    match runtime() {
+        Ok(runtime) => runtime.block_on(run(config)),
+        Err(error) => fail(1, &error),
+    }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 async fn run(config: Config) -> ExitCode {

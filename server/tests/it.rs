@@ -2,12 +2,14 @@
 
 mod it {
     mod allocate;
+    mod backup;
     mod client;
     mod clocks;
     mod crash;
     mod edits;
     mod figures;
     mod harness;
+    mod proxy;
     mod python;
     mod raw;
     mod refusals;

@@ -1,5 +1,7 @@
 //! What may be written on the command line, and what each part of it means: the contract, as clap reads it.
 
+use std::{ffi::OsString, path::PathBuf};
+
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
@@ -56,6 +58,13 @@ pub(crate) enum Command {
     #[command(flatten)]
     Ask(Question),
     Inspect(InspectArgs),
+    /// Make a new store from a backup or an old copy of a data directory: `kentd restore` does it, on this machine.
+    #[command(disable_help_flag = true)]
+    Restore {
+        /// What `kentd restore --help` teaches.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Encode and decode for other programs: JSON lines in, JSON lines out, in order, without a daemon.
     #[command(after_help = CODEC_HELP)]
     Codec,
@@ -78,6 +87,13 @@ pub(crate) enum Question {
     #[command(subcommand)]
     Table(TableCommand),
     Watch(WatchArgs),
+    /// Write all that the daemon has stored to a file, as it is at one moment.
+    #[command(after_help = BACKUP_HELP)]
+    Backup {
+        /// The file; it is replaced as a whole when the backup is complete.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Show what the daemon makes of its clock, or vouch for it.
     #[command(after_help = CLOCK_HELP)]
     Clock {
@@ -96,6 +112,11 @@ pub(crate) enum ClockCommand {
     /// Say that the clock is right although it is further ahead than the daemon believes.
     Accept,
 }
+
+const BACKUP_HELP: &str = "\
+Examples:
+  kent backup kent.backup
+  kent restore kent.backup --data /var/lib/kent-new --dry-run";
 
 const CLOCK_HELP: &str = "\
 A clock that jumps ahead of the time since boot by more than an hour, or that is more than 31 days later at

@@ -5,6 +5,7 @@
 
 mod alloc;
 mod args;
+mod backup;
 mod bits;
 mod classify;
 mod codec;
@@ -87,6 +88,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             };
             inspect::run(&args, &places, out)
         }),
+        Command::Restore { arguments } => backup::restore(&arguments),
         Command::Alloc(args) => alloc::run(&args, endpoints, &runtime()?, json),
         Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &endpoints, out))),
     }
@@ -103,6 +105,7 @@ async fn ask(question: Question, endpoints: &Endpoints, out: &mut Out) -> Result
         Question::Region(command) => region::run(&command, &endpoints.connect().await?, out).await,
         Question::Table(command) => transfer::run(&command, &endpoints.connect().await?, out).await,
         Question::Watch(args) => history::watch(&args, &endpoints.connect().await?, out).await,
+        Question::Backup { file } => backup::run(&file, &endpoints.connect().await?, out).await,
         Question::Clock { command } => status::clock(command, &endpoints.connect().await?, out).await,
         Question::Status => status::run(&endpoints.connect().await?, out).await,
     }

@@ -1,15 +1,16 @@
 //! `Admin`: how the daemon fares.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
+use futures_util::Stream;
 use kent_issue::Quarantine;
 use kent_proto::v1::{
-    AcceptClockRequest, ChunkStatus, ClockQuarantine, ClockStatus, GetStatusRequest, Limits, SlotStatus,
-    Status as StatusMessage, StoreStatus, admin_server::Admin,
+    AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus, GetStatusRequest, Limits,
+    SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
 };
 use tonic::{Request, Response, Status};
 
-use crate::{engine::Engine, slots::HeldSlot};
+use crate::{backup, engine::Engine, slots::HeldSlot, status};
 
 /// The service.
 #[derive(Debug)]
@@ -58,6 +59,13 @@ impl AdminService {
 
 #[tonic::async_trait]
 impl Admin for AdminService {
+    type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupPart, Status>> + Send>>;
+
+    async fn backup(&self, _: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
+        let parts = backup::parts(&self.engine).await.map_err(|failure| status::from_read(&failure))?;
+        Ok(Response::new(Box::pin(futures_util::stream::iter(parts.into_iter().map(Ok)))))
+    }
+
     async fn accept_clock(&self, _: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
         self.engine.slots().accept_clock();
         Ok(Response::new(self.clock()))

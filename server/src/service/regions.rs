@@ -227,15 +227,20 @@ impl RegionsService {
             Some(after) => after.parse::<u64>().unwrap_or(1).saturating_sub(1),
         };
         let (name, mut entries, mut next_page_token) = (space.name(), Vec::new(), String::new());
-        for (looked_at, revision) in (1..=newest).rev().enumerate() {
+        let (mut revision, mut looked_at) = (newest, 0);
+        while revision > 0 {
             if entries.len() == page.size || looked_at == HISTORY_LOOKED_AT {
                 next_page_token = model::page_token(&(revision + 1).to_string());
                 break;
             }
-            let entry = history::entry(self.engine.store(), space, Revision(revision)).await;
+            looked_at += 1;
+            let at = revision;
+            let entry = history::entry(self.engine.store(), space, Revision(at)).await;
+            revision -= 1;
             let Some(entry) = entry.map_err(|failure| status::from_read(&failure))? else { continue };
+            revision = entry.follows.map_or(revision, |follows| follows.0);
             if region.is_none_or(|number| entry.changes.iter().any(|change| change.after.number == number)) {
-                entries.push(watch::message(space, &name, Revision(revision), &entry));
+                entries.push(watch::message(space, &name, Revision(at), &entry));
             }
         }
         Ok(ListHistoryResponse { entries, next_page_token })

@@ -1,0 +1,93 @@
+//! `kentd restore`, as the operator sees it: what would be skipped, a question, and what was done.
+
+use std::{
+    io::{self, BufRead, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use kent_regions::Count;
+use kentd::{Restore, RestoreArgs, RestoreError, Skip};
+
+use super::fail;
+
+/// Counters that are listed before the rest is only counted.
+const LISTED_MAX: usize = 40;
+
+pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
+    let restore = match Restore::plan(args).await {
+        Ok(restore) => restore,
+        Err(error) => return fail(1, &error),
+    };
+    tell(args, &restore);
+    if args.dry_run {
+        println!("dry run: nothing was written");
+        return ExitCode::SUCCESS;
+    }
+    match args.yes || ask() {
+        true => {}
+        false => {
+            println!("nothing was written");
+            return ExitCode::FAILURE;
+        }
+    }
+    match write(restore, args).await {
+        Ok(()) => {
+            println!("restored into {}: start it with kentd --data {}", args.data.display(), args.data.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(1, &error),
+    }
+}
+
+async fn write(restore: Restore, args: &RestoreArgs) -> Result<(), RestoreError> {
+    restore.write(args).await
+}
+
+fn tell(args: &RestoreArgs, restore: &Restore) {
+    let taken = restore.taken.rfc3339(0).unwrap_or_else(|| "an unknown time".to_owned());
+    match args.source.is_dir() {
+        true => println!("{}, a directory", args.source.display()),
+        false => println!("{}, a backup of {taken}", args.source.display()),
+    }
+    println!(
+        "time-based sources: all slots are spoken for up to {}",
+        restore.reserved_until.nanos().rfc3339(0).unwrap_or_default()
+    );
+    for (listed, Skip { source, from, to }) in restore.skips.iter().enumerate() {
+        let skipped = skipped(*from, *to);
+        if listed < LISTED_MAX {
+            let skipped = skipped.map_or_else(|| "2^128".to_owned(), |skipped| skipped.to_string());
+            println!("{source}: {from} -> {to}, {skipped} skipped");
+        }
+    }
+    if restore.skips.len() > LISTED_MAX {
+        println!("and {} counters more", restore.skips.len() - LISTED_MAX);
+    }
+    match (args.table_unchanged, restore.sealed) {
+        (true, _) => println!("tables: as they were; you say that none was edited since"),
+        (false, sealed) => println!(
+            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided or expanded since the backup, then \
+             unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
+        ),
+    }
+}
+
+fn skipped(from: Count, to: Count) -> Option<u128> {
+    match (from, to) {
+        (Count::Below(from), Count::Below(to)) => Some(to - from), // OK because a counter is moved ahead only
+        (Count::Max, Count::Max) => Some(0),
+        _ => None,
+    }
+}
+
+fn ask() -> bool {
+    if !io::stdin().is_terminal() {
+        println!("say --yes to do it");
+        return false;
+    }
+    print!("write the new store? [y/N] ");
+    let mut answer = String::new();
+    // OK because no answer is no.
+    let _ = io::stdout().flush().and_then(|()| io::stdin().lock().read_line(&mut answer).map(drop));
+    matches!(answer.trim(), "y" | "Y" | "yes")
+}

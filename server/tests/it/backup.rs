@@ -1,0 +1,194 @@
+//! Backups of a live daemon, stores made from them, and old copies that are put back.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use kent_proto::v1::{
+    BackupRequest, CreateRegionRequest, Encoding, GetRegionRequest, ListHistoryRequest, ListRegionsRequest,
+    SealRegionRequest,
+};
+use prost::Message;
+use tonic::Code;
+
+use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+
+const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "xid", "region:orders", "uid11-fullrand", "serial:AB"];
+
+async fn backup(daemon: &Daemon, file: &Path) {
+    let mut parts = daemon.admin().backup(BackupRequest {}).await.expect("a backup").into_inner();
+    let mut octets = Vec::new();
+    while let Some(part) = parts.message().await.expect("a whole backup") {
+        octets.extend(part.encode_length_delimited_to_vec());
+    }
+    fs::write(file, octets).expect("written");
+}
+
+fn restore(source: &Path, data: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    command.arg("restore").arg(source).arg("--data").arg(data).args(more).output().expect("it ran")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+async fn create(daemon: &Daemon, region: &str) {
+    let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: 40, ..CreateRegionRequest::default() };
+    daemon.regions().create_region(create).await.expect("created");
+}
+
+async fn issue(daemon: &Daemon, ledger: &mut Ledger, times: u32) {
+    for _ in 0..times {
+        for source in SOURCES {
+            let reply = daemon.allocator().allocate(request(source, 700, Encoding::Packed)).await.expect(source);
+            ledger.record(source, identifiers(reply.get_ref()));
+        }
+    }
+}
+
+fn unseal(region: &str) -> SealRegionRequest {
+    SealRegionRequest { name: format!("spaces/default/regions/{region}"), ..SealRegionRequest::default() }
+}
+
+#[tokio::test]
+async fn ok_nothing_is_issued_twice_from_a_restored_store() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&at("old"));
+    create(&daemon, "orders").await;
+    create(&daemon, "quiet").await;
+    issue(&daemon, &mut ledger, 3).await;
+    backup(&daemon, &at("backup")).await;
+    // What is issued after the backup is not in it: also from a region of which nothing had been issued.
+    issue(&daemon, &mut ledger, 5).await;
+    let quiet = daemon.allocator().allocate(request("region:quiet", 10, Encoding::Packed)).await.expect("granted");
+    ledger.record("region:quiet", identifiers(quiet.get_ref()));
+    daemon.kill();
+
+    let dry = restore(&at("backup"), &at("new"), &["--dry-run"]);
+    assert!(dry.status.success() && !at("new").exists(), "{}", said(&dry));
+    assert!(said(&dry).contains("region:orders@default: ") && said(&dry).contains("skipped"), "{}", said(&dry));
+    let unasked = restore(&at("backup"), &at("new"), &[]);
+    assert!(!unasked.status.success() && !at("new").exists(), "{}", said(&unasked));
+    let done = restore(&at("backup"), &at("new"), &["--yes"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let twice = restore(&at("backup"), &at("new"), &["--yes"]);
+    assert!(!twice.status.success() && said(&twice).contains("holds a store already"), "{}", said(&twice));
+
+    let daemon = Daemon::start(&at("new"));
+    let sealed = daemon.allocator().allocate(request("region:orders", 1, Encoding::Packed)).await;
+    assert_eq!(sealed.expect_err("it is sealed").code(), Code::FailedPrecondition);
+    let mut regions = daemon.regions();
+    for region in ["orders", "quiet"] {
+        regions.unseal_region(unseal(region)).await.expect("unsealed");
+    }
+    // All slots are spoken for up to two seconds after the restore.
+    let granted = loop {
+        match daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await {
+            Ok(granted) => break granted,
+            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+        }
+    };
+    ledger.record("uuidv7", identifiers(granted.get_ref()));
+    issue(&daemon, &mut ledger, 5).await;
+    let quiet = daemon.allocator().allocate(request("region:quiet", 10, Encoding::Packed)).await.expect("granted");
+    ledger.record("region:quiet", identifiers(quiet.get_ref()));
+
+    // The history says that there was a restore, and the past before it can still be seen.
+    let list = ListHistoryRequest { parent: "spaces/default".to_owned(), ..ListHistoryRequest::default() };
+    let entries = regions.list_history(list).await.expect("a history").into_inner().entries;
+    let operations: Vec<_> = entries.iter().map(|entry| entry.operation.as_str()).collect();
+    assert_eq!(operations, ["unseal", "unseal", "restore", "create", "create"]);
+    let past =
+        ListRegionsRequest { parent: "spaces/default".to_owned(), at_revision: 1, ..ListRegionsRequest::default() };
+    let past = regions.list_regions(past).await.expect("a table").into_inner().regions;
+    assert_eq!(
+        past.iter().map(|region| (region.name.as_str(), region.sealed)).collect::<Vec<_>>(),
+        [("spaces/default/regions/orders", false)]
+    );
+    let get = GetRegionRequest { name: "spaces/default/regions/orders".to_owned() };
+    regions.get_region(get).await.expect("there");
+
+    // A clean restart of the restored store is an ordinary one.
+    daemon.signal("TERM");
+    assert!(daemon.wait().await.success());
+    let daemon = Daemon::start(&at("new"));
+    issue(&daemon, &mut ledger, 1).await;
+}
+
+#[tokio::test]
+async fn err_what_is_no_whole_backup_is_refused() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let daemon = Daemon::start(&at("old"));
+    create(&daemon, "orders").await;
+    backup(&daemon, &at("backup")).await;
+    let whole = fs::read(at("backup")).expect("read");
+    let mut refused = HashSet::new();
+    for cut in 0..whole.len() {
+        fs::write(at("part"), &whole[..cut]).expect("written");
+        if cut % 97 == 0 || cut + 20 > whole.len() {
+            let output = restore(&at("part"), &at("new"), &["--yes", "--table-unchanged"]);
+            assert!(!output.status.success() && !at("new").exists(), "{cut}: {}", said(&output));
+            refused.insert(said(&output));
+        }
+    }
+    assert!(refused.iter().all(|said| said.contains("cannot be restored")), "{refused:?}");
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    fs::write(at("part"), flipped).expect("written");
+    let output = restore(&at("part"), &at("new"), &["--yes"]);
+    assert!(!output.status.success() && !at("new").exists(), "{}", said(&output));
+}
+
+#[tokio::test]
+async fn err_an_old_copy_put_back_in_place_is_noticed() {
+    let dir = data_dir();
+    let data = dir.path().join("data");
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&data);
+    create(&daemon, "orders").await;
+    issue(&daemon, &mut ledger, 1).await;
+    daemon.kill();
+    let copied = Command::new("cp").arg("-a").arg(&data).arg(dir.path().join("copy")).status().expect("copied");
+    assert!(copied.success());
+    let daemon = Daemon::start(&data);
+    issue(&daemon, &mut ledger, 2).await;
+    daemon.kill();
+    fs::rename(&data, dir.path().join("newest")).expect("moved");
+    fs::rename(dir.path().join("copy"), &data).expect("put back");
+    let refused = kentd(&data).output().expect("it ran");
+    assert!(!refused.status.success());
+    let said_so = said(&refused);
+    assert!(said_so.contains("is an old copy: it was started 1 times") && said_so.contains("has seen 2"), "{said_so}");
+
+    // A store from which nothing is issued twice can be made of it; by how much, the operator must say.
+    let new = dir.path().join("new");
+    let unsaid = restore(&data, &new, &["--yes", "--table-unchanged"]);
+    assert!(!unsaid.status.success() && said(&unsaid).contains("--skip"), "{}", said(&unsaid));
+    let done = restore(&data, &new, &["--yes", "--table-unchanged", "--skip", "100000"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&new);
+    let granted = loop {
+        match daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await {
+            Ok(granted) => break granted,
+            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+        }
+    };
+    ledger.record("uuidv7", identifiers(granted.get_ref()));
+    issue(&daemon, &mut ledger, 2).await;
+    daemon.kill();
+
+    // The newest store, back in its place, goes on.
+    fs::remove_dir_all(&data).expect("removed");
+    fs::rename(dir.path().join("newest"), &data).expect("put back");
+    let daemon = Daemon::start(&data);
+    daemon.allocator().allocate(request("uid11-fullrand", 1, Encoding::Packed)).await.expect("granted");
+}

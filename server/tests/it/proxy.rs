@@ -1,0 +1,187 @@
+//! Replies that get lost: a proxy drops the answer of one call in ten, with the connection that it came on.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kent_client::Client;
+use kent_proto::v1::{
+    AllocateRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, Policy,
+    UpdateRegionRequest, allocator_client::AllocatorClient, regions_client::RegionsClient,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+};
+use tonic::transport::{Channel, Endpoint};
+
+use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+
+/// Stands between clients and a daemon.
+struct Proxy {
+    address: SocketAddr,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    async fn start(daemon: &Daemon) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let (behind, dropped) = (daemon.grpc_address().to_owned(), Arc::new(AtomicU64::new(0)));
+        let counted = dropped.clone();
+        Handle::current().spawn(async move {
+            let calls = Arc::new(AtomicU64::new(0));
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(daemon) = TcpStream::connect(&behind).await else { continue };
+                Handle::current().spawn(pass(client, daemon, calls.clone(), counted.clone()));
+            }
+        });
+        Self { address, dropped }
+    }
+
+    fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address)).expect("an address").connect_lazy()
+    }
+}
+
+/// Passes everything on, but for the answer of one call in ten: a message of the daemon's that comes after one of the client's.
+async fn pass(mut client: TcpStream, mut daemon: TcpStream, calls: Arc<AtomicU64>, dropped: Arc<AtomicU64>) {
+    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => match read {
+                Ok(octets @ 1..) => if daemon.write_all(&asked[..octets]).await.is_err() { return },
+                _ => return,
+            },
+            read = daemon.read(&mut answered) => match read {
+                Ok(octets @ 1..) => {
+                    // Short ones are acknowledgements of HTTP/2's own; a grant or an edit is longer.
+                    if octets > 60 && calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
+                        dropped.fetch_add(1, Ordering::Relaxed);
+                        return;
+                    }
+                    if client.write_all(&answered[..octets]).await.is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            },
+        }
+    }
+}
+
+const ORDERS: &str = "spaces/default/regions/orders";
+
+fn create(region: &str, request_id: &str) -> CreateRegionRequest {
+    CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: 10,
+        zone_bits: Some(20),
+        request_id: request_id.to_owned(),
+        ..CreateRegionRequest::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
+    let data = data_dir();
+    let mut daemon = Daemon::start(data.path());
+    let mut direct = daemon.regions();
+    direct.create_region(create("orders", "")).await.expect("created");
+    direct.create_region(create("invoices", "")).await.expect("created");
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    let name = "spaces/default/regions/invoices".to_owned();
+    let strict = UpdateRegionRequest { name, policy, ..UpdateRegionRequest::default() };
+    direct.update_region(strict).await.expect("strict");
+
+    let mut next_number = 0;
+    for round in 0..2 {
+        let proxy = Proxy::start(&daemon).await;
+        let mut regions = RegionsClient::new(proxy.channel());
+        let mut allocator = AllocatorClient::new(proxy.channel());
+        for at in 0..40 {
+            let id = format!("r{round}-{at}");
+            // Asked for until there is an answer.
+            while regions.create_region(create(&id, &id)).await.is_err() {}
+            let ask = AllocateRequest {
+                request_id: format!("i{round}-{at}"),
+                ..request("region:invoices", 3, Encoding::Packed)
+            };
+            let granted = loop {
+                if let Ok(granted) = allocator.allocate(ask.clone()).await {
+                    break granted;
+                }
+            };
+            let invoices = GetRegionRequest { name: "spaces/default/regions/invoices".to_owned() };
+            let base = base(&daemon.regions().get_region(invoices).await.expect("there").into_inner().prefix);
+            let numbers: Vec<u128> = identifiers(granted.get_ref()).into_iter().map(|id| id - base).collect();
+            assert_eq!(numbers, [next_number, next_number + 1, next_number + 2], "no gap, and nothing twice");
+            next_number += 3;
+        }
+        let expand = ExpandRegionRequest {
+            name: ORDERS.to_owned(),
+            by_bits: 1,
+            request_id: format!("x{round}"),
+            ..ExpandRegionRequest::default()
+        };
+        for _ in 0..20 {
+            while regions.expand_region(expand.clone()).await.is_err() {}
+        }
+        assert!(proxy.dropped.load(Ordering::Relaxed) >= 10, "answers were lost");
+        // A crash forgets none of it.
+        daemon.kill();
+        daemon = Daemon::spawn(&mut kentd(data.path()));
+    }
+    let orders = GetRegionRequest { name: ORDERS.to_owned() };
+    let orders = daemon.regions().get_region(orders).await.expect("there").into_inner();
+    assert_eq!(orders.suffix_bits, 12, "each expansion was made once");
+    let list =
+        ListHistoryRequest { parent: "spaces/default".to_owned(), page_size: 1000, ..ListHistoryRequest::default() };
+    let entries = daemon.regions().list_history(list).await.expect("a history").into_inner().entries;
+    assert_eq!(entries.len(), 3 + 2 * 40 + 2);
+}
+
+/// The first identifier under a prefix, of 64 bits.
+fn base(prefix: &str) -> u128 {
+    let bits = u128::from_str_radix(prefix, 2).expect("zeros and ones");
+    bits << (64 - prefix.len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_clients_see_no_identifier_twice_although_answers_get_lost() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    daemon.regions().create_region(create("orders", "")).await.expect("created");
+    let expand = ExpandRegionRequest { name: ORDERS.to_owned(), by_bits: 20, ..ExpandRegionRequest::default() };
+    daemon.regions().expand_region(expand).await.expect("expanded");
+    let proxy = Proxy::start(&daemon).await;
+    let client =
+        Client::builder().endpoint(proxy.address.to_string()).block_size(50).block_size_max(50).build().expect("valid");
+    let (sevens, orders) = (client.uuid_v7(), client.region("orders"));
+    let mut ledger = Ledger::default();
+    for _ in 0..5000 {
+        ledger.record("uuidv7", [sevens.next().await.expect("no error reaches the caller").as_u128()]);
+        ledger.record("region:orders", [orders.next().await.expect("no error reaches the caller")]);
+    }
+    // A client that goes away in the middle of a stream leaves nothing to the next.
+    for _ in 0..30 {
+        let mut allocator = daemon.allocator();
+        let requests = tokio_stream::iter((0..20).map(|_| request("region:orders", 100, Encoding::Packed)));
+        let mut replies = allocator.allocate_stream(requests).await.expect("a stream").into_inner();
+        for _ in 0..3 {
+            let reply = replies.message().await.expect("no error").expect("an answer");
+            let Some(kent_proto::v1::allocate_stream_response::Outcome::Granted(granted)) = reply.outcome else {
+                panic!("refused")
+            };
+            ledger.record("region:orders", identifiers(&granted));
+        }
+    }
+    assert!(proxy.dropped.load(Ordering::Relaxed) > 5, "answers were lost");
+    assert_eq!(ledger.len(), 10_000 + 30 * 300);
+}
