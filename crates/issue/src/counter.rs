@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::{Exhausted, Sequence, Stored};
 
 /// How many positions to reserve at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chunk {
     /// The size to begin with, and the smallest.
     pub min: u64,
@@ -28,7 +28,7 @@ impl Default for Chunk {
 
 /// A write to a counter's record, to be committed under the version that was read.
 #[must_use = "a counter's record must be committed before anything is issued from it"]
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CounterPlan {
     guard: u64,
     base: Position,
@@ -62,7 +62,7 @@ pub struct CounterRefusal {
 /// Order of calls: [`grant`](Self::grant); if the chunk does not hold enough, read the record,
 /// [`plan_chunk`](Self::plan_chunk), commit, [`on_committed`](Self::on_committed), and grant again. If the outcome of the
 /// commit is a conflict or unknown, read again and plan anew: whatever the lost commit reserved is a gap.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Counter {
     policy: Chunk,
     sequence: Sequence,

@@ -30,7 +30,7 @@ pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 /// What the store said of a key: its value, and the version that a commit must compare.
 ///
 /// A version is the store's number for the write that left this value; 0 says that the key has never been written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stored<T> {
     /// The version to compare.
     pub version: u64,

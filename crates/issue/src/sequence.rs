@@ -6,7 +6,7 @@ use kent_ids::Position;
 use thiserror::Error;
 
 /// The positions from `next` (included) to `ceiling` (excluded), which nobody else may grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sequence {
     next: Position,
     ceiling: Position,

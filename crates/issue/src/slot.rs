@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::Stored;
 
 /// One run of one daemon: 16 random octets, drawn when it starts.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HolderId([u8; 16]);
 
 impl HolderId {
@@ -41,7 +41,7 @@ impl fmt::Display for HolderId {
 }
 
 /// The durable record of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotRecord {
     /// The node field of v1 and v6: drawn once, its last six bits being the slot's number.
     pub node: Node,
@@ -66,7 +66,7 @@ impl SlotRecord {
 
 /// A write to a slot's record, to be committed under the version that was read.
 #[must_use = "a slot's record must be committed before anything is issued from it"]
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SlotPlan {
     slot: Slot,
     guard: u64,

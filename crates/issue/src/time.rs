@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::{AllSlotsReserved, HolderId, Sequence, SlotPlan, SlotRecord, Stored, choose_slot};
 
 /// How the daemon's clock is trusted, and how far ahead the store is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClockPolicy {
     /// A step back of the wall clock up to this is absorbed; a larger one costs the slot.
     pub tolerance: Duration,
@@ -39,7 +39,7 @@ impl Default for ClockPolicy {
 }
 
 /// What the daemon has seen of its wall clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     latest: Option<UnixNanos>,
     epoch: u64,
@@ -116,7 +116,7 @@ pub enum Refusal {
 }
 
 /// What an extension did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extended {
     /// The slot is ours up to this second.
     Until(UnixSeconds),
@@ -130,7 +130,7 @@ pub enum Extended {
 /// [`grant`](Self::grant) at will, with [`plan_extension`](Self::plan_extension), commit, `on_committed` in time before the
 /// window ends. If the outcome of a commit is unknown or a conflict, read the record and call [`on_read`](Self::on_read).
 /// At the end [`plan_give_back`](Self::plan_give_back), after which nothing is granted any more.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TimeIssuer {
     policy: ClockPolicy,
     holder: HolderId,
@@ -142,7 +142,7 @@ pub struct TimeIssuer {
 }
 
 /// The slot that is held, and since which second its ticks are ours.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
     slot: Slot,
     stored: Stored<SlotRecord>,
@@ -150,7 +150,7 @@ struct Held {
 }
 
 /// The sequence of one line.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Track {
     key: &'static str,
     line: Line,

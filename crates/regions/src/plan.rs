@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// What an edit does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// The revision that the plan is good for.
     pub base: Revision,
@@ -50,7 +50,7 @@ pub struct Plan {
 }
 
 /// One region, before and after.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     /// As it was; `None` if the edit makes it.
     pub before: Option<Region>,
@@ -59,7 +59,7 @@ pub struct Change {
 }
 
 /// A counter goes on in another region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterMove {
     /// The region that closes.
     pub from: RegionNumber,

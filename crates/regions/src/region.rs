@@ -71,7 +71,7 @@ pub struct FormerPrefix {
 ///
 /// The fields are the stored form. What they may be together is the table's business: see
 /// [`Table::restore`](crate::Table::restore).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     /// Its stable number.
     pub number: RegionNumber,

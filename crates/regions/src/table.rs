@@ -1,6 +1,7 @@
 //! The table of one space: its regions, found by name, by number and by prefix.
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use core::hash::{Hash, Hasher};
 use core::ops::Bound::{self, Excluded, Unbounded};
 
 use thiserror::Error;
@@ -41,6 +42,13 @@ impl PartialEq for Table {
 }
 
 impl Eq for Table {}
+
+impl Hash for Table {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.bits, self.revision, self.next_number).hash(state);
+        self.regions.hash(state);
+    }
+}
 
 /// Identifiers have 1 to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -13,7 +13,7 @@ const ROOMS: [(&str, &str, &[&str]); 12] = [
     ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions"]),
     ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
     ("kent-bench", "crates/bench", &["kent-client", "kent-regions"]),
-    ("kent-sim", "crates/sim", &["kent-ids", "kent-proto", "kent-regions", "kent-store", "kentd"]),
+    ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];

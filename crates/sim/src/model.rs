@@ -1,0 +1,237 @@
+//! Model checking: every interleaving, within bounds, of what daemons, clocks, the store and misfortune can do.
+//!
+//! The models drive the real code of `kent-issue` and `kent-regions`; only the store, and the order in which the daemon calls
+//! the two, are modelled. stateright explores them breadth first, so a counterexample is a shortest one.
+
+mod slots;
+mod store;
+mod tables;
+
+use std::{
+    fmt::{Debug, Write},
+    hash::Hash,
+};
+
+use anyhow::{bail, ensure};
+use clap::{Args, ValueEnum};
+use stateright::{Checker, Model};
+
+use self::{
+    slots::{Budget, SlotsModel},
+    tables::{TableBudget, TablesModel},
+};
+
+/// Check the models of issuing and of table edits, exhaustively within bounds, and that each guard is needed.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// Wider bounds: minutes instead of seconds.
+    #[arg(long)]
+    deep: bool,
+    /// Only show how a broken guard goes wrong.
+    #[arg(long, value_name = "WHAT")]
+    mutant: Option<Mutant>,
+}
+
+/// A guard that is taken away: the checker must find what goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mutant {
+    /// A slot or counter is rewritten whatever its version.
+    NoVersionCheck,
+    /// A slot is taken from below its old ceiling.
+    StartBelowCeiling,
+    /// A commit is answered before it is flushed.
+    AnswerBeforeFlush,
+    /// What was given back goes on being granted.
+    GrantAfterGiveBack,
+    /// A chunk is reserved whatever became of its region.
+    NoRegionGuard,
+    /// A table is edited whatever its revision.
+    NoRevisionCheck,
+}
+
+impl Mutant {
+    /// In which of the models it makes a difference.
+    const fn is_of_slots(self) -> bool {
+        !matches!(self, Self::NoRegionGuard | Self::NoRevisionCheck)
+    }
+
+    const fn is_of_tables(self) -> bool {
+        !matches!(self, Self::StartBelowCeiling)
+    }
+
+    /// In how many of them.
+    fn models(self) -> usize {
+        usize::from(self.is_of_slots()) + usize::from(self.is_of_tables())
+    }
+}
+
+/// What a model came to.
+struct Found {
+    name: &'static str,
+    bounds: String,
+    states: usize,
+    unique: usize,
+    depth: usize,
+    /// The property that fails first, and the steps to it.
+    broken: Option<(&'static str, Vec<String>)>,
+    /// Something that must be possible and is not: the model would prove nothing.
+    idle: Option<&'static str>,
+}
+
+/// Checks everything and tells what was found.
+pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
+    if let Some(mutant) = args.mutant {
+        let found = mutated(mutant);
+        ensure!(!found.is_empty(), "{mutant:?} was not found");
+        for found in &found {
+            print!("{}", counterexample(found));
+        }
+        return Ok(());
+    }
+    tell(&explore(&slots(2, args.deep, None), "slots, 2 daemons"))?;
+    tell(&explore(&slots_under_wild_clocks(None), "slots, 2 daemons, more clock readings"))?;
+    tell(&explore(&slots(3, args.deep, None), "slots, 3 daemons"))?;
+    tell(&explore(&tables(2, args.deep, None), "tables and counters, 2 daemons"))?;
+    tell(&explore(&tables(3, args.deep, None), "tables and counters, 3 daemons"))?;
+    for mutant in Mutant::value_variants() {
+        let found = mutated(*mutant);
+        ensure!(found.len() == mutant.models(), "{mutant:?}: taking this guard away was not noticed");
+        let steps: Vec<_> =
+            found.iter().filter_map(|found| Some((found.name, found.broken.as_ref()?.1.len()))).collect();
+        let told: Vec<_> = steps.iter().map(|(name, steps)| format!("{steps} steps ({name})")).collect();
+        println!("without {mutant:?}: found in {}", told.join(", "));
+    }
+    Ok(())
+}
+
+fn tell(found: &Found) -> anyhow::Result<()> {
+    let Found { name, bounds, states, unique, depth, .. } = found;
+    println!("{name}: {unique} states ({states} with repetitions), up to {depth} steps deep");
+    println!("  {bounds}");
+    if let Some(idle) = found.idle {
+        bail!("{name}: never happens: {idle}");
+    }
+    if found.broken.is_some() {
+        print!("{}", counterexample(found));
+        bail!("{name}: a promise is broken");
+    }
+    println!("  every promise holds");
+    Ok(())
+}
+
+const fn slots(replicas: usize, deep: bool, mutant: Option<Mutant>) -> SlotsModel {
+    let budget = match (replicas, deep) {
+        (2, false) => Budget { clock_readings: 1, supplies: 3, grants: 2, faults: 2 },
+        (_, false) => Budget { clock_readings: 1, supplies: 3, grants: 2, faults: 1 },
+        (2, true) => Budget { clock_readings: 2, supplies: 4, grants: 2, faults: 2 },
+        (_, true) => Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 1 },
+    };
+    SlotsModel { replicas, clocks: &[100, 98, 102], budget, mutant }
+}
+
+const fn slots_under_wild_clocks(mutant: Option<Mutant>) -> SlotsModel {
+    let budget = Budget { clock_readings: 2, supplies: 3, grants: 2, faults: 1 };
+    SlotsModel { replicas: 2, clocks: &[100, 98, 102], budget, mutant }
+}
+
+const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesModel {
+    let budget = match (replicas, deep) {
+        (2, false) => TableBudget { edits: 1, reservations: 3, grants: 2, faults: 1 },
+        (_, false) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
+        (2, true) => TableBudget { edits: 2, reservations: 3, grants: 2, faults: 2 },
+        (_, true) => TableBudget { edits: 1, reservations: 3, grants: 2, faults: 1 },
+    };
+    TablesModel { replicas, budget, mutant }
+}
+
+/// The models in which a mutant must be found, and is.
+fn mutated(mutant: Mutant) -> Vec<Found> {
+    let mut found = Vec::new();
+    if mutant.is_of_slots() {
+        found.push(explore(&slots_under_wild_clocks(Some(mutant)), "slots"));
+    }
+    if mutant.is_of_tables() {
+        found.push(explore(&tables(2, false, Some(mutant)), "tables"));
+    }
+    found.retain(|found| found.broken.is_some());
+    found
+}
+
+fn explore<M>(model: &M, name: &'static str) -> Found
+where
+    M: Model + Clone + Debug + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let checker = model.clone().checker().threads(2).spawn_bfs().join();
+    let mut broken = None;
+    let mut idle = None;
+    for property in model.properties() {
+        match (property.expectation, checker.discovery(property.name)) {
+            (stateright::Expectation::Always, Some(path)) if broken.is_none() => {
+                let steps = path.into_actions().iter().map(|step| format!("{step:?}")).collect();
+                broken = Some((property.name, steps));
+            }
+            (stateright::Expectation::Sometimes, None) => idle = Some(property.name),
+            _ => {}
+        }
+    }
+    let bounds = format!("{model:?}");
+    let (states, unique, depth) = (checker.state_count(), checker.unique_state_count(), checker.max_depth());
+    Found { name, bounds, states, unique, depth, broken, idle }
+}
+
+fn counterexample(found: &Found) -> String {
+    let mut text = String::new();
+    if let Some((property, steps)) = &found.broken {
+        // OK because a String takes everything.
+        let _ = writeln!(text, "{}: broken after {} steps: {property}", found.name, steps.len());
+        for step in steps {
+            let _ = writeln!(text, "  {step}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_holds(found: &Found) {
+        assert!(found.broken.is_none(), "{}", counterexample(found));
+        assert_eq!(found.idle, None, "{}: never happens", found.name);
+    }
+
+    #[test]
+    fn ok_two_daemons_share_slots() {
+        check_holds(&explore(&slots(2, false, None), "slots"));
+    }
+
+    #[test]
+    fn ok_two_daemons_share_slots_under_wild_clocks() {
+        check_holds(&explore(&slots_under_wild_clocks(None), "slots"));
+    }
+
+    #[test]
+    fn ok_three_daemons_share_slots() {
+        check_holds(&explore(&slots(3, false, None), "slots"));
+    }
+
+    #[test]
+    fn ok_two_daemons_share_tables_and_counters() {
+        check_holds(&explore(&tables(2, false, None), "tables"));
+    }
+
+    #[test]
+    fn ok_three_daemons_share_tables_and_counters() {
+        check_holds(&explore(&tables(3, false, None), "tables"));
+    }
+
+    #[test]
+    fn err_no_guard_can_be_taken_away() {
+        for mutant in Mutant::value_variants() {
+            let found = mutated(*mutant);
+            assert_eq!(found.len(), mutant.models(), "{mutant:?} was not found");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The model of time-based issuing: daemons take, extend, lose and give back slots while their clocks read anything.
+//!
+//! Drives `kent_issue::TimeIssuer` in the order of `server/src/slots.rs`: `supply` (observe, extend or take), `extend` and
+//! `reread`, `committed`, `give_back`. A daemon is paused whenever none of its steps is taken.
+
+use std::{collections::BTreeSet, num::NonZeroU64, time::Duration};
+
+use kent_ids::{ClusterKey, Format, Slot, UnixNanos};
+use kent_issue::{ClockPolicy, HolderId, SlotPlan, SlotRecord, Stored, TimeIssuer};
+use stateright::{Model, Property};
+
+use super::{
+    Mutant,
+    store::{ModelStore, ModelTxn},
+};
+
+/// What is explored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotsModel {
+    pub(crate) replicas: usize,
+    /// Readings of the clocks, in seconds.
+    pub(crate) clocks: &'static [i64],
+    pub(crate) budget: Budget,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+/// How often what may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    pub(crate) clock_readings: u8,
+    pub(crate) supplies: u8,
+    pub(crate) grants: u8,
+    pub(crate) faults: u8,
+}
+
+type Store = ModelStore<u8, SlotRecord>;
+
+/// A state of the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SlotsState {
+    store: Store,
+    replicas: Vec<Replica>,
+    /// Commits whose senders have given them up.
+    late: Vec<(SlotPlan, bool)>,
+    /// Slot and position of everything that was granted.
+    granted: BTreeSet<(u8, u128)>,
+    left: Budget,
+    lives: u8,
+    broken: Option<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Replica {
+    issuer: TimeIssuer,
+    clock: i64,
+    waiting: Option<Waiting>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Waiting {
+    /// For the answer to a commit.
+    Commit { plan: SlotPlan, give_back: bool },
+    /// To read a slot again, since it does not know what became of its commit.
+    Reread(u8),
+}
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SlotsStep {
+    /// A clock reads something else.
+    Clock(usize, i64),
+    /// `Slots::supply` up to its commit.
+    Supply(usize),
+    /// A commit reaches the store, and its answer the daemon.
+    Arrive(usize),
+    /// It reaches the store, and the answer is lost.
+    ArriveUnheard(usize),
+    /// It is lost.
+    Lose(usize),
+    /// It is on its way when the daemon stops waiting for it.
+    GiveUp(usize),
+    /// A commit that was given up reaches the store.
+    Late(usize),
+    Reread(usize),
+    Grant(usize),
+    /// `Slots::give_back`, up to its commit.
+    GiveBack(usize),
+    /// The daemon dies and another one starts in its place.
+    Crash(usize),
+    /// Power goes: the store forgets what it had not flushed.
+    PowerLoss,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const FORMAT: &str = "uuidv8-draft01-32";
+
+fn format() -> Option<Format> {
+    Format::by_token(FORMAT)
+}
+
+fn issuer(life: u8) -> TimeIssuer {
+    let policy =
+        ClockPolicy { tolerance: Duration::ZERO, max_ahead: Duration::ZERO, window_first: SECOND, window_last: SECOND };
+    TimeIssuer::new(policy, HolderId::new([life; 16]), ClusterKey::new([0; 16]))
+}
+
+fn nanos(seconds: i64) -> UnixNanos {
+    UnixNanos::new(i128::from(seconds) * 1_000_000_000)
+}
+
+impl SlotsState {
+    fn records(&self, mutant: Option<Mutant>) -> Vec<(Slot, Stored<SlotRecord>)> {
+        let slot = |number: &u8| Slot::new(*number).ok();
+        let records = self.store.iter().filter_map(|(number, (version, value))| {
+            let mut value = *value;
+            if mutant == Some(Mutant::StartBelowCeiling) {
+                // As if the ticks of (r, r'] began a second too early.
+                value.reserved_until = kent_ids::UnixSeconds::new(value.reserved_until.get() - 1);
+            }
+            Some((slot(number)?, Stored { version: *version, value }))
+        });
+        records.collect()
+    }
+
+    fn commit(&mut self, plan: &SlotPlan, give_back: bool, mutant: Option<Mutant>) -> Result<u64, u8> {
+        let slot = plan.slot().get();
+        let before = self.store.get(&slot).map(|(_, record)| record.reserved_until);
+        let unguarded = mutant == Some(Mutant::NoVersionCheck) && plan.guard() != 0;
+        let expect = if unguarded { Vec::new() } else { vec![(slot, plan.guard())] };
+        let txn = ModelTxn { expect, write: vec![(slot, *plan.record())] };
+        let made = self.store.commit(&txn, mutant != Some(Mutant::AnswerBeforeFlush))?;
+        if !give_back && before.is_some_and(|before| plan.record().reserved_until < before) {
+            self.broken = Some("a ceiling went down");
+        }
+        Ok(made)
+    }
+
+    /// `Slots::supply`: what it commits, if anything.
+    fn supply(&mut self, replica: usize, mutant: Option<Mutant>) {
+        let records = self.records(mutant);
+        let it = &mut self.replicas[replica];
+        let now = nanos(it.clock);
+        it.issuer.observe(now);
+        let plan = match it.issuer.held() {
+            Some(_) => it.issuer.plan_extension(now),
+            None => it.issuer.plan_take(&records, now, 0).ok(),
+        };
+        it.waiting = plan.map(|plan| Waiting::Commit { plan, give_back: false });
+    }
+
+    /// The daemon hears what became of its commit.
+    fn hear(&mut self, replica: usize, plan: SlotPlan, give_back: bool, answer: Result<u64, u8>) {
+        let it = &mut self.replicas[replica];
+        let slot = plan.slot().get();
+        let holds = it.issuer.held().is_some_and(|(held, _)| held.get() == slot);
+        it.waiting = None;
+        match answer {
+            _ if give_back => {}
+            Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
+            // An extension is followed by a look at the record; a take that failed begins anew.
+            Err(_) if holds => it.waiting = Some(Waiting::Reread(slot)),
+            Err(_) => {}
+        }
+    }
+
+    /// What `Slots::extend` and `Slots::take` do if the outcome is not known.
+    fn unknown(&mut self, replica: usize, plan: &SlotPlan) {
+        let it = &mut self.replicas[replica];
+        let slot = plan.slot().get();
+        let holds = it.issuer.held().is_some_and(|(held, _)| held.get() == slot);
+        it.waiting = holds.then_some(Waiting::Reread(slot));
+    }
+
+    fn reread(&mut self, replica: usize, number: u8) {
+        let read = self.store.get(&number).map(|(version, value)| Stored { version: *version, value: *value });
+        let it = &mut self.replicas[replica];
+        it.waiting = None;
+        if let Ok(slot) = Slot::new(number) {
+            it.issuer.on_read(slot, read);
+        }
+    }
+
+    fn grant(&mut self, replica: usize) -> bool {
+        let Some(format) = format() else { return false };
+        let it = &mut self.replicas[replica];
+        let Ok(granted) = it.issuer.grant(format, NonZeroU64::MIN, nanos(it.clock)) else { return false };
+        let Some(slot) = granted.block.slot_constants().map(|constants| constants.slot.get()) else { return false };
+        if !self.granted.insert((slot, granted.block.first().get())) {
+            self.broken = Some("a position was granted twice");
+        }
+        true
+    }
+
+    /// Whether every daemon can grant once faults have stopped and clocks go on.
+    fn recovers(&self, model: &SlotsModel) -> bool {
+        let mut calm = self.clone();
+        for (plan, give_back) in std::mem::take(&mut calm.late) {
+            // Whether it is made or refused makes no difference now.
+            let _ = calm.commit(&plan, give_back, model.mutant);
+        }
+        let later = model.clocks.iter().max().map_or(0, |latest| latest + 100);
+        for replica in 0..calm.replicas.len() {
+            for step in 0..12 {
+                calm.replicas[replica].clock = later + step;
+                match calm.replicas[replica].waiting.clone() {
+                    Some(Waiting::Commit { plan, give_back }) => {
+                        let answer = calm.commit(&plan, give_back, model.mutant);
+                        calm.hear(replica, plan, give_back, answer);
+                    }
+                    Some(Waiting::Reread(slot)) => calm.reread(replica, slot),
+                    None => calm.supply(replica, model.mutant),
+                }
+                if calm.grant(replica) {
+                    break;
+                }
+                if step == 11 {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Model for SlotsModel {
+    type State = SlotsState;
+    type Action = SlotsStep;
+
+    fn init_states(&self) -> Vec<SlotsState> {
+        let clock = self.clocks.first().copied().unwrap_or_default();
+        let replica = |life| Replica { issuer: issuer(life), clock, waiting: None };
+        let lives = u8::try_from(self.replicas).unwrap_or(u8::MAX);
+        vec![SlotsState {
+            store: Store::new(),
+            replicas: (0..lives).map(replica).collect(),
+            late: Vec::new(),
+            granted: BTreeSet::new(),
+            left: self.budget,
+            lives,
+            broken: None,
+        }]
+    }
+
+    fn actions(&self, state: &SlotsState, actions: &mut Vec<SlotsStep>) {
+        let left = state.left;
+        for (number, replica) in state.replicas.iter().enumerate() {
+            if left.clock_readings > 0 {
+                let readings = self.clocks.iter().filter(|reading| **reading != replica.clock);
+                actions.extend(readings.map(|reading| SlotsStep::Clock(number, *reading)));
+            }
+            match &replica.waiting {
+                None if left.supplies > 0 => {
+                    actions.push(SlotsStep::Supply(number));
+                    if replica.issuer.held().is_some() {
+                        actions.push(SlotsStep::GiveBack(number));
+                    }
+                }
+                None => {}
+                Some(Waiting::Commit { .. }) => {
+                    actions.push(SlotsStep::Arrive(number));
+                    if left.faults > 0 {
+                        actions.extend([SlotsStep::ArriveUnheard(number), SlotsStep::Lose(number)]);
+                        actions.push(SlotsStep::GiveUp(number));
+                    }
+                }
+                Some(Waiting::Reread(_)) => actions.push(SlotsStep::Reread(number)),
+            }
+            if left.grants > 0 && replica.issuer.held().is_some() {
+                actions.push(SlotsStep::Grant(number));
+            }
+            if left.faults > 0 {
+                actions.push(SlotsStep::Crash(number));
+            }
+        }
+        if left.faults > 0 {
+            actions.push(SlotsStep::PowerLoss);
+        }
+        actions.extend((0..state.late.len()).map(SlotsStep::Late));
+    }
+
+    fn next_state(&self, last: &SlotsState, step: SlotsStep) -> Option<SlotsState> {
+        let mut state = last.clone();
+        match step {
+            SlotsStep::Clock(replica, reading) => {
+                state.left.clock_readings -= 1;
+                state.replicas[replica].clock = reading;
+            }
+            SlotsStep::Supply(replica) => {
+                state.left.supplies -= 1;
+                state.supply(replica, self.mutant);
+            }
+            SlotsStep::Arrive(replica) => {
+                let Some(Waiting::Commit { plan, give_back }) = state.replicas[replica].waiting.take() else {
+                    return None;
+                };
+                let answer = state.commit(&plan, give_back, self.mutant);
+                state.hear(replica, plan, give_back, answer);
+            }
+            SlotsStep::ArriveUnheard(replica) | SlotsStep::Lose(replica) | SlotsStep::GiveUp(replica) => {
+                state.left.faults -= 1;
+                let Some(Waiting::Commit { plan, give_back }) = state.replicas[replica].waiting.take() else {
+                    return None;
+                };
+                if let SlotsStep::ArriveUnheard(_) = step {
+                    // The answer is what is lost.
+                    let _ = state.commit(&plan, give_back, self.mutant);
+                }
+                state.unknown(replica, &plan);
+                if let SlotsStep::GiveUp(_) = step {
+                    state.late.push((plan, give_back));
+                }
+            }
+            SlotsStep::Late(index) => {
+                let (plan, give_back) = state.late.remove(index);
+                // Nobody waits for the answer.
+                let _ = state.commit(&plan, give_back, self.mutant);
+            }
+            SlotsStep::Reread(replica) => {
+                let Some(Waiting::Reread(slot)) = state.replicas[replica].waiting else { return None };
+                state.reread(replica, slot);
+            }
+            SlotsStep::Grant(replica) => {
+                state.left.grants -= 1;
+                if !state.grant(replica) && state.replicas[replica] == last.replicas[replica] {
+                    return None;
+                }
+            }
+            SlotsStep::GiveBack(replica) => {
+                state.left.supplies -= 1;
+                let it = &mut state.replicas[replica];
+                let plan = it.issuer.plan_give_back()?;
+                if self.mutant == Some(Mutant::GrantAfterGiveBack) {
+                    it.issuer = last.replicas[replica].issuer.clone();
+                }
+                it.waiting = Some(Waiting::Commit { plan, give_back: true });
+            }
+            SlotsStep::Crash(replica) => {
+                state.left.faults -= 1;
+                if let Some(Waiting::Commit { plan, give_back }) = state.replicas[replica].waiting.take() {
+                    state.late.push((plan, give_back));
+                }
+                state.replicas[replica].issuer = issuer(state.lives);
+                state.lives += 1;
+            }
+            SlotsStep::PowerLoss => {
+                state.left.faults -= 1;
+                state.store.crash();
+                // On the embedded store the power of the machine goes: nobody is left.
+                for replica in 0..state.replicas.len() {
+                    state.replicas[replica].waiting = None;
+                    state.replicas[replica].issuer = issuer(state.lives);
+                    state.lives += 1;
+                }
+                state.late.clear();
+            }
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no position is granted twice, no ceiling goes down", |_, state: &SlotsState| {
+                state.broken.is_none()
+            }),
+            Property::always("every daemon grants once faults stop", |model: &Self, state: &SlotsState| {
+                state.recovers(model)
+            }),
+            Property::sometimes("two daemons grant from one slot", |_, state: &SlotsState| {
+                state.granted.len() > 1
+                    && state.granted.iter().all(|(slot, _)| *slot == 0)
+                    && state.store.iter().any(|(_, (_, record))| record.epoch.get() > 1)
+            }),
+        ]
+    }
+}

@@ -1,0 +1,57 @@
+//! The store of the models: linearizable compare-and-commit, with what is flushed apart from what is only written.
+
+use std::{collections::BTreeMap, fmt::Debug, hash::Hash};
+
+/// A store with keys and values of a model's own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ModelStore<K: Ord, V> {
+    revision: u64,
+    written: BTreeMap<K, (u64, V)>,
+    flushed: BTreeMap<K, (u64, V)>,
+}
+
+/// *Write these if these keys still have these versions.*
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ModelTxn<K, V> {
+    pub(super) expect: Vec<(K, u64)>,
+    pub(super) write: Vec<(K, V)>,
+}
+
+/// The answer to a commit: the new version, or the key that had another one.
+pub(super) type Answer<K> = Result<u64, K>;
+
+impl<K: Ord + Clone, V: Clone> ModelStore<K, V> {
+    pub(super) const fn new() -> Self {
+        Self { revision: 0, written: BTreeMap::new(), flushed: BTreeMap::new() }
+    }
+
+    /// The value and its version; version 0 if there is none.
+    pub(super) fn get(&self, key: &K) -> Option<&(u64, V)> {
+        self.written.get(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &(u64, V))> {
+        self.written.iter()
+    }
+
+    /// Commits; what is flushed is safe from a crash of the store.
+    pub(super) fn commit(&mut self, txn: &ModelTxn<K, V>, flush: bool) -> Answer<K> {
+        let version = |key: &K| self.written.get(key).map_or(0, |(version, _)| *version);
+        if let Some((key, _)) = txn.expect.iter().find(|(key, expected)| version(key) != *expected) {
+            return Err(key.clone());
+        }
+        self.revision += 1;
+        for (key, value) in &txn.write {
+            self.written.insert(key.clone(), (self.revision, value.clone()));
+        }
+        if flush {
+            self.flushed.clone_from(&self.written);
+        }
+        Ok(self.revision)
+    }
+
+    /// The power goes: what was not flushed is gone. Versions go on, as those of a log do.
+    pub(super) fn crash(&mut self) {
+        self.written.clone_from(&self.flushed);
+    }
+}
