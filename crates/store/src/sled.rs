@@ -23,6 +23,12 @@
 //! the whole of `DIR/db` and writes the same bytes back before syncing it, and then commits a marker: from there on,
 //! what is read is what the disk holds. It costs one pass over a file of some megabytes.
 //!
+//! # Damage
+//!
+//! Every value has a checksum of ours, so that a damaged one is refused. sled itself cuts its log off at the first damaged
+//! record; that this took nothing with it is told by a small file beside the log (`newest`): a database that has lost commits is
+//! not opened.
+//!
 //! # Not promised
 //!
 //! sled flushes on threads of its own pool and waits for them without limit: should one die of a bug in sled, the flush
@@ -31,6 +37,7 @@
 
 mod disk;
 mod ledger;
+mod newest;
 mod record;
 mod worker;
 

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod it {
     mod conformance;
+    mod damage;
     mod memory;
     mod restart;
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ledger::{Ledger, LedgerError};
+use super::newest::Newest;
 use super::record::LAYOUT;
 use crate::error::{Corrupt, NewerSchema, ReadError};
 use crate::key::KEY_BYTES_MAX;
@@ -70,6 +71,7 @@ pub(super) struct Disk {
     durability: Box<dyn Durability>,
     /// Opened before sled writes anything, and kept: see [`FlushAndSync`].
     log: File,
+    newest: Newest,
     /// Locked.
     lock: File,
 }
@@ -84,7 +86,8 @@ impl Disk {
             TryLockError::Error(source) => OpenError::io(&dir.join("lock"), source),
         })?;
         let log = open_file(&dir.join("db"))?;
-        Ok(Self { dir, new_id, durability, log, lock })
+        let newest = Newest::new(open_file(&dir.join("newest"))?);
+        Ok(Self { dir, new_id, durability, log, newest, lock })
     }
 
     /// Opens the database for the first time since the directory was acquired.
@@ -108,7 +111,8 @@ impl Disk {
     }
 
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
-        let ledger = caught(|| Ledger::load(self.config().open()?, self.new_id))??;
+        let known = self.newest.read()?;
+        let ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
         let durable = self.make_durable(&ledger).and_then(|()| self.sync_all_files());
         match durable {
             Ok(()) => Ok(ledger),
@@ -121,7 +125,8 @@ impl Disk {
 
     /// Returns when everything that was written to `ledger` is durable.
     pub(super) fn make_durable(&mut self, ledger: &Ledger) -> Result<(), DiskError> {
-        caught(|| self.durability.make_durable(ledger.db(), &self.log))?
+        caught(|| self.durability.make_durable(ledger.db(), &self.log))??;
+        Ok(self.newest.write(ledger.revision())?)
     }
 
     /// Drops the database and returns when sled has let go of its file.

@@ -36,6 +36,14 @@ pub(super) enum LedgerError {
     /// The database was laid out by a newer Kent.
     #[error("the database has layout {found}, this Kent knows {LAYOUT}")]
     NewerLayout { found: u32 },
+    /// The database is older than it was.
+    #[error("it has lost its newest commits: it is at revision {found}, and revision {known} was acknowledged")]
+    Lost {
+        /// Its revision.
+        found: u64,
+        /// The one that it had.
+        known: u64,
+    },
     /// The database has contents, but not the records of a store.
     #[error("the database was not created by Kent")]
     Foreign,
@@ -44,14 +52,25 @@ pub(super) enum LedgerError {
 impl Ledger {
     /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new, and writes the
     /// marker that tells this opening from the one before. Nothing is durable yet.
-    pub(super) fn load(db: ::sled::Db, new_id: [u8; 16]) -> Result<Self, LedgerError> {
-        let Some(layout) = db.get(Meta::Layout.raw_key())? else { return Self::create(db, new_id) };
+    ///
+    /// `known` is the revision that it is known to have had.
+    pub(super) fn load(db: ::sled::Db, new_id: [u8; 16], known: Option<u64>) -> Result<Self, LedgerError> {
+        let Some(layout) = db.get(Meta::Layout.raw_key())? else {
+            return match known {
+                // What looks new is what is left of an old one.
+                Some(known) => Err(LedgerError::Lost { found: 0, known }),
+                None => Self::create(db, new_id),
+            };
+        };
         let found = u32::from_be_bytes(Meta::Layout.open(&layout)?);
         if found > LAYOUT {
             return Err(LedgerError::NewerLayout { found });
         }
         let id = StoreId::new(meta(&db, Meta::Id)?);
         let revision = u64::from_be_bytes(meta(&db, Meta::Revision)?);
+        if let Some(known) = known.filter(|known| *known > revision) {
+            return Err(LedgerError::Lost { found: revision, known });
+        }
         let opened = u64::from_be_bytes(meta(&db, Meta::Opened)?);
         db.insert(Meta::Opened.raw_key(), Meta::Opened.seal((opened + 1).to_be_bytes()))?;
         Ok(Self { db, id, revision })
@@ -72,6 +91,11 @@ impl Ledger {
 
     pub(super) fn id(&self) -> StoreId {
         self.id
+    }
+
+    /// The revision that it has reached.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
     }
 
     pub(super) fn db(&self) -> &::sled::Db {

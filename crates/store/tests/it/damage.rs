@@ -1,0 +1,130 @@
+//! Flipped bits, and logs that are cut short: a store refuses, or says exactly what it said before. Never less, never else.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use kent_store::{Key, SledOptions, SledStore, Store, Txn, Version};
+
+type Contents = Vec<(Key, Version, Vec<u8>)>;
+
+fn open(dir: &Path) -> Result<SledStore, kent_store::OpenError> {
+    SledStore::open(SledOptions { dir: dir.to_owned(), new_id: [9; 16] })
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+/// Slots that are rewritten, counters, and records that are written once, as a daemon has them.
+async fn fill(dir: &Path, rounds: u32) -> Contents {
+    let store = open(dir).unwrap();
+    let mut versions = BTreeMap::new();
+    for round in 0..rounds {
+        let mut txn = Txn::new();
+        for name in ["slot/00", &format!("counter/default/{:016x}", round % 7), &format!("history/{round:04x}")] {
+            let key = key(name);
+            txn = txn.expect(key.clone(), versions.get(&key).copied().unwrap_or(Version::ABSENT));
+            txn = txn.put(key, format!("{name} in round {round}").into_bytes());
+        }
+        let written: Vec<Key> = txn.writes().iter().map(|(key, _)| key.clone()).collect();
+        let made = store.commit(txn).await.unwrap();
+        versions.extend(written.into_iter().map(|key| (key, made.version)));
+    }
+    let contents = read(&store).await.unwrap();
+    store.close().await;
+    contents
+}
+
+async fn read(store: &SledStore) -> Result<Contents, kent_store::ReadError> {
+    let records = store.scan(&Key::ROOT).await?;
+    Ok(records.into_iter().map(|(key, versioned)| (key, versioned.version, versioned.value)).collect())
+}
+
+/// Opens a damaged copy: true if it was refused, false if it says what it said. Everything else fails.
+async fn is_refused(copy: &Path, expected: &Contents, what: &str) -> bool {
+    let Ok(store) = open(copy) else { return true };
+    let contents = read(&store).await;
+    store.close().await;
+    match contents {
+        Err(_) => true,
+        Ok(contents) => {
+            assert!(contents == *expected, "{what}: the store says something else than before");
+            false
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    // OK because there may be none from the turn before.
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+/// The octets of a file in which something may be: sled's file is mostly room that was not used yet.
+fn used(path: &Path) -> Vec<usize> {
+    let octets = fs::read(path).unwrap();
+    let used = octets.iter().enumerate().filter(|(_, octet)| **octet != 0).map(|(at, _)| at);
+    let mut places: Vec<usize> = used.collect();
+    places.extend((0..octets.len()).step_by(octets.len().div_ceil(50).max(1)));
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// Flips a bit in every `step`th octet that is used of every file.
+async fn flip(step: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
+    let expected = fill(&whole, 40).await;
+    let (mut flips, mut refused) = (0, 0);
+    for file in ["db", "conf", "newest"] {
+        for (turn, at) in used(&whole.join(file)).into_iter().enumerate().filter(|(turn, _)| turn % step == 0) {
+            copy(&whole, &damaged);
+            let mut octets = fs::read(damaged.join(file)).unwrap();
+            octets[at] ^= 1 << (turn / step % 8);
+            fs::write(damaged.join(file), octets).unwrap();
+            refused += u32::from(is_refused(&damaged, &expected, &format!("{file}, octet {at}")).await);
+            flips += 1;
+        }
+    }
+    println!("{flips} bits flipped: {refused} refused, {} made no difference", flips - refused);
+    assert!(refused > 0);
+}
+
+#[tokio::test]
+async fn a_flipped_bit_is_noticed_or_makes_no_difference() {
+    flip(61).await;
+}
+
+#[tokio::test]
+#[ignore = "long: every used octet"]
+async fn long_a_flipped_bit_is_noticed_or_makes_no_difference() {
+    flip(1).await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_cut_short_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
+    let expected = fill(&whole, 40).await;
+    let length = fs::metadata(whole.join("db")).unwrap().len();
+    for part in 0..40 {
+        copy(&whole, &damaged);
+        let cut = fs::OpenOptions::new().write(true).open(damaged.join("db")).unwrap();
+        cut.set_len(length * part / 40).unwrap();
+        is_refused(&damaged, &expected, &format!("{part} of 40")).await;
+    }
+    // Without its log it looks new, and is not taken for that.
+    copy(&whole, &damaged);
+    fs::remove_file(damaged.join("db")).unwrap();
+    let refused = open(&damaged).unwrap_err().to_string();
+    assert!(refused.contains("lost its newest commits"), "{refused}");
+}
