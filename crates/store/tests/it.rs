@@ -5,5 +5,6 @@ mod it {
     mod conformance;
     mod damage;
     mod memory;
+    mod power;
     mod restart;
 }
