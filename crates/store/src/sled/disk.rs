@@ -111,6 +111,8 @@ impl Disk {
     }
 
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
+        self.remove_unfinished()?;
+        self.remove_torn_settings()?;
         let known = self.newest.read()?;
         let ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
         let durable = self.make_durable(&ledger).and_then(|()| self.sync_all_files());
@@ -163,6 +165,37 @@ impl Disk {
             .segment_size(SEGMENT_BYTES)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(None)
+    }
+
+    /// Removes snapshots that sled had begun and not finished, as on a disk that was full: it would take them for damaged ones.
+    /// A snapshot only spares the recovery a part of the log.
+    fn remove_unfinished(&self) -> Result<(), DiskError> {
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("snap.") && name.ends_with(".generating") {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes sled's file of settings if it is torn, as by a power cut when the database was made: sled writes the same again,
+    /// since our settings are always the same.
+    fn remove_torn_settings(&self) -> Result<(), DiskError> {
+        let path = self.dir.join("conf");
+        let octets = match fs::read(&path) {
+            Ok(octets) => octets,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let whole =
+            octets.split_last_chunk::<4>().is_some_and(|(text, sum)| crc32fast::hash(text).to_le_bytes() == *sum);
+        if !whole {
+            tracing::warn!(path = %path.display(), "sled's settings are torn; they are written again");
+            fs::remove_file(&path)?;
+        }
+        Ok(())
     }
 
     /// sled leaves its small files and their directory entries to chance.
