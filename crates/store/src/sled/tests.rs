@@ -341,3 +341,47 @@ fn the_real_durability_syncs_the_log() {
     let pipe = File::from(std::os::fd::OwnedFd::from(reader));
     assert!(disk::FlushAndSync.make_durable(&db, &pipe).is_err(), "a pipe cannot be synced, and nobody noticed");
 }
+
+/// sled's flush, without the disk's: what is measured is how much is kept, not how safely.
+struct FlushOnly;
+
+impl Durability for FlushOnly {
+    fn make_durable(&mut self, db: &::sled::Db, _log: &File) -> Result<(), DiskError> {
+        Ok(db.flush().map(drop).map_err(super::ledger::LedgerError::from)?)
+    }
+}
+
+/// Overwrites the records of all slots, again and again, as a daemon's windows do.
+async fn grow(overwrites: u32) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(SledStore::open_with(options(dir.path()), Box::new(FlushOnly)).unwrap());
+    for round in 0..overwrites / 64 {
+        let mut writing = JoinSet::new();
+        for slot in 0..64 {
+            let (store, key) = (store.clone(), Key::new(format!("slot/{slot:02}")).unwrap());
+            writing.spawn(async move { store.commit(Txn::new().put(key, vec![round as u8; 60])).await.map(drop) });
+        }
+        while let Some(written) = writing.join_next().await {
+            written.unwrap().unwrap();
+        }
+    }
+    store.close().await;
+    drop(store);
+    let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    let octets = files.sum();
+    let reopened = SledStore::open(options(dir.path())).unwrap();
+    assert_eq!(reopened.scan(&Key::ROOT).await.unwrap().len(), 64);
+    println!("{overwrites} overwrites: {octets} octets");
+    octets
+}
+
+#[tokio::test]
+async fn many_overwrites_stay_small() {
+    assert!(grow(50_000).await < 64 << 20);
+}
+
+#[tokio::test]
+#[ignore = "long: a year of window extensions"]
+async fn long_a_year_of_window_extensions_stays_small() {
+    assert!(grow(2_000_000).await < 64 << 20);
+}
