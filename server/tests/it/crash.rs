@@ -14,8 +14,9 @@ use tonic::transport::Channel;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, request};
 
-/// Rounds, unless `KENT_CRASH_ROUNDS` says otherwise. The long form is 100.
+/// Crashes in the short and in the long form.
 const ROUNDS: u32 = 12;
+const ROUNDS_LONG: u32 = 400;
 
 /// Every source, in both encodings, in sizes from one identifier to many.
 const LOAD: [(&str, u64, Encoding); 11] = [
@@ -34,7 +35,16 @@ const LOAD: [(&str, u64, Encoding); 11] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_no_identifier_is_handed_out_twice_over_many_crashes() {
-    let rounds = std::env::var("KENT_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    crash_again_and_again(ROUNDS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "long: several hundred crashes"]
+async fn long_no_identifier_is_handed_out_twice_over_hundreds_of_crashes() {
+    crash_again_and_again(ROUNDS_LONG).await;
+}
+
+async fn crash_again_and_again(rounds: u32) {
     let data = data_dir();
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     create_orders(data.path()).await;

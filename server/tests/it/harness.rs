@@ -1,7 +1,7 @@
 //! Starts and ends real daemons, and holds every identifier that they hand out.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
@@ -143,7 +143,9 @@ fn number(octets: &[u8]) -> u128 {
 /// Every identifier that was ever received, by source.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    seen: HashSet<(String, u128)>,
+    seen: HashSet<(u16, u128)>,
+    /// Sources by number: a hundred million identifiers are held in the long tests.
+    sources: HashMap<String, u16>,
 }
 
 impl Ledger {
@@ -151,9 +153,11 @@ impl Ledger {
     pub(crate) fn record(&mut self, source: &str, ids: impl IntoIterator<Item = u128>) {
         // Random tails would hide a position that was granted twice: what is held is the part that must be unique.
         let tail_bits = Format::by_token(source).map_or(0, |format| format.tail_bits());
+        let fresh = u16::try_from(self.sources.len()).expect("few sources");
+        let number = *self.sources.entry(source.to_owned()).or_insert(fresh);
         for id in ids {
             let essence = id >> tail_bits;
-            assert!(self.seen.insert((source.to_owned(), essence)), "{source}: {id:#x} was handed out twice");
+            assert!(self.seen.insert((number, essence)), "{source}: {id:#x} was handed out twice");
         }
     }
 
