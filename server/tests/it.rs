@@ -7,8 +7,9 @@ mod it {
     mod clocks;
     mod crash;
     mod edits;
-    mod figures;
     mod harness;
+    mod paper;
+    mod promises;
     mod proxy;
     mod python;
     mod raw;

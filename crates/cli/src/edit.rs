@@ -8,38 +8,54 @@ use kent_proto::v1::{
 use serde_json::{Value, json};
 
 use crate::args::{
-    self, CreateArgs, EditArgs, ExpandArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, SetArgs, ShrinkArgs,
-    SplitArgs, SubdivideArgs,
+    self, CreateArgs, EditArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, ResizeArgs, SetArgs, SplitArgs,
+    SubdivideArgs,
 };
 use crate::connect::{Daemon, request};
 use crate::failure::Failure;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Palette, Role};
+use crate::plan;
 use crate::region::{self, prefix_text};
 use crate::table::{Cell, Table};
 
 /// What the API reads as "whatever the revision is".
 const ANY_REVISION: u64 = 0;
 
-pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
-    let message = CreateRegionRequest {
-        parent: names::space(&edit.space.space),
-        region_id: args.name.clone(),
-        suffix_bits: args.suffix,
-        zone_bits: args.zone,
-        prefix: args.prefix.as_ref().map(ToString::to_string),
-        next: Some(args.next.into()),
-        auto_split: args.auto_split,
-        split_donor: args.split_donor.clone().unwrap_or_default(),
-        order: order(args.order).into(),
-        validate_only: edit.dry_run || args.plan,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
+/// The request for an edit: the fields of its own, and those that all edits have in common.
+macro_rules! edit_request {
+    ($edit:expr, $kind:ident { $($field:ident: $value:expr),* $(,)? }) => {
+        request($kind {
+            $($field: $value,)*
+            validate_only: $edit.dry_run,
+            expected_revision: $edit.expect_revision.unwrap_or(ANY_REVISION),
+            request_id: $edit.request_id.clone(),
+            reason: $edit.reason.clone(),
+        })
     };
-    write(&daemon.regions().create_region(request(message)).await?.into_inner(), out)
+}
+
+pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &EditArgs { dry_run: args.edit.dry_run || args.plan, ..args.edit.clone() };
+    let message = edit_request!(
+        edit,
+        CreateRegionRequest {
+            parent: names::space(&edit.space.space),
+            region_id: args.name.clone(),
+            suffix_bits: args.suffix,
+            zone_bits: args.zone,
+            prefix: args.prefix.as_ref().map(ToString::to_string),
+            next: Some(args.next.into()),
+            auto_split: args.auto_split,
+            split_donor: args.split_donor.clone().unwrap_or_default(),
+            order: order(args.order).into(),
+        }
+    );
+    match daemon.regions().create_region(message).await {
+        Err(refusal) if args.plan => plan::write(args, &refusal, out),
+        answer => write(&answer?.into_inner(), out),
+    }
 }
 
 const fn order(order: OrderArg) -> Order {
@@ -50,120 +66,87 @@ const fn order(order: OrderArg) -> Order {
     }
 }
 
-pub(crate) async fn expand(args: &ExpandArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+pub(crate) async fn expand(args: &ResizeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = ExpandRegionRequest {
-        name: region_name(edit, &args.name),
-        by_bits: args.by,
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().expand_region(request(message)).await?.into_inner(), out)
+    let message = edit_request!(edit, ExpandRegionRequest { name: region_name(edit, &args.name), by_bits: args.by });
+    write(&daemon.regions().expand_region(message).await?.into_inner(), out)
 }
 
-pub(crate) async fn shrink(args: &ShrinkArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+pub(crate) async fn shrink(args: &ResizeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = ShrinkRegionRequest {
-        name: region_name(edit, &args.name),
-        by_bits: args.by,
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().shrink_region(request(message)).await?.into_inner(), out)
+    let message = edit_request!(edit, ShrinkRegionRequest { name: region_name(edit, &args.name), by_bits: args.by });
+    write(&daemon.regions().shrink_region(message).await?.into_inner(), out)
 }
 
 pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = SplitRegionRequest {
-        name: region_name(edit, &args.name),
-        by_bits: args.by,
-        newcomers: newcomers(&args.newcomers),
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().split_region(request(message)).await?.into_inner(), out)
+    let message = edit_request!(
+        edit,
+        SplitRegionRequest {
+            name: region_name(edit, &args.name),
+            by_bits: args.by,
+            newcomers: newcomers(&args.newcomers),
+        }
+    );
+    write(&daemon.regions().split_region(message).await?.into_inner(), out)
 }
 
 pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = AddSubregionsRequest {
-        name: region_name(edit, &args.name),
-        by_bits: args.by,
-        newcomers: newcomers(&args.newcomers),
-        r#abstract: args.is_abstract,
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().add_subregions(request(message)).await?.into_inner(), out)
+    let message = edit_request!(
+        edit,
+        AddSubregionsRequest {
+            name: region_name(edit, &args.name),
+            by_bits: args.by,
+            newcomers: newcomers(&args.newcomers),
+            r#abstract: args.is_abstract,
+        }
+    );
+    write(&daemon.regions().add_subregions(message).await?.into_inner(), out)
 }
 
 pub(crate) async fn delegate(args: &NamedArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = DelegateRegionRequest {
-        name: region_name(edit, &args.name),
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().delegate_region(request(message)).await?.into_inner(), out)
+    let message = edit_request!(edit, DelegateRegionRequest { name: region_name(edit, &args.name) });
+    write(&daemon.regions().delegate_region(message).await?.into_inner(), out)
 }
 
 pub(crate) async fn seal(args: &NamedArgs, sealed: bool, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = SealRegionRequest {
-        name: region_name(edit, &args.name),
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
+    let message = edit_request!(edit, SealRegionRequest { name: region_name(edit, &args.name) });
     let mut regions = daemon.regions();
     let response = match sealed {
-        true => regions.seal_region(request(message)).await?,
-        false => regions.unseal_region(request(message)).await?,
+        true => regions.seal_region(message).await?,
+        false => regions.unseal_region(message).await?,
     };
     write(&response.into_inner(), out)
 }
 
 pub(crate) async fn rename(args: &RenameArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
-    let message = RenameRegionRequest {
-        name: region_name(edit, &args.name),
-        region_id: args.new_name.clone(),
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().rename_region(request(message)).await?.into_inner(), out)
+    let message = edit_request!(
+        edit,
+        RenameRegionRequest { name: region_name(edit, &args.name), region_id: args.new_name.clone() }
+    );
+    write(&daemon.regions().rename_region(message).await?.into_inner(), out)
 }
 
 pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
     let (set, removed): (Vec<_>, Vec<_>) = args.labels.iter().cloned().partition(|(_, value)| value.is_some());
-    let message = UpdateRegionRequest {
-        name: region_name(edit, &args.name),
-        owner: args.owner.clone(),
-        description: args.description.clone(),
-        set_labels: set.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
-        remove_labels: removed.into_iter().map(|(name, _)| name).collect(),
-        policy: policy(&args.policy),
-        next: args.next.map(Into::into),
-        validate_only: edit.dry_run,
-        expected_revision: expected_revision(edit),
-        request_id: edit.request_id.clone(),
-        reason: edit.reason.clone(),
-    };
-    write(&daemon.regions().update_region(request(message)).await?.into_inner(), out)
+    let message = edit_request!(
+        edit,
+        UpdateRegionRequest {
+            name: region_name(edit, &args.name),
+            owner: args.owner.clone(),
+            description: args.description.clone(),
+            set_labels: set.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
+            remove_labels: removed.into_iter().map(|(name, _)| name).collect(),
+            policy: policy(&args.policy),
+            next: args.next.map(Into::into),
+        }
+    );
+    write(&daemon.regions().update_region(message).await?.into_inner(), out)
 }
 
 /// The policy that the arguments say, if they say any.
@@ -181,10 +164,6 @@ fn policy(args: &PolicyArgs) -> Option<Policy> {
 
 fn region_name(edit: &EditArgs, name: &str) -> String {
     names::region(&edit.space.space, name)
-}
-
-fn expected_revision(edit: &EditArgs) -> u64 {
-    edit.expect_revision.unwrap_or(ANY_REVISION)
 }
 
 fn newcomers(newcomers: &[args::Newcomer]) -> Vec<Newcomer> {

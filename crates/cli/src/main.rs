@@ -17,6 +17,7 @@ mod inspect;
 mod names;
 mod number;
 mod output;
+mod plan;
 mod region;
 mod space;
 mod status;

@@ -1,0 +1,181 @@
+//! The values that the command line reads: names, numbers, bits, and the newcomers of a split.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use kent_ids::check_name;
+
+use crate::number;
+
+pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
+    match text.split_once('=') {
+        Some(("", _)) | None => Err("a label is written NAME=VALUE, or NAME= to remove it".to_owned()),
+        Some((name, value)) => Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned()))),
+    }
+}
+
+pub(super) fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
+    let wrong = |_| "this is written PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned();
+    let parts: Vec<u32> = text.split(':').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?;
+    match parts[..] {
+        [percent, by] => Ok((percent, by, 0)),
+        [percent, by, max] => Ok((percent, by, max)),
+        _ => Err("this is written PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned()),
+    }
+}
+
+pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
+    let (min, max) = text.split_once(':').ok_or("this is written MIN:MAX, such as 1:64")?;
+    let number = |text: &str| u64::try_from(number::parse(text)?).map_err(|_| "this is too large".to_owned());
+    Ok((number(min)?, number(max)?))
+}
+
+/// The name of a space: for a delegated region's, a path such as default/emea.
+pub(super) fn parse_space(text: &str) -> Result<String, String> {
+    text.split('/').try_for_each(|part| parse_name(part).map(drop))?;
+    Ok(text.to_owned())
+}
+
+pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
+    let count = u64::try_from(number::parse(text)?).map_err(|_| format!("N is at most {}", u64::MAX))?;
+    NonZeroU64::new(count).ok_or_else(|| "N is at least 1".to_owned())
+}
+
+/// The name of a region or a space, by the rule that the daemon keeps, too.
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
+    match check_name(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(fault) => Err(fault.to_string()),
+    }
+}
+
+pub(super) fn parse_u128(text: &str) -> Result<u128, String> {
+    number::parse(text)
+}
+
+/// Up to 128 zeros and ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bits(String);
+
+impl FromStr for Bits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(stranger) = text.chars().find(|symbol| !matches!(symbol, '0' | '1')) {
+            return Err(format!("bits are zeros and ones; {stranger:?} is neither"));
+        }
+        if text.len() > 128 {
+            return Err(format!("there are at most 128 bits, not {}", text.len()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A region that a split or a subdivision makes: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the subregion that inherits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Newcomer {
+    pub(crate) name: String,
+    pub(crate) suffix_bits: Option<u32>,
+    pub(crate) extension: Option<Bits>,
+}
+
+impl FromStr for Newcomer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (name, suffix, bits) = match parts[..] {
+            [name, suffix] => (name, suffix, None),
+            [name, suffix, bits] => (name, suffix, Some(bits)),
+            _ => return Err("a newcomer is written NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned()),
+        };
+        let name = parse_name(name)?;
+        let extension = bits.map(parse_extension).transpose()?;
+        let suffix_bits = parse_suffix(suffix, extension.as_ref())?;
+        Ok(Self { name, suffix_bits, extension })
+    }
+}
+
+fn parse_extension(bits: &str) -> Result<Bits, String> {
+    if bits.is_empty() {
+        return Err("BITS is empty; leave out the colon before it to take the lowest free ones".to_owned());
+    }
+    bits.parse()
+}
+
+fn parse_suffix(suffix: &str, extension: Option<&Bits>) -> Result<Option<u32>, String> {
+    if suffix.is_empty() {
+        return match extension {
+            Some(bits) if bits.0.bytes().all(|bit| bit == b'0') => Ok(None),
+            _ => {
+                Err("SUFFIX may be left empty only for the all-zero subregion, NAME::00...0, which inherits".to_owned())
+            }
+        };
+    }
+    match suffix.parse::<u32>() {
+        Ok(bits) if bits <= 128 => Ok(Some(bits)),
+        _ => Err(format!("SUFFIX is a number of bits from 0 to 128, not {suffix:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn newcomer(name: &str, suffix_bits: Option<u32>, extension: Option<&str>) -> Newcomer {
+        Newcomer { name: name.to_owned(), suffix_bits, extension: extension.map(|bits| Bits(bits.to_owned())) }
+    }
+
+    #[test]
+    fn ok_newcomers() {
+        for (text, expected) in [
+            ("returns:38", newcomer("returns", Some(38), None)),
+            ("returns:38:01", newcomer("returns", Some(38), Some("01"))),
+            ("old::000", newcomer("old", None, Some("000"))),
+            ("r.1-a_B:0:1", newcomer("r.1-a_B", Some(0), Some("1"))),
+        ] {
+            assert_eq!(text.parse::<Newcomer>(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_newcomers() {
+        for (text, hint) in [
+            ("", "NAME:SUFFIX"),
+            ("returns", "NAME:SUFFIX"),
+            (":38", "a name has"),
+            ("a b:38", "' ' is not one of"),
+            ("returns:", "all-zero"),
+            ("returns::01", "all-zero"),
+            ("returns:38:", "BITS is empty"),
+            ("returns:38:012", "'2'"),
+            ("returns:129", "from 0 to 128"),
+            ("returns:-1", "from 0 to 128"),
+            ("returns:38:0:1", "NAME:SUFFIX"),
+        ] {
+            let error = text.parse::<Newcomer>().expect_err(text);
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ok_counts() {
+        for (text, expected) in [("1", 1), ("1_000_000", 1_000_000), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(parse_count(text).map(NonZeroU64::get), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_counts() {
+        for text in ["0", "", "-1", "1e6", "18446744073709551616", "_"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+}

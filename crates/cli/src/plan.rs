@@ -1,0 +1,74 @@
+//! `kent region create --plan` where no prefix is free: who could give way, what that costs them, and how to say so.
+
+use serde_json::json;
+use tonic::Status;
+
+use crate::args::CreateArgs;
+use crate::failure::{Failure, Refusal};
+use crate::output::{Out, Palette, Role};
+use crate::table::{Cell, Table};
+
+/// A region that could be split: it would give up one bit, the lowest of its expansion zone, and with it half of what it
+/// could ever grow to.
+struct Donor<'a> {
+    region: &'a str,
+    zone_bits: u32,
+}
+
+/// Writes the regions that could be split; any other refusal, or one without such regions, stays a failure.
+pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result<(), Failure> {
+    let refusal = Refusal::new(status);
+    let donors = donors(&refusal);
+    if donors.is_empty() {
+        return Err(Failure::Refused(Box::new(refusal)));
+    }
+    if out.is_json() {
+        let donor = |donor: &Donor<'_>| {
+            json!({
+                "donor": donor.region,
+                "by_bits": 1,
+                "zone_bits_before": donor.zone_bits,
+                "zone_bits_after": donor.zone_bits - 1,
+                "command": command(args, donor),
+            })
+        };
+        return donors.iter().try_for_each(|it| out.json(&donor(it)));
+    }
+    let text = render(args, &donors, out.palette());
+    out.text(&text)
+}
+
+fn donors(refusal: &Refusal) -> Vec<Donor<'_>> {
+    let fact = refusal.facts.iter().find(|(name, _)| name == "donors");
+    let donor = |text| {
+        let (region, zone) = str::split_once(text, ':')?;
+        Some(Donor { region, zone_bits: zone.parse().ok().filter(|bits| *bits > 0)? })
+    };
+    fact.map(|(_, list)| list.split(',').filter_map(donor).collect()).unwrap_or_default()
+}
+
+fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
+    let mut table = Table::new(["SPLIT", ">BY", ">ZONE", "COMMAND"]);
+    for donor in donors {
+        table.row([
+            Cell::new(Role::Good, donor.region),
+            1.into(),
+            format!("{} → {}", donor.zone_bits, donor.zone_bits - 1).into(),
+            command(args, donor).into(),
+        ]);
+    }
+    let why = "no prefix is free; a region that gives up one bit of its expansion zone makes room:\n";
+    format!("{why}{}", table.render(palette))
+}
+
+/// The command that makes the region where this donor was split.
+fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
+    let space = match args.edit.space.space.as_str() {
+        "default" => String::new(),
+        space => format!(" --space {space}"),
+    };
+    let zone = args.zone.map(|bits| format!(" --zone {bits}")).unwrap_or_default();
+    let prefix = args.prefix.as_ref().map(|bits| format!(" --prefix {bits}")).unwrap_or_default();
+    let (name, suffix, region) = (&args.name, args.suffix, donor.region);
+    format!("kent region create {name} --suffix {suffix}{zone}{prefix}{space} --split-donor {region}")
+}
