@@ -6,6 +6,7 @@ mod it {
     mod client;
     mod clocks;
     mod crash;
+    mod disk;
     mod edits;
     mod harness;
     mod paper;

@@ -1,0 +1,195 @@
+//! A disk that is full: nothing that was acknowledged is lost, and the daemon goes on when there is space again.
+//!
+//! The disk is a tmpfs in a namespace of its own, which needs no privileges where the kernel lets users make namespaces.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use kent_proto::v1::{
+    CreateRegionRequest, Encoding, ListRegionsRequest, Policy, UpdateRegionRequest, allocator_client::AllocatorClient,
+    regions_client::RegionsClient,
+};
+use tonic::{Code, Status, transport::Channel};
+
+use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+
+/// A small disk, and a process that keeps it mounted.
+struct SmallDisk {
+    holder: Child,
+    mounted_at: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts a disk of 12 MiB at `at`, for the processes that are started with [`SmallDisk::kentd`] only.
+    fn mount(at: &Path) -> Option<Self> {
+        let script = format!("mount -t tmpfs -o size=12m none {} && echo mounted && exec cat", at.display());
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+        // It reads its standard input, and so ends with the test whatever happens.
+        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("util-linux is there");
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("it says whether it worked");
+        (line == "mounted\n").then(|| Self { holder, mounted_at: at.to_owned() })
+    }
+
+    /// The command line of a daemon that keeps its store there.
+    fn kentd(&self) -> Command {
+        let daemon = kentd(&self.mounted_at.join("data"));
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.holder.id().to_string(), "--user", "--mount", "--preserve-credentials", "--"]);
+        command.arg(daemon.get_program()).args(daemon.get_args()).args(["--log", "off"]);
+        command
+    }
+
+    /// A file on the disk that takes all space there is, as it is seen from here.
+    fn filler(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        root.join(self.mounted_at.strip_prefix("/").expect("absolute")).join("filler")
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.filler()).expect("a file");
+        for size in [1 << 20, 4096, 1] {
+            while file.write_all(&vec![1; size]).is_ok() {}
+        }
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.filler()).expect("removed");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// Someone who edits the table and numbers invoices, and remembers all that was acknowledged.
+struct User {
+    regions: RegionsClient<Channel>,
+    allocator: AllocatorClient<Channel>,
+    regions_made: BTreeSet<String>,
+    invoices: Ledger,
+}
+
+impl User {
+    fn of(daemon: &Daemon) -> Self {
+        let (regions_made, invoices) = (BTreeSet::new(), Ledger::default());
+        Self { regions: daemon.regions(), allocator: daemon.allocator(), regions_made, invoices }
+    }
+
+    fn talks_to(&mut self, daemon: &Daemon) {
+        (self.regions, self.allocator) = (daemon.regions(), daemon.allocator());
+    }
+
+    /// Makes a region, with a description that takes room in the store.
+    async fn create(&mut self, name: &str) -> Result<(), Status> {
+        let create = CreateRegionRequest {
+            parent: "spaces/default".to_owned(),
+            region_id: name.to_owned(),
+            suffix_bits: 10,
+            ..CreateRegionRequest::default()
+        };
+        self.regions.create_region(create).await?;
+        self.regions_made.insert(name.to_owned());
+        let description = Some("x".repeat(4000));
+        self.update(UpdateRegionRequest { name: full_name(name), description, ..UpdateRegionRequest::default() }).await
+    }
+
+    async fn update(&mut self, update: UpdateRegionRequest) -> Result<(), Status> {
+        self.regions.update_region(update).await.map(drop)
+    }
+
+    async fn number_invoices(&mut self) -> Result<(), Status> {
+        let granted = self.allocator.allocate(request("region:invoices", 10, Encoding::Packed)).await?;
+        self.invoices.record("region:invoices", identifiers(granted.get_ref()));
+        Ok(())
+    }
+
+    /// Every region whose making was acknowledged is there.
+    async fn check(&mut self) {
+        let (mut listed, mut page_token) = (BTreeSet::new(), String::new());
+        loop {
+            let list = ListRegionsRequest { parent: "spaces/default".to_owned(), page_token, ..Default::default() };
+            let page = self.regions.list_regions(list).await.expect("a page").into_inner();
+            listed.extend(page.regions.iter().filter_map(|it| Some(it.name.rsplit_once('/')?.1.to_owned())));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        let lost: Vec<_> = self.regions_made.difference(&listed).collect();
+        assert!(lost.is_empty(), "{lost:?} are lost");
+    }
+}
+
+fn full_name(region: &str) -> String {
+    format!("spaces/default/regions/{region}")
+}
+
+/// Acts until it works, for half a minute. Meanwhile it may only be refused as it should be while the disk is full.
+async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User) -> Result<(), Status>) {
+    for _ in 0..300 {
+        match act(user).await {
+            Ok(()) => return,
+            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it does not heal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_full_disk_loses_nothing_and_heals() {
+    let dir = data_dir();
+    let Some(disk) = SmallDisk::mount(dir.path()) else {
+        eprintln!("skipped: this machine lets nobody mount a disk in a namespace");
+        return;
+    };
+    let mut daemon = Daemon::spawn(&mut disk.kentd());
+    let mut user = User::of(&daemon);
+    user.create("invoices").await.expect("there is space");
+    let strict = Some(Policy { strict: true, ..Policy::default() });
+    let update = UpdateRegionRequest { name: full_name("invoices"), policy: strict, ..Default::default() };
+    user.update(update).await.expect("there is space");
+    for round in 0..2 {
+        user.number_invoices().await.expect("there is space");
+        disk.fill();
+        let mut refusals = Vec::new();
+        for attempt in 0..5000 {
+            // The log has some room left in its own file.
+            refusals.extend(user.create(&format!("r{round}-{attempt}")).await.err());
+            refusals.extend(user.number_invoices().await.err());
+            if refusals.len() >= 4 {
+                break;
+            }
+        }
+        assert!(refusals.len() >= 4, "the disk is full, but nothing was refused");
+        for refusal in &refusals {
+            assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
+        }
+        disk.empty();
+        if round == 1 {
+            // A process that is killed while its disk is full leaves a store that opens.
+            daemon.kill();
+            daemon = Daemon::spawn(&mut disk.kentd());
+            user.talks_to(&daemon);
+        }
+        until_it_works(&mut user, User::number_invoices).await;
+        until_it_works(&mut user, async |user| user.create(&format!("after{round}")).await).await;
+        user.check().await;
+    }
+    daemon.kill();
+    let daemon = Daemon::spawn(&mut disk.kentd());
+    user.talks_to(&daemon);
+    user.check().await;
+    user.number_invoices().await.expect("there is space");
+}
