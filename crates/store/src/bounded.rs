@@ -7,7 +7,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::time;
 
-use crate::{CommitError, Committed, Key, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown, Versioned};
+use crate::{
+    CommitError, Committed, Key, Peers, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown, Versioned,
+};
 
 /// A store that answers within a limit.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ impl Store for Bounded {
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
         let answer = time::timeout(self.limit, self.store.commit(txn)).await;
         answer.unwrap_or_else(|_| Err(Unknown::new(self.late()).into()))
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.store.peers()
     }
 
     fn store_id(&self) -> StoreId {

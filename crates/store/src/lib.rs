@@ -7,6 +7,7 @@
 //! | backend | for | durable means |
 //! |---|---|---|
 //! | [`SledStore`] | one daemon, one directory | on the disk's platter or cells, past its cache: survives power loss |
+//! | [`EtcdStore`] | any number of daemons, on several machines | on a majority of etcd's members |
 //! | [`MemoryStore`] | tests and simulation, with injected faults | survives [`MemoryStore::reopen`] |
 //!
 //! Promises of every backend, held by one conformance suite:
@@ -19,16 +20,18 @@
 //!
 //! # What this crate does not do
 //!
-//! It does not know what a value means, reads no clock, draws no randomness and starts no async task: time-outs and
-//! retries belong to the caller.
+//! It does not know what a value means, reads no wall clock, draws no randomness and starts no async task of its own.
+//! Retries of commits belong to the caller.
 
 #![forbid(unsafe_code)]
 
 mod bounded;
 mod envelope;
 mod error;
+mod etcd;
 mod key;
 mod memory;
+mod peers;
 mod sled;
 mod store;
 mod txn;
@@ -36,8 +39,10 @@ mod txn;
 pub use bounded::Bounded;
 pub use envelope::SCHEMA;
 pub use error::{CommitError, Corrupt, Damage, NewerSchema, ReadError, Unavailable, Unknown};
+pub use etcd::{BadAddress, EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls};
 pub use key::{InvalidKey, KEY_BYTES_MAX, Key};
 pub use memory::{Delay, Fault, MemoryStore, Operation};
+pub use peers::{Change, Peer, Peers, Watch};
 pub use sled::{OpenError, SledOptions, SledStore};
 pub use store::{Stats, Store, StoreId};
 pub use txn::{Committed, InvalidTxn, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, VALUE_BYTES_MAX, Version, Versioned};

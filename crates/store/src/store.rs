@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use crate::error::{CommitError, ReadError};
 use crate::key::Key;
+use crate::peers::Peers;
 use crate::txn::{Committed, Txn, Versioned};
 
 /// A durable map from keys to versioned values, changed by compare-and-commit only.
@@ -39,6 +40,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ///
     /// [`CommitError`]; all but [`CommitError::Unknown`] promise that nothing changed.
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError>;
+
+    /// The other processes on the store; `None` if there can be none.
+    fn peers(&self) -> Option<&dyn Peers> {
+        None
+    }
 
     /// The identity that the store was created with. A daemon that finds another identity than it remembers talks to
     /// another store.

@@ -1,0 +1,421 @@
+//! The backend for more than one machine: any number of processes on one etcd cluster, over its public v3 API.
+//!
+//! This module and those below it are the only ones that know etcd. A guard is a comparison of a key's `mod_revision`, a
+//! commit is one transaction, and reads are linearizable (etcd's default), so the promises of the crate are etcd's own.
+//!
+//! # Where things are
+//!
+//! ```text
+//! PREFIX/data/KEY        every value, in its envelope
+//! PREFIX/store-id        the identity, drawn by whoever came first
+//! PREFIX/present/NAME    who is there, under a lease
+//! ```
+//!
+//! # When an answer is missing
+//!
+//! A commit that may have reached etcd and was not answered is [`Unknown`](crate::CommitError::Unknown). It is never sent
+//! again: etcd could apply it twice. Only where the connection could not be made at all is another endpoint tried. Reads
+//! go from endpoint to endpoint until one answers.
+
+mod address;
+mod endpoints;
+mod presence;
+mod watch;
+
+/// The messages and stubs of etcd's API.
+#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
+pub(crate) mod pb {
+    pub(crate) mod etcdserverpb {
+        tonic::include_proto!("etcdserverpb");
+    }
+    pub(crate) mod mvccpb {
+        tonic::include_proto!("mvccpb");
+    }
+}
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use tonic::{Response, Status};
+
+pub use self::address::{BadAddress, EtcdAddress};
+pub use self::endpoints::{EtcdCredentials, EtcdTls};
+
+use self::endpoints::{Caller, Endpoints, Failure};
+use self::pb::{
+    etcdserverpb::{
+        Compare, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse,
+        compare, kv_client::KvClient, request_op, response_op,
+    },
+    mvccpb::KeyValue,
+};
+use self::presence::Presence;
+use crate::envelope;
+use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::key::Key;
+use crate::peers::{Peer, Peers, Watch};
+use crate::store::{Stats, Store, StoreId};
+use crate::txn::{Committed, Txn, Version, Versioned};
+
+/// What is needed to open a store on etcd.
+#[derive(Clone, Debug)]
+pub struct EtcdOptions {
+    /// Where it is.
+    pub address: EtcdAddress,
+    /// How to recognise etcd, and be recognised, if connections are encrypted.
+    pub tls: Option<EtcdTls>,
+    /// Who we are, if etcd asks.
+    pub credentials: Option<EtcdCredentials>,
+    /// The identity if the store is new: random bits.
+    pub new_id: [u8; 16],
+}
+
+/// Why a store on etcd could not be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum EtcdOpenError {
+    /// The settings cannot be used.
+    #[error("the settings for etcd cannot be used: {0}")]
+    Settings(#[source] tonic::transport::Error),
+    /// No endpoint answers, or none lets us in.
+    #[error("etcd at {address} cannot be used")]
+    Unavailable {
+        /// Where.
+        address: EtcdAddress,
+        /// Why not.
+        source: Unavailable,
+    },
+    /// What is stored is damaged, or newer than this program.
+    #[error(transparent)]
+    Read(ReadError),
+}
+
+impl EtcdOpenError {
+    /// Whether it may work later without anybody's doing.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unavailable { source, .. } => source.is_retryable(),
+            Self::Settings(_) | Self::Read(_) => false,
+        }
+    }
+}
+
+/// A store on an etcd cluster.
+pub struct EtcdStore {
+    inner: Arc<Inner>,
+    presence: Mutex<Presence>,
+    id: StoreId,
+    closed: AtomicBool,
+}
+
+/// What watches share with the store.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    endpoints: Endpoints,
+    /// Ends in a slash.
+    root: String,
+    commits: AtomicU64,
+    conflicts: AtomicU64,
+    unknowns: AtomicU64,
+}
+
+/// How many keys one page of a scan has: 4 MiB of the largest values.
+const PAGE_KEYS: i64 = 256;
+
+/// How long an endpoint may take for one answer before another one is asked.
+const ATTEMPT: Duration = Duration::from_millis(1500);
+
+impl EtcdStore {
+    /// Opens the store, and creates its identity if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`EtcdOpenError`].
+    pub async fn open(options: EtcdOptions) -> Result<Self, EtcdOpenError> {
+        let EtcdOptions { address, tls, credentials, new_id } = options;
+        let endpoints = Endpoints::new(&address, tls, credentials).map_err(EtcdOpenError::Settings)?;
+        let root = format!("{}/", address.prefix());
+        let counter = AtomicU64::default;
+        let inner = Inner { endpoints, root, commits: counter(), conflicts: counter(), unknowns: counter() };
+        let id = inner.identity(new_id).await.map_err(|error| match error {
+            ReadError::Unavailable(source) => EtcdOpenError::Unavailable { address, source },
+            error => EtcdOpenError::Read(error),
+        })?;
+        let (inner, presence) = (Arc::new(inner), Mutex::default());
+        Ok(Self { inner, presence, id, closed: AtomicBool::new(false) })
+    }
+
+    fn check_open(&self) -> Result<(), Unavailable> {
+        if self.closed.load(Ordering::SeqCst) { Err(Unavailable::Closed) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdStore").field("id", &self.id).field("root", &self.inner.root).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// The identity that is stored, or the one that is stored now.
+    async fn identity(&self, new_id: [u8; 16]) -> Result<StoreId, ReadError> {
+        const ID: Key = Key::from_static("store-id");
+        let name = format!("{}store-id", self.root).into_bytes();
+        loop {
+            let range = RangeRequest { key: name.clone().into(), ..RangeRequest::default() };
+            if let Some(stored) = self.range(range).await?.kvs.first() {
+                let payload = envelope::open(&ID, &stored.value)?;
+                let bits = payload.try_into().map_err(|_| Unavailable::backend("the store's identity is no such"))?;
+                return Ok(StoreId::new(bits));
+            }
+            let create = TxnRequest {
+                compare: vec![compare(name.clone(), Version::ABSENT)],
+                success: vec![put(name.clone(), envelope::seal(&ID, &new_id))],
+                failure: Vec::new(),
+            };
+            // Whether it was ours or somebody else's, and whether the answer came or not, is read back.
+            let made = self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await;
+            if let Err(Failure::Refused(status) | Failure::NotSent(status)) = made {
+                return Err(unavailable(&status).into());
+            }
+        }
+    }
+
+    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, ReadError> {
+        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await;
+        answer.map_err(|status| unavailable(&status).into())
+    }
+
+    /// The name of a key in etcd.
+    fn name(&self, key: &Key) -> Vec<u8> {
+        format!("{}data/{key}", self.root).into_bytes()
+    }
+
+    /// The key of a name in etcd; `None` if it is none of ours.
+    fn key(&self, name: &[u8]) -> Option<Key> {
+        let name = str::from_utf8(name).ok()?.strip_prefix(&self.root)?.strip_prefix("data/")?;
+        Key::new(name).ok()
+    }
+
+    fn open(&self, pair: &KeyValue) -> Result<(Key, Versioned), ReadError> {
+        let foreign = || Unavailable::backend(format!("a key that is none of Kent's: {:?}", pair.key));
+        let key = self.key(&pair.key).ok_or_else(foreign)?;
+        let value = envelope::open(&key, &pair.value)?.to_vec();
+        Ok((key, Versioned { version: version(pair), value }))
+    }
+
+    /// Why a transaction whose guards did not hold was refused.
+    fn conflict(&self, txn: &Txn, responses: &[pb::etcdserverpb::ResponseOp]) -> CommitError {
+        for ((key, expected), answer) in txn.guards().iter().zip(responses) {
+            let Some(response_op::Response::ResponseRange(range)) = &answer.response else { continue };
+            let actual = match range.kvs.first().map(|pair| self.open(pair)) {
+                None => Version::ABSENT,
+                Some(Ok((_, versioned))) => versioned.version,
+                Some(Err(error)) => return error.into(),
+            };
+            if actual != *expected {
+                self.conflicts.fetch_add(1, Ordering::Relaxed);
+                return CommitError::Conflict { key: key.clone(), expected: *expected, actual };
+            }
+        }
+        // The comparisons and the reads are one transaction, so this is etcd contradicting itself.
+        Unknown::new("etcd refused a transaction whose guards hold").into()
+    }
+}
+
+#[async_trait]
+impl Store for EtcdStore {
+    async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        self.check_open()?;
+        let range = RangeRequest { key: self.inner.name(key).into(), ..RangeRequest::default() };
+        let answer = self.inner.range(range).await?;
+        answer.kvs.first().map(|pair| Ok(self.inner.open(pair)?.1)).transpose()
+    }
+
+    async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
+        self.check_open()?;
+        let first = self.inner.name(prefix);
+        let range_end = end_of(&first);
+        let (mut pairs, mut from, mut revision) = (Vec::new(), first.clone(), 0);
+        loop {
+            let range = RangeRequest {
+                key: from.clone().into(),
+                range_end: range_end.clone().into(),
+                limit: PAGE_KEYS,
+                revision,
+            };
+            let page = self.inner.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone()));
+            let page = match page.await {
+                Ok(page) => page,
+                // The revision of the first page was compacted meanwhile.
+                Err(status) if is_compacted(&status) && revision != 0 => {
+                    (pairs, from, revision) = (Vec::new(), first.clone(), 0);
+                    continue;
+                }
+                Err(status) => return Err(unavailable(&status).into()),
+            };
+            revision = page.header.map_or(revision, |header| if revision == 0 { header.revision } else { revision });
+            for pair in &page.kvs {
+                pairs.push(self.inner.open(pair)?);
+            }
+            match page.kvs.last() {
+                Some(last) if page.more => from = [&last.key[..], &[0]].concat(),
+                _ => return Ok(pairs),
+            }
+        }
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        txn.check()?;
+        self.check_open()?;
+        let inner = &self.inner;
+        let request = TxnRequest {
+            compare: txn.guards().iter().map(|(key, version)| compare(inner.name(key), *version)).collect(),
+            success: txn.writes().iter().map(|(key, value)| write(inner.name(key), key, value.as_deref())).collect(),
+            // What is there instead, as of the same moment.
+            failure: txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect(),
+        };
+        let answer = inner.endpoints.call(ATTEMPT, |caller| txn_of(caller, request.clone())).await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(Failure::NotSent(status) | Failure::Refused(status)) => return Err(unavailable(&status).into()),
+            Err(Failure::Unanswered(status)) => {
+                inner.unknowns.fetch_add(1, Ordering::Relaxed);
+                return Err(Unknown::new(describe(&status)).into());
+            }
+        };
+        if !answer.succeeded {
+            return Err(inner.conflict(&txn, &answer.responses));
+        }
+        inner.commits.fetch_add(1, Ordering::Relaxed);
+        let revision = answer.header.map_or(0, |header| header.revision);
+        Ok(Committed { version: Version::new(u64::try_from(revision).unwrap_or(0)) })
+    }
+
+    fn store_id(&self) -> StoreId {
+        self.id
+    }
+
+    fn stats(&self) -> Stats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let inner = &self.inner;
+        let (commits, conflicts, unknowns) = (get(&inner.commits), get(&inner.conflicts), get(&inner.unknowns));
+        // etcd makes each commit durable; how many share a sync is its own business.
+        Stats { commits, conflicts, unknowns, flushes: commits, reopens: inner.endpoints.switches() }
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        Some(self)
+    }
+
+    async fn close(&self) {
+        if !self.closed.swap(true, Ordering::SeqCst) {
+            self.withdraw().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Peers for EtcdStore {
+    async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError> {
+        self.check_open()?;
+        let name = self.inner.name(prefix);
+        Ok(Box::new(watch::EtcdWatch::begin(self.inner.clone(), name).await?))
+    }
+
+    async fn announce(&self, name: &str, note: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
+        self.check_open()?;
+        self.presence.lock().await.announce(&self.inner, name, note, ttl).await
+    }
+
+    async fn withdraw(&self) {
+        self.presence.lock().await.withdraw(&self.inner).await;
+    }
+
+    async fn present(&self) -> Result<Vec<Peer>, ReadError> {
+        self.check_open()?;
+        presence::present(&self.inner).await
+    }
+}
+
+fn compare(key: Vec<u8>, expected: Version) -> Compare {
+    // OK because etcd's revisions are positive.
+    let revision = i64::try_from(expected.get()).unwrap_or(i64::MAX);
+    Compare {
+        result: compare::CompareResult::Equal.into(),
+        target: compare::CompareTarget::Mod.into(),
+        key: key.into(),
+        target_union: Some(compare::TargetUnion::ModRevision(revision)),
+    }
+}
+
+fn write(name: Vec<u8>, key: &Key, value: Option<&[u8]>) -> RequestOp {
+    match value {
+        Some(value) => put(name, envelope::seal(key, value)),
+        None => {
+            let delete = DeleteRangeRequest { key: name.into(), ..DeleteRangeRequest::default() };
+            RequestOp { request: Some(request_op::Request::RequestDeleteRange(delete)) }
+        }
+    }
+}
+
+fn put(name: Vec<u8>, sealed: Vec<u8>) -> RequestOp {
+    let put = PutRequest { key: name.into(), value: sealed.into(), lease: 0 };
+    RequestOp { request: Some(request_op::Request::RequestPut(put)) }
+}
+
+fn read(name: Vec<u8>) -> RequestOp {
+    let range = RangeRequest { key: name.into(), ..RangeRequest::default() };
+    RequestOp { request: Some(request_op::Request::RequestRange(range)) }
+}
+
+fn version(pair: &KeyValue) -> Version {
+    Version::new(u64::try_from(pair.mod_revision).unwrap_or(0))
+}
+
+/// The end of the range of all names that begin with this one.
+fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    // OK because names are UTF-8, in which 0xff does not occur.
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+/// etcd's "required revision has been compacted".
+fn is_compacted(status: &Status) -> bool {
+    status.code() == tonic::Code::OutOfRange
+}
+
+fn unavailable(status: &Status) -> Unavailable {
+    Unavailable::backend(describe(status))
+}
+
+/// A status in one line, with what caused it.
+fn describe(status: &Status) -> String {
+    let mut text = format!("etcd: {}", status.message());
+    let mut cause = std::error::Error::source(status);
+    while let Some(source) = cause {
+        let said = source.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = source.source();
+    }
+    text
+}
+
+async fn range_of(caller: Caller, range: RangeRequest) -> Result<RangeResponse, Status> {
+    let mut kv = KvClient::new(caller.service()).max_decoding_message_size(usize::MAX);
+    kv.range(range).await.map(Response::into_inner)
+}
+
+async fn txn_of(caller: Caller, txn: TxnRequest) -> Result<TxnResponse, Status> {
+    let mut kv = KvClient::new(caller.service()).max_decoding_message_size(usize::MAX);
+    kv.txn(txn).await.map(Response::into_inner)
+}

@@ -1,0 +1,122 @@
+//! Who is there: a key under a lease, kept alive by announcing again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::endpoints::Caller;
+use super::pb::etcdserverpb::{
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    lease_client::LeaseClient, request_op,
+};
+use super::{ATTEMPT, Inner, KeyValue, end_of, txn_of, unavailable};
+use crate::error::{ReadError, Unavailable};
+use crate::peers::Peer;
+
+/// What was announced, and the lease under which it is.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    lease: i64,
+    note: Vec<u8>,
+    /// When the lease was known to have its whole time left.
+    renewed: Instant,
+}
+
+impl Presence {
+    /// Keeps the lease alive, and puts the note where it is new.
+    pub(crate) async fn announce(
+        &mut self,
+        inner: &Inner,
+        name: &str,
+        note: Vec<u8>,
+        ttl: Duration,
+    ) -> Result<(), Unavailable> {
+        let began = Instant::now();
+        let lease = match &self.held {
+            // A note that changes often does not renew the lease each time.
+            Some(held) if began.duration_since(held.renewed) < ttl / 16 => Some((held.lease, held.renewed)),
+            Some(held) => keep_alive(inner, held.lease).await?.then_some((held.lease, began)),
+            None => None,
+        };
+        let (lease, renewed, is_new) = match lease {
+            Some((lease, renewed)) => (lease, renewed, false),
+            None => (grant(inner, ttl).await?, began, true),
+        };
+        let is_told = !is_new && self.held.as_ref().is_some_and(|held| held.note == note);
+        // Until the note is known to be there, it is put again next time.
+        self.held = Some(Held { lease, note: if is_told { note.clone() } else { Vec::new() }, renewed });
+        if !is_told {
+            put(inner, name, &note, lease).await?;
+            self.held = Some(Held { lease, note, renewed });
+        }
+        Ok(())
+    }
+
+    /// Gives the lease back, and with it what was announced.
+    pub(crate) async fn withdraw(&mut self, inner: &Inner) {
+        let Some(held) = self.held.take() else { return };
+        // OK because its time runs out otherwise.
+        let revoking = inner.endpoints.call_again(ATTEMPT, |caller| revoke_at(caller, held.lease));
+        let _ = revoking.await;
+    }
+}
+
+/// Everybody who is there, by name.
+pub(crate) async fn present(inner: &Inner) -> Result<Vec<Peer>, ReadError> {
+    let prefix = format!("{}present/", inner.root).into_bytes();
+    let range =
+        RangeRequest { range_end: end_of(&prefix).into(), key: prefix.clone().into(), ..RangeRequest::default() };
+    let found = inner.range(range).await?;
+    let peer = |pair: &KeyValue| {
+        let name = String::from_utf8_lossy(&pair.key[prefix.len()..]).into_owned();
+        Peer { name, note: pair.value.to_vec() }
+    };
+    Ok(found.kvs.iter().map(peer).collect())
+}
+
+async fn grant(inner: &Inner, ttl: Duration) -> Result<i64, Unavailable> {
+    // Whole seconds, never less than was asked for.
+    let seconds = i64::try_from(ttl.as_secs() + 1).unwrap_or(i64::MAX);
+    let granted = inner.endpoints.call_again(ATTEMPT, |caller| grant_at(caller, seconds)).await;
+    granted.map_err(|status| unavailable(&status))
+}
+
+async fn grant_at(caller: Caller, ttl: i64) -> Result<i64, Status> {
+    let grant = LeaseGrantRequest { ttl, id: 0 };
+    Ok(LeaseClient::new(caller.service()).lease_grant(grant).await?.into_inner().id)
+}
+
+async fn revoke_at(caller: Caller, lease: i64) -> Result<(), Status> {
+    let revoke = LeaseRevokeRequest { id: lease };
+    LeaseClient::new(caller.service()).lease_revoke(revoke).await.map(drop)
+}
+
+/// Renews the lease; false if there is no such lease any more.
+async fn keep_alive(inner: &Inner, lease: i64) -> Result<bool, Unavailable> {
+    let renewed = inner.endpoints.call_again(ATTEMPT, |caller| renew_at(caller, lease)).await;
+    renewed.map_err(|status| unavailable(&status))
+}
+
+async fn renew_at(caller: Caller, lease: i64) -> Result<bool, Status> {
+    let once = tokio_stream::once(LeaseKeepAliveRequest { id: lease });
+    let mut answers = LeaseClient::new(caller.service()).lease_keep_alive(once).await?.into_inner();
+    let answer = answers.message().await?;
+    Ok(answer.ok_or_else(|| Status::unavailable("the stream ended without an answer"))?.ttl > 0)
+}
+
+async fn put(inner: &Inner, name: &str, note: &[u8], lease: i64) -> Result<(), Unavailable> {
+    let key = format!("{}present/{name}", inner.root).into_bytes();
+    let put = PutRequest { key: key.into(), value: note.to_vec().into(), lease };
+    let txn = TxnRequest {
+        success: vec![RequestOp { request: Some(request_op::Request::RequestPut(put)) }],
+        ..TxnRequest::default()
+    };
+    let done = inner.endpoints.call_again(ATTEMPT, |caller| txn_of(caller, txn.clone())).await;
+    done.map(drop).map_err(|status| unavailable(&status))
+}

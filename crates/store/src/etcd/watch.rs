@@ -1,0 +1,161 @@
+//! Changes as etcd tells of them, over a stream that is begun again wherever it breaks off.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio::time;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::pb::etcdserverpb::{
+    WatchCreateRequest, WatchRequest, WatchResponse, watch_client::WatchClient, watch_request::RequestUnion,
+};
+use super::pb::mvccpb::{Event, event::EventType};
+use super::{ATTEMPT, Inner, end_of, unavailable};
+use crate::error::ReadError;
+use crate::peers::{Change, Watch};
+
+/// A watch of all names that begin with a prefix.
+#[derive(Debug)]
+pub(crate) struct EtcdWatch {
+    inner: Arc<Inner>,
+    prefix: Vec<u8>,
+    /// The first revision that was not told of yet.
+    next: i64,
+    stream: Option<Stream>,
+    told: VecDeque<Change>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    responses: Streaming<WatchResponse>,
+    /// Of which endpoint.
+    endpoint: usize,
+    /// Ends the stream when it is dropped.
+    _requests: mpsc::Sender<WatchRequest>,
+}
+
+/// How long to wait before a broken stream is begun again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl EtcdWatch {
+    /// Begins with the next change.
+    pub(crate) async fn begin(inner: Arc<Inner>, prefix: Vec<u8>) -> Result<Self, ReadError> {
+        let mut watch = Self { inner, prefix, next: 0, stream: None, told: VecDeque::new() };
+        let mut failure = None;
+        // Each endpoint has a chance.
+        for _ in 0..4 {
+            match watch.connect().await {
+                Ok(()) => return Ok(watch),
+                Err(status) => failure = Some(status),
+            }
+        }
+        Err(unavailable(&failure.unwrap_or_else(|| Status::unavailable("no endpoint"))).into())
+    }
+
+    async fn connect(&mut self) -> Result<(), Status> {
+        let (endpoint, caller) = self.inner.endpoints.stream_caller().await?;
+        let opened = time::timeout(ATTEMPT, self.open(caller)).await;
+        let opened = opened.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+        match opened {
+            Ok((responses, requests, revision)) => {
+                if self.next == 0 {
+                    self.next = revision + 1;
+                }
+                self.stream = Some(Stream { responses, endpoint, _requests: requests });
+                Ok(())
+            }
+            Err(status) => {
+                if !self.inner.endpoints.renews_token(&status) {
+                    self.inner.endpoints.leave(endpoint);
+                }
+                Err(status)
+            }
+        }
+    }
+
+    /// A stream that etcd has confirmed, and the revision at which it did.
+    async fn open(
+        &self,
+        caller: super::endpoints::Caller,
+    ) -> Result<(Streaming<WatchResponse>, mpsc::Sender<WatchRequest>, i64), Status> {
+        let create = WatchCreateRequest {
+            key: self.prefix.clone().into(),
+            range_end: end_of(&self.prefix).into(),
+            start_revision: self.next,
+            progress_notify: true,
+        };
+        let (requests, outgoing) = mpsc::channel(1);
+        let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+        // OK because the channel has room for one.
+        let _ = requests.try_send(create);
+        let mut client = WatchClient::new(caller.service()).max_decoding_message_size(usize::MAX);
+        let mut responses = client.watch(ReceiverStream::new(outgoing)).await?.into_inner();
+        let confirmed = responses.message().await?.ok_or_else(|| Status::unavailable("the watch ended"))?;
+        if !confirmed.created || confirmed.canceled {
+            return Err(Status::unavailable(format!("the watch was refused: {}", confirmed.cancel_reason)));
+        }
+        Ok((responses, requests, confirmed.header.map_or(0, |header| header.revision)))
+    }
+
+    /// Takes in what etcd says.
+    fn take(&mut self, response: WatchResponse) {
+        if response.compact_revision > 0 {
+            // What is older than this is forgotten.
+            self.next = self.next.max(response.compact_revision);
+            self.told.push_back(Change::Missed);
+        }
+        if response.canceled {
+            self.stream = None;
+            return;
+        }
+        for event in &response.events {
+            let change = self.change(event);
+            self.told.extend(change);
+        }
+        // All events of a revision come in one response: larger ones are not fragmented unless that is asked for.
+        if let Some(header) = response.header {
+            self.next = self.next.max(header.revision + 1);
+        }
+    }
+
+    fn change(&self, event: &Event) -> Option<Change> {
+        let pair = event.kv.as_ref()?;
+        match event.r#type() {
+            EventType::Delete => self.inner.key(&pair.key).map(Change::Deleted),
+            EventType::Put => Some(match self.inner.open(pair) {
+                Ok((key, versioned)) => Change::Put(key, versioned),
+                Err(error) => Change::Unreadable(error),
+            }),
+        }
+    }
+}
+
+#[async_trait]
+impl Watch for EtcdWatch {
+    async fn next(&mut self) -> Change {
+        loop {
+            if let Some(change) = self.told.pop_front() {
+                return change;
+            }
+            let Some(stream) = &mut self.stream else {
+                if self.connect().await.is_err() {
+                    time::sleep(PAUSE).await;
+                }
+                continue;
+            };
+            match stream.responses.message().await {
+                Ok(Some(response)) => self.take(response),
+                Ok(None) | Err(_) => {
+                    let endpoint = stream.endpoint;
+                    self.stream = None;
+                    self.inner.endpoints.leave(endpoint);
+                    time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Real etcd clusters for tests: members on loopback that can be killed, paused and started again.
+//!
+//! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A cluster of etcd members.
+#[derive(Debug)]
+pub struct Etcd {
+    members: Vec<Member>,
+    dir: tempfile::TempDir,
+    extra: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Member {
+    client: SocketAddr,
+    peer: SocketAddr,
+    process: Option<Child>,
+    /// Ends the member when this process is gone, however it went: a cluster in a `static` is never dropped.
+    reaper: Option<Child>,
+}
+
+/// How long a cluster may take until it answers.
+const START: Duration = Duration::from_secs(30);
+
+impl Etcd {
+    /// Starts so many members, and waits until they answer.
+    ///
+    /// # Panics
+    ///
+    /// If etcd is not installed, or does not start.
+    pub fn start(members: usize) -> Self {
+        Self::start_with(members, &[])
+    }
+
+    /// Starts so many members with more arguments of etcd's.
+    ///
+    /// # Panics
+    ///
+    /// As [`Etcd::start`].
+    pub fn start_with(members: usize, extra: &[&str]) -> Self {
+        let mut cluster = Self::prepare(members, extra);
+        (0..members).for_each(|at| cluster.spawn(at));
+        cluster.wait();
+        cluster
+    }
+
+    /// The directory of the cluster, which ends with it.
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// Where clients reach each member.
+    pub fn clients(&self) -> Vec<SocketAddr> {
+        self.members.iter().map(|member| member.client).collect()
+    }
+
+    /// The address of a store on this cluster.
+    pub fn address(&self, prefix: &str) -> String {
+        let hosts: Vec<String> = self.clients().iter().map(ToString::to_string).collect();
+        format!("etcd://{}/{prefix}", hosts.join(","))
+    }
+
+    /// Ends a member at once, as a power cut would.
+    pub fn kill(&mut self, at: usize) {
+        if let Some(mut process) = self.members[at].process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        if let Some(mut reaper) = self.members[at].reaper.take() {
+            let _ = reaper.kill();
+            let _ = reaper.wait();
+        }
+    }
+
+    /// Starts a member that was killed.
+    pub fn restart(&mut self, at: usize) {
+        if self.members[at].process.is_none() {
+            self.spawn(at);
+        }
+    }
+
+    /// Stops a member in its tracks.
+    pub fn pause(&self, at: usize) {
+        self.signal(at, "STOP");
+    }
+
+    /// Lets a paused member go on.
+    pub fn resume(&self, at: usize) {
+        self.signal(at, "CONT");
+    }
+
+    /// Waits until every running member answers.
+    ///
+    /// # Panics
+    ///
+    /// If one does not within half a minute.
+    pub fn wait(&self) {
+        let began = Instant::now();
+        for member in self.members.iter().filter(|member| member.process.is_some()) {
+            while !is_healthy(member.client) {
+                let logs = self.logs();
+                assert!(began.elapsed() < START, "etcd does not answer; its last words:\n{logs}");
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// The value of a metric of a member; the sum, where it has labels.
+    ///
+    /// # Panics
+    ///
+    /// If the member does not answer.
+    pub fn metric(&self, at: usize, name: &str) -> f64 {
+        let text = get(self.members[at].client, "/metrics").expect("etcd serves metrics");
+        let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
+        text.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    fn prepare(members: usize, extra: &[&str]) -> Self {
+        // All at once, so that they differ.
+        let free: Vec<TcpListener> =
+            (0..2 * members).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")).collect();
+        let address = |at: usize| free[at].local_addr().expect("bound");
+        let member =
+            |at: usize| Member { client: address(2 * at), peer: address(2 * at + 1), process: None, reaper: None };
+        Self {
+            members: (0..members).map(member).collect(),
+            dir: tempfile::tempdir().expect("a temporary directory"),
+            extra: extra.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn spawn(&mut self, at: usize) {
+        let peers: Vec<String> =
+            self.members.iter().enumerate().map(|(at, member)| format!("m{at}=http://{}", member.peer)).collect();
+        let scheme = if self.extra.iter().any(|argument| argument == "--cert-file") { "https" } else { "http" };
+        let Member { client, peer, .. } = &self.members[at];
+        let (client, peer) = (format!("{scheme}://{client}"), format!("http://{peer}"));
+        let log = File::create(self.log(at)).expect("a log file");
+        let mut command = Command::new("etcd");
+        command.args(["--name", &format!("m{at}"), "--data-dir"]).arg(self.dir.path().join(format!("m{at}")));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &peers.join(","), "--initial-cluster-state", "new"]);
+        // A cluster on one machine notices soon that a member is gone.
+        command.args(["--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap"]);
+        command.args(&self.extra).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let hint = "etcd must be installed for this test (Debian: apt-get install etcd-server)";
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let process = command.spawn().expect(hint);
+        // Its standard input is a pipe that ends with us.
+        let mut reaper = Command::new("sh");
+        reaper.args(["-c", &format!("cat; kill -9 {}", process.id())]).stdin(Stdio::piped()).stdout(Stdio::null());
+        self.members[at].reaper = Some(reaper.stderr(Stdio::null()).spawn().expect("sh is there"));
+        self.members[at].process = Some(process);
+    }
+
+    fn log(&self, at: usize) -> PathBuf {
+        self.dir.path().join(format!("m{at}.log"))
+    }
+
+    fn logs(&self) -> String {
+        let log = |at| std::fs::read_to_string(self.log(at)).unwrap_or_default();
+        let tail = |at| log(at).lines().rev().take(3).map(|line| format!("{line}\n")).collect::<String>();
+        (0..self.members.len()).map(tail).collect()
+    }
+
+    fn signal(&self, at: usize, name: &str) {
+        let Some(process) = &self.members[at].process else { return };
+        let status = Command::new("kill").args(["-s", name, &process.id().to_string()]).status().expect("kill runs");
+        assert!(status.success(), "the member runs");
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        (0..self.members.len()).for_each(|at| self.kill(at));
+    }
+}
+
+/// Whether a member answers, and sees a leader. One that wants TLS is only asked whether it listens.
+fn is_healthy(client: SocketAddr) -> bool {
+    get(client, "/health").is_some_and(|body| body.contains("true") || body.contains("HTTPS"))
+}
+
+fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(500)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n").ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    Some(reply)
+}
