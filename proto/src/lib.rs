@@ -5,6 +5,7 @@
 //! the field at fault; conversions out of them cannot fail.
 
 pub mod model;
+pub mod note;
 pub mod stored;
 
 /// Generated code of package `kent.v1`.

@@ -50,7 +50,9 @@ pub(crate) async fn parts(engine: &Engine) -> Result<Vec<BackupPart>, StoreFailu
     let (store, steady) = (engine.store(), engine.clock().steady());
     let unix_nanos = i64::try_from(engine.clock().wall().get()).unwrap_or(i64::MAX);
     let rates = rates(engine, steady);
-    let records = store.scan(&Key::ROOT).await?;
+    let mut records = store.scan(&Key::ROOT).await?;
+    // Who is there now says nothing about the store.
+    records.retain(|(key, _)| !key.starts_with(&keys::PRESENT));
     let begin = backup_part::Begin { unix_nanos, store_id: store.store_id().to_string(), rates };
     let mut parts = vec![part(backup_part::Part::Begin(begin))];
     let mut sum = crc32fast::Hasher::new();

@@ -1,15 +1,16 @@
 //! Configuration: a TOML file, then `KENT_*` variables, then flags; checked whole before anything is opened.
 
 use std::{
-    fmt,
+    fmt, fs,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
 
 use clap::Parser;
 use kent_issue::{Chunk, ClockPolicy, TrustPolicy};
+use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -78,9 +79,34 @@ pub struct Settings {
     #[arg(long, env = "KENT_WITNESS", value_name = "FILE")]
     pub witness: Option<PathBuf>,
 
-    /// Where state is kept: `sled` (embedded, durable) or `memory` (lost at the end; for trying things out) [default: sled].
+    /// Where state is kept: `sled` (embedded, durable), `etcd://HOST:PORT,HOST:PORT/PREFIX` (or `etcds://`, over TLS; for any
+    /// number of replicas), or `memory` (lost at the end; for trying things out) [default: sled].
     #[arg(long, env = "KENT_STORE", value_name = "STORE")]
     pub store: Option<StoreKind>,
+
+    /// PEM file with the certificates that vouch for etcd; for `etcds://`.
+    #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
+    pub store_ca: Option<PathBuf>,
+
+    /// PEM file with the certificate to show to etcd, if it asks for one.
+    #[arg(long, env = "KENT_STORE_CERT", value_name = "FILE")]
+    pub store_cert: Option<PathBuf>,
+
+    /// PEM file with the key of that certificate.
+    #[arg(long, env = "KENT_STORE_KEY", value_name = "FILE")]
+    pub store_key: Option<PathBuf>,
+
+    /// The user to be for etcd, if it asks.
+    #[arg(long, env = "KENT_STORE_USER", value_name = "NAME")]
+    pub store_user: Option<String>,
+
+    /// File with that user's password.
+    #[arg(long, env = "KENT_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
+
+    /// Where clients and operators reach this replica, as others are told [default: the address of the gRPC port].
+    #[arg(long, env = "KENT_ADVERTISE", value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
 
     /// Listens on an address that is not loopback although there is neither TLS nor authentication.
     #[arg(long, env = "KENT_INSECURE", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
@@ -145,13 +171,46 @@ pub struct Settings {
 }
 
 /// Where state is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum StoreKind {
     /// The embedded database in the data directory.
     Sled,
+    /// An etcd cluster.
+    Etcd(EtcdAddress),
     /// Nowhere: state is lost at the end.
     Memory,
+}
+
+impl FromStr for StoreKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sled" => Ok(Self::Sled),
+            "memory" => Ok(Self::Memory),
+            _ if text.starts_with("etcd") => text.parse().map(Self::Etcd).map_err(|bad: BadAddress| bad.to_string()),
+            _ => Err(format!("{text:?} is neither `sled` nor `memory` nor etcd://HOST:PORT/PREFIX")),
+        }
+    }
+}
+
+impl TryFrom<String> for StoreKind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<StoreKind> for String {
+    fn from(kind: StoreKind) -> Self {
+        match kind {
+            StoreKind::Sled => "sled".to_owned(),
+            StoreKind::Memory => "memory".to_owned(),
+            StoreKind::Etcd(address) => address.to_string(),
+        }
+    }
 }
 
 /// The form of log lines.
@@ -177,6 +236,14 @@ pub struct Config {
     pub witness: PathBuf,
     /// Where state is kept.
     pub store: StoreKind,
+    /// How to recognise etcd, and be recognised.
+    pub etcd_tls: Option<EtcdTls>,
+    /// Who to be for etcd.
+    pub etcd_credentials: Option<EtcdCredentials>,
+    /// Whether an old copy of the store is looked for; by default where the store is a directory.
+    pub has_witness: bool,
+    /// Where others are told that this replica serves; its gRPC port unless this says otherwise.
+    pub advertise: Option<String>,
     /// The most identifiers in one lease.
     pub lease_count: u64,
     /// The most octets of identifiers in one packed reply.
@@ -229,6 +296,24 @@ pub enum ConfigError {
         /// What it may be.
         allowed: &'static str,
     },
+    /// Settings that need each other.
+    #[error("{setting} needs {needed}")]
+    Needs {
+        /// The setting.
+        setting: &'static str,
+        /// What it needs.
+        needed: &'static str,
+    },
+    /// A file that a setting names cannot be read.
+    #[error("the file {} of {setting} cannot be read", path.display())]
+    File {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Without TLS and authentication the daemon is for this machine only.
     #[error(
         "{setting} is {address}, which other machines can reach, and this daemon has neither TLS nor authentication; use a \
@@ -266,6 +351,12 @@ impl Settings {
             data: self.data.or(below.data),
             witness: self.witness.or(below.witness),
             store: self.store.or(below.store),
+            store_ca: self.store_ca.or(below.store_ca),
+            store_cert: self.store_cert.or(below.store_cert),
+            store_key: self.store_key.or(below.store_key),
+            store_user: self.store_user.or(below.store_user),
+            store_password_file: self.store_password_file.or(below.store_password_file),
+            advertise: self.advertise.or(below.advertise),
             insecure: self.insecure.or(below.insecure),
             lease_count: self.lease_count.or(below.lease_count),
             packed_bytes: self.packed_bytes.or(below.packed_bytes),
@@ -292,6 +383,12 @@ impl Settings {
             data: Some(PathBuf::from("kent-data")),
             witness: None,
             store: Some(StoreKind::Sled),
+            store_ca: None,
+            store_cert: None,
+            store_key: None,
+            store_user: None,
+            store_password_file: None,
+            advertise: None,
             insecure: Some(false),
             lease_count: Some(1_000_000_000),
             // Stock gRPC clients refuse messages of more than 4 MiB.
@@ -323,6 +420,10 @@ impl Config {
         // OK because the defaults set every setting.
         let get = |what: Option<u64>| what.unwrap_or_default();
         let config = Self {
+            etcd_tls: etcd_tls(&set)?,
+            etcd_credentials: etcd_credentials(&set)?,
+            has_witness: set.witness.is_some() || matches!(set.store, Some(StoreKind::Sled)),
+            advertise: set.advertise,
             listen: set.listen.unwrap_or(([127, 0, 0, 1], 7600).into()),
             http: set.http.unwrap_or(([127, 0, 0, 1], 7601).into()),
             witness: set.witness.unwrap_or_else(|| witness::beside(&set.data.clone().unwrap_or_default())),
@@ -399,18 +500,6 @@ impl fmt::Display for Config {
     }
 }
 
-impl FromStr for StoreKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "sled" => Ok(Self::Sled),
-            "memory" => Ok(Self::Memory),
-            _ => Err("the store is sled or memory".to_owned()),
-        }
-    }
-}
-
 impl FromStr for LogFormat {
     type Err = String;
 
@@ -431,6 +520,42 @@ fn read(path: PathBuf) -> Result<Settings, ConfigError> {
         Ok(text) => toml::from_str(&text).map_err(|source| ConfigError::Malformed { path, source: Box::new(source) }),
         Err(source) => Err(ConfigError::Unreadable { path, source }),
     }
+}
+
+/// What the certificates' settings say.
+fn etcd_tls(set: &Settings) -> Result<Option<EtcdTls>, ConfigError> {
+    let is_tls = matches!(&set.store, Some(StoreKind::Etcd(address)) if address.is_tls());
+    let Some(ca) = &set.store_ca else {
+        return match is_tls {
+            true => Err(ConfigError::Needs { setting: "store with etcds://", needed: "store-ca" }),
+            false => Ok(None),
+        };
+    };
+    if !is_tls {
+        return Err(ConfigError::Needs { setting: "store-ca", needed: "store with etcds://" });
+    }
+    let identity = match (&set.store_cert, &set.store_key) {
+        (Some(certificate), Some(key)) => Some((file("store-cert", certificate)?, file("store-key", key)?)),
+        (None, None) => None,
+        _ => return Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and the other way round" }),
+    };
+    Ok(Some(EtcdTls { ca: file("store-ca", ca)?, identity }))
+}
+
+/// What the user's settings say.
+fn etcd_credentials(set: &Settings) -> Result<Option<EtcdCredentials>, ConfigError> {
+    match (&set.store_user, &set.store_password_file) {
+        (Some(user), Some(path)) => {
+            let password = String::from_utf8_lossy(&file("store-password-file", path)?).trim_end().to_owned();
+            Ok(Some(EtcdCredentials { user: user.clone(), password }))
+        }
+        (None, None) => Ok(None),
+        _ => Err(ConfigError::Needs { setting: "store-user", needed: "store-password-file, and the other way round" }),
+    }
+}
+
+fn file(setting: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    fs::read(path).map_err(|source| ConfigError::File { setting, path: path.to_owned(), source })
 }
 
 fn range(

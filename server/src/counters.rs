@@ -5,7 +5,7 @@ use std::{num::NonZeroU64, sync::Arc};
 use kent_ids::{Block, Position, Source};
 use kent_issue::Chunk;
 use kent_proto::model::{EditOptions, Invalid};
-use kent_regions::{ChunkPolicy, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
+use kent_regions::{ChunkPolicy, Count, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
 use tokio::time;
 use tracing::{debug, info, warn};
@@ -13,6 +13,7 @@ use tracing::{debug, info, warn};
 use crate::{
     cell::{Attempt, Cell, Record},
     clock::Clock,
+    cluster::Cluster,
     deadline::Patience,
     directory::{Directory, Order},
     error::{AllocateError, Exhausted, NoSuchRegion},
@@ -30,6 +31,8 @@ pub(crate) struct Counters {
     clock: Arc<dyn Clock>,
     chunk: Chunk,
     tasks: Tasks,
+    /// Where there can be other replicas.
+    cluster: Option<Arc<Cluster>>,
 }
 
 /// What is left of a chunk that this daemon holds.
@@ -55,8 +58,9 @@ impl Counters {
         clock: Arc<dyn Clock>,
         chunk: Chunk,
         tasks: Tasks,
+        cluster: Option<Arc<Cluster>>,
     ) -> Self {
-        Self { store, directory, clock, chunk, tasks }
+        Self { store, directory, clock, chunk, tasks, cluster }
     }
 
     /// Grants a block of a region's suffixes, reserving a chunk if the one in hand does not hold enough.
@@ -69,6 +73,9 @@ impl Counters {
         patience: Patience,
     ) -> Result<Block, AllocateError> {
         let space = self.directory.find(space)?;
+        if self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()) {
+            return Err(AllocateError::OutOfTouch);
+        }
         for _ in 0..ATTEMPTS {
             let facts = facts(&space, region)?;
             let cell = space.cell(facts.number, self.chunk);
@@ -206,7 +213,15 @@ impl Counters {
                 self.follow(&space, &facts).await
             }
             Attempt::Conflict(_) => Ok(()),
-            Attempt::Full(full) => Err(exhausted(&space, &region, &facts, full.reserved, count)),
+            Attempt::Full(full) => {
+                let reserved = Count::Below(full.reserved.get());
+                if facts.reserved < reserved && facts.policy.auto_expand.is_some() {
+                    // Another replica has filled it: with that known, its policy may expand it.
+                    space.set_reserved(facts.number, reserved);
+                    return Ok(());
+                }
+                Err(exhausted(&space, &region, &facts, full.reserved, count))
+            }
         }
     }
 

@@ -6,7 +6,9 @@ use kent_proto::v1::{
     admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
     regions_server::RegionsServer,
 };
-use kent_store::{Bounded, MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId};
+use kent_store::{
+    Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId,
+};
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +47,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error("the store cannot be opened")]
     Store(#[from] OpenError),
+    /// The store on etcd cannot be opened.
+    #[error("the store cannot be opened")]
+    Etcd(#[from] EtcdOpenError),
     /// The store is an old copy.
     #[error(transparent)]
     Witness(#[from] WitnessError),
@@ -75,6 +80,10 @@ const FIRST_SLOT: Duration = Duration::from_secs(5);
 /// A store that does not answer within this does not answer: some ten thousand times as long as a commit takes.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a start waits for etcd, not counting the attempts themselves, and how often it tries.
+const ETCD_START: Duration = Duration::from_secs(30);
+const ETCD_PAUSE: Duration = Duration::from_secs(1);
+
 /// HTTP/2 windows, in octets: pipelined streams of packed identifiers are not held up by flow control.
 const WINDOW_BYTES: u32 = 8 << 20;
 
@@ -88,8 +97,10 @@ impl Daemon {
         let grpc = bind("listen", config.listen).await?;
         let http = bind("http", config.http).await?;
         let (grpc_address, http_address) = (address(&grpc, config.listen), address(&http, config.http));
-        let (store, place) = open_store(&config)?;
-        if config.store == StoreKind::Sled {
+        let (store, (kind, location)) = open_store(&config).await?;
+        let serves = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
+        let place = Place { kind, location, serves };
+        if config.has_witness {
             witness::attest(&*store, &config.data, &config.witness).await?;
         }
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
@@ -213,18 +224,46 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
     }
 }
 
-fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Place), OpenError> {
+/// The store, its kind, and where it is.
+async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
     let new_id = entropy::octets(&SystemEntropy);
-    match config.store {
+    match &config.store {
         StoreKind::Sled => {
             let store = SledStore::open(SledOptions { dir: config.data.clone(), new_id })?;
-            let place = Place { kind: "sled", location: config.data.display().to_string() };
+            let place = ("sled", config.data.display().to_string());
+            Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
+        }
+        StoreKind::Etcd(address) => {
+            let options = EtcdOptions {
+                address: address.clone(),
+                tls: config.etcd_tls.clone(),
+                credentials: config.etcd_credentials.clone(),
+                new_id,
+            };
+            let store = open_etcd(options).await?;
+            let place = ("etcd", address.to_string());
             Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
         }
         StoreKind::Memory => {
             warn!("the store is in memory: what is issued is forgotten at the end, and may be issued again");
             let store = MemoryStore::new(StoreId::new(new_id));
-            Ok((Arc::new(store), Place { kind: "memory", location: String::new() }))
+            Ok((Arc::new(store), ("memory", String::new())))
+        }
+    }
+}
+
+/// etcd may be started at the same time as this daemon: it is waited for.
+async fn open_etcd(options: EtcdOptions) -> Result<EtcdStore, EtcdOpenError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match EtcdStore::open(options.clone()).await {
+            Err(error) if error.is_retryable() && waited < ETCD_START => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                warn!(%error, cause, "waiting for etcd");
+                time::sleep(ETCD_PAUSE).await;
+                waited += ETCD_PAUSE;
+            }
+            opened => return opened,
         }
     }
 }

@@ -13,17 +13,17 @@ use kent_ids::ClusterKey;
 use kent_issue::Chunk;
 use kent_proto::{
     model::{EditOptions, Invalid},
-    stored::{self, EditId, HistoryEntry, Malformed, TextForm},
+    stored::{self, EditId, HistoryEntry, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{Count, Edit, Patch, Plan, RegionNumber, Table};
-use kent_store::{CommitError, Store, Txn, Version};
+use kent_regions::{Count, Edit, Patch, Plan, RegionNumber, Revision, Table};
+use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use crate::{
     cell::{Cell, read_counter},
     clock::Clock,
-    counters,
+    cluster, counters,
     engine::LoadError,
     entropy::{self, Entropy},
     error::{EditError, NoSuchSpace, StoreFailure},
@@ -70,6 +70,9 @@ const DEFAULT_BITS: u32 = 64;
 /// An edit that meets others is tried so often.
 const ATTEMPTS: u32 = 5;
 
+/// Up to so many edits of others are applied one by one; with more, the whole table is read.
+const STEPS_MAX: u64 = 1000;
+
 impl Directory {
     /// Reads and checks all tables; makes the default space if the store is new.
     pub(crate) async fn load(surroundings: Surroundings, chunk: Chunk) -> Result<Self, LoadError> {
@@ -106,7 +109,8 @@ impl Directory {
         self.by_key(&keys::inner_space(space.key(), number.0))
     }
 
-    fn by_key(&self, key: &str) -> Option<Arc<Space>> {
+    /// The space whose records hang on this key.
+    pub(crate) fn by_key(&self, key: &str) -> Option<Arc<Space>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
@@ -375,11 +379,80 @@ impl Directory {
         EditId(entropy::octets(&*self.entropy))
     }
 
-    /// Replaces a table in memory by what the store says.
+    /// Brings a table in memory up to what the store says. The caller holds `editing`.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
-        warn!(space = space.name(), "reading the table again, since the store has moved on or did not answer");
-        space.replace(State::load(&*self.store, space.key()).await.map_err(EditError::from)?);
-        Ok(())
+        let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
+        let missing = Malformed { what: "a space that was there is gone" };
+        let record = read.ok_or_else(|| StoreFailure::from(missing))?;
+        self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
+    }
+
+    /// Takes in what the record of a space says that another replica has written: a new space, or edits of one. True if a
+    /// region was sealed.
+    pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
+        let key = keys::parse_space(key).map_err(StoreFailure::from)?;
+        let space = match self.by_key(key) {
+            Some(space) => space,
+            None => {
+                let _making = self.making.lock().await;
+                // It may have been made here meanwhile.
+                if self.by_key(key).is_none() {
+                    self.insert(key, State::load(&*self.store, key).await?)?;
+                }
+                return Ok(false);
+            }
+        };
+        if space.versions(RegionNumber(0)).0 >= record.version {
+            return Ok(false);
+        }
+        let _editing = space.editing.lock().await;
+        self.catch_up(&space, record).await
+    }
+
+    /// Applies the edits up to a record of the space, one after the other as its history tells, or reads the whole table if
+    /// they are too many. True if a region was sealed.
+    async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
+        let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
+        let mut sealed = false;
+        while space.versions(RegionNumber(0)).0 < record.version {
+            let present = space.read(Table::revision);
+            let missing = facts.revision.0.saturating_sub(present.0);
+            let step = match missing {
+                1..=STEPS_MAX => self.step(space, Revision(present.0 + 1), &facts).await?,
+                _ => None,
+            };
+            match step {
+                Some(step_sealed) => sealed |= step_sealed,
+                None => {
+                    info!(space = space.name(), missing, "reading the whole table again");
+                    space.replace(State::load(&*self.store, space.key()).await?);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
+    /// Applies one edit that another replica has made. `None` if it cannot be applied, otherwise whether it sealed a region.
+    async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
+        let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
+        if entry.follows.is_some() {
+            return Ok(None);
+        }
+        let sealed = cluster::sealed(&entry.changes);
+        let plan = Plan::made(revision, entry.changes);
+        // Only the author of the latest edit is known, and only there does it matter.
+        let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
+        if space.apply(&plan, version, edit).is_err() {
+            return Ok(None);
+        }
+        // History keeps no counters.
+        for change in &plan.changes {
+            let number = change.after.number;
+            let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+            space.set_reserved(number, read.value);
+        }
+        Ok(Some(sealed))
     }
 }
 

@@ -9,13 +9,14 @@ use kent_proto::{
     stored,
 };
 use kent_regions::Table;
-use kent_store::{Store, Txn, Version};
+use kent_store::{CommitError, Store, Txn, Version};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::{
     clock::Clock,
+    cluster::{Cluster, Watches},
     config::Config,
     counters::{Counters, HeldChunk},
     deadline::Patience,
@@ -40,6 +41,8 @@ pub(crate) struct Engine {
     directory: Arc<Directory>,
     counters: Counters,
     series: SeriesCounters,
+    /// Where there can be other replicas.
+    cluster: Option<Arc<Cluster>>,
     metrics: Metrics,
     place: Place,
     tasks: Tasks,
@@ -52,8 +55,10 @@ pub(crate) struct Engine {
 pub(crate) struct Place {
     /// The kind of store.
     pub(crate) kind: &'static str,
-    /// Its directory, if it has one.
+    /// Its directory or address, if it has one.
     pub(crate) location: String,
+    /// Where clients reach this daemon.
+    pub(crate) serves: String,
 }
 
 /// What one request may ask for.
@@ -120,14 +125,45 @@ impl Engine {
             return Err(LoadError::HalfRestored);
         }
         let key = cluster_key(&*store, &*entropy).await?;
+        // Whatever others change from here on is heard of.
+        let watches = match store.peers() {
+            Some(peers) => Some(Watches::begin(peers).await?),
+            None => None,
+        };
         let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk).await?);
         let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;
-        let slots = Arc::new(Slots::new(surroundings, config.clock, config.trust, key));
+        let slots = Arc::new(Slots::new(surroundings.clone(), config.clock, config.trust, key));
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
+        let cluster = match (store.peers(), watches) {
+            (Some(peers), Some(watches)) => {
+                let window = config.clock.window_last;
+                let cluster = Arc::new(Cluster::new(
+                    surroundings.clone(),
+                    directory.clone(),
+                    slots.clone(),
+                    place.serves.clone(),
+                    window,
+                ));
+                cluster.who_is_there().await?;
+                cluster.beat(peers).await?;
+                tasks.spawn("follower", cluster.clone().follow(watches, tasks.stopping().clone()));
+                tasks.spawn("heartbeat", cluster.clone().keep(tasks.stopping().clone()));
+                Some(cluster)
+            }
+            _ => None,
+        };
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
         Ok(Arc::new(Self {
-            counters: Counters::new(store.clone(), directory.clone(), clock.clone(), config.chunk, tasks.clone()),
+            counters: Counters::new(
+                store.clone(),
+                directory.clone(),
+                clock.clone(),
+                config.chunk,
+                tasks.clone(),
+                cluster.clone(),
+            ),
+            cluster,
             series,
             store,
             clock,
@@ -269,6 +305,11 @@ impl Engine {
         &*self.store
     }
 
+    /// The other replicas, where there can be any.
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_deref()
+    }
+
     /// The time-based sources.
     pub(crate) fn slots(&self) -> &Slots {
         &self.slots
@@ -287,6 +328,8 @@ impl Engine {
             chunks,
             draining: self.draining.is_cancelled(),
             quarantine: self.slots.quarantine(),
+            out_of_touch: self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()),
+            reached_ago: self.cluster.as_ref().and_then(|cluster| cluster.reached_ago()),
         }
     }
 
@@ -296,6 +339,7 @@ impl Engine {
         let readiness = self.readiness();
         let slot = readiness.slot;
         gauges.window_left_seconds.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
+        gauges.store_reached_ago_seconds.set(readiness.reached_ago().map_or(0.0, |ago| ago.as_secs_f64()));
         gauges.slot.set(slot.map_or(-1, |held| i64::from(held.slot.get())));
         gauges.clock_quarantined.set(i64::from(readiness.quarantine.is_some()));
         gauges.clock_steps.set(signed(self.slots.clock_epoch()));
@@ -323,6 +367,9 @@ pub(crate) struct Readiness {
     chunks: Vec<HeldChunk>,
     draining: bool,
     quarantine: Option<Quarantine>,
+    out_of_touch: bool,
+    /// How long ago others' edits were looked for last, where there can be any.
+    reached_ago: Option<Duration>,
 }
 
 impl Readiness {
@@ -361,7 +408,15 @@ impl Readiness {
             }
             Some(_) => {}
         }
+        if self.out_of_touch {
+            reasons.push("the store has not been reached for too long: regions cannot be granted from".to_owned());
+        }
         reasons
+    }
+
+    /// How long ago others' edits were looked for last, where there can be any.
+    pub(crate) fn reached_ago(&self) -> Option<Duration> {
+        self.reached_ago
     }
 }
 
@@ -378,6 +433,9 @@ impl fmt::Display for Readiness {
             let left = held.window_left.as_secs_f64();
             writeln!(f, "slot {}: {left:.1} s of window left without the store", held.slot.get())?;
         }
+        if let Some(ago) = self.reached_ago {
+            writeln!(f, "the store was reached {:.1} s ago", ago.as_secs_f64())?;
+        }
         self.chunks
             .iter()
             .take(100)
@@ -392,14 +450,17 @@ fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
 
 /// The key of the keyed permutation: read, or drawn and stored if the store is new.
 async fn cluster_key(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, StoreFailure> {
-    if let Some(versioned) = store.get(&keys::CLUSTER).await? {
-        return Ok(stored::decode_cluster(&versioned.value)?);
+    loop {
+        if let Some(versioned) = store.get(&keys::CLUSTER).await? {
+            return Ok(stored::decode_cluster(&versioned.value)?);
+        }
+        let drawn = stored::encode_cluster(&ClusterKey::new(entropy::octets(entropy)));
+        match store.commit(Txn::new().expect(keys::CLUSTER, Version::ABSENT).put(keys::CLUSTER, drawn)).await {
+            // Ours, or that of somebody who came first, is read back.
+            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    let key = ClusterKey::new(entropy::octets(entropy));
-    store
-        .commit(Txn::new().expect(keys::CLUSTER, Version::ABSENT).put(keys::CLUSTER, stored::encode_cluster(&key)))
-        .await?;
-    Ok(key)
 }
 
 fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {

@@ -121,6 +121,12 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
+    /// Others' edits may have been missed for too long.
+    #[error(
+        "the store has not been reached for too long: a region may have been sealed or changed meanwhile, and nothing is granted \
+         from regions until the store is back"
+    )]
+    OutOfTouch,
     /// A request_id was used for another count before.
     #[error("request_id was used before, for {count} identifiers: use another one")]
     Reused {

@@ -22,15 +22,20 @@ pub(crate) async fn entry(
     space: &Space,
     revision: Revision,
 ) -> Result<Option<HistoryEntry>, StoreFailure> {
-    let mut parts = Vec::new();
-    // The first part says how many there are; what is there is read until there is no more.
-    while let Some(part) = store.get(&keys::history(space.key(), revision.0, parts.len() as u32)).await? {
-        parts.push(part.value);
-    }
-    match parts.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(stored::decode_history(parts.iter().map(|part| part.as_ref()))?)),
-    }
+    Ok(versioned(store, space, revision).await?.map(|(entry, _)| entry))
+}
+
+/// The edit that made a revision, and the version that it gave to all records that it wrote.
+pub(crate) async fn versioned(
+    store: &dyn Store,
+    space: &Space,
+    revision: Revision,
+) -> Result<Option<(HistoryEntry, Version)>, StoreFailure> {
+    let parts = store.scan(&keys::history_parts(space.key(), revision.0)).await?;
+    let Some((_, first)) = parts.first() else { return Ok(None) };
+    let version = first.version;
+    let entry = stored::decode_history(parts.iter().map(|(_, part)| part.value.as_ref()))?;
+    Ok(Some((entry, version)))
 }
 
 /// The regions of a table as they were at an earlier revision, in the order of their prefixes, without counters.

@@ -2,6 +2,7 @@
 
 use kent_ids::{Series, Slot, Uuid};
 use kent_proto::stored::Malformed;
+use kent_regions::RegionNumber;
 use kent_store::Key;
 
 /// What every daemon on the store shares.
@@ -14,6 +15,11 @@ pub(crate) const RESTORING: Key = Key::from_static("restoring");
 pub(crate) const SLOTS: Key = Key::from_static("slot/");
 /// All spaces.
 pub(crate) const SPACES: Key = Key::from_static("space/");
+
+/// All counters, of all spaces.
+pub(crate) const COUNTERS: Key = Key::from_static("counter/");
+/// All replicas that are there.
+pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// All series.
 pub(crate) const SERIES: Key = Key::from_static("series/");
@@ -70,6 +76,22 @@ pub(crate) fn counter(space: &str, number: u64) -> Key {
     valid(format!("counter/{space}/{number:016x}"))
 }
 
+/// The space's key and the region's number of a key that begins with [`COUNTERS`].
+pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
+    let (space, digits) = key.as_str().strip_prefix(COUNTERS.as_str())?.rsplit_once('/')?;
+    Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
+}
+
+/// What a replica says of itself, by its name.
+pub(crate) fn present(name: &str) -> Key {
+    valid(format!("present/{name}"))
+}
+
+/// The name of the replica of a key that begins with [`PRESENT`].
+pub(crate) fn parse_present(key: &Key) -> Result<&str, Malformed> {
+    key.as_str().strip_prefix(PRESENT.as_str()).ok_or(Malformed { what: "the name of a replica" })
+}
+
 /// The region's number at the end of a key of [`regions`] or [`counters`].
 pub(crate) fn parse_number(key: &Key) -> Result<u64, Malformed> {
     let digits = key.as_str().rsplit('/').next().unwrap_or_default();
@@ -100,6 +122,11 @@ pub(crate) fn fits(space: &str) -> bool {
 /// A part of the record of the edit that made a revision.
 pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
+}
+
+/// All parts of the record of the edit that made a revision.
+pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
+    valid(format!("history/{space}/{revision:016x}/"))
 }
 
 /// The record of an edit that was made with a request_id.

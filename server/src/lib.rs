@@ -30,7 +30,8 @@
 mod backup;
 mod cell;
 pub mod clock;
-pub mod config;
+mod cluster;
+mod config;
 mod counters;
 mod daemon;
 mod deadline;

@@ -46,6 +46,8 @@ pub(crate) struct SourceMetrics {
 pub(crate) struct Gauges {
     /// For how long time-based identifiers can be issued without the store.
     pub(crate) window_left_seconds: Gauge<f64, AtomicU64>,
+    /// How long ago others' edits were looked for last.
+    pub(crate) store_reached_ago_seconds: Gauge<f64, AtomicU64>,
     /// The slot that is held, or -1.
     pub(crate) slot: Gauge,
     /// Steps of the clock beyond the tolerance.
@@ -118,6 +120,8 @@ impl Metrics {
         registry.register("edits", "Edits of prefix tables", self.edits.clone());
         let gauges = &self.gauges;
         registry.register("window_left_seconds", "How long the slot lasts", gauges.window_left_seconds.clone());
+        let reached = gauges.store_reached_ago_seconds.clone();
+        registry.register("store_reached_ago_seconds", "How long ago a shared store was reached last", reached);
         registry.register("slot", "Slot held, or -1", gauges.slot.clone());
         registry.register("clock_steps", "Clock steps beyond the tolerance", gauges.clock_steps.clone());
         registry.register(

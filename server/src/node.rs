@@ -41,7 +41,7 @@ impl Node {
     ///
     /// [`LoadError`] if anything stored is damaged, or newer than this program, or the store does not answer.
     pub async fn start(surroundings: Surroundings, config: &Config) -> Result<Self, LoadError> {
-        let place = Place { kind: "simulated", location: String::new() };
+        let place = Place { kind: "simulated", location: String::new(), serves: String::new() };
         let tasks = Tasks::new();
         let engine = Engine::load(surroundings, config, place, &tasks).await;
         match engine {

@@ -71,6 +71,11 @@ impl Slots {
         Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: Notify::new() }
     }
 
+    /// Who holds the slots of this run.
+    pub(crate) fn holder(&self) -> HolderId {
+        self.lock().issuer.holder()
+    }
+
     /// Grants a block, waiting for the clock or for a slot as long as `patience` allows.
     ///
     /// # Errors
@@ -247,7 +252,8 @@ impl Slots {
             let records = self.read_all().await?;
             let random = entropy::number(&*self.entropy);
             let Some(now) = self.start_clock(&records) else { return Ok(()) };
-            let planned = self.lock().issuer.plan_take(&records, now, random);
+            let there = self.holders_there().await?;
+            let planned = self.lock().issuer.plan_take(&records, &there, now, random);
             let plan = match planned {
                 Ok(plan) => plan,
                 Err(refusal) => {
@@ -331,6 +337,15 @@ impl Slots {
         let records = self.store.scan(&keys::SLOTS).await?;
         let read = records.iter().map(|(key, versioned)| Ok((keys::parse_slot(key)?, stored_slot(versioned)?)));
         read.collect()
+    }
+
+    /// The runs of daemons that are there, where there can be others.
+    async fn holders_there(&self) -> Result<Vec<HolderId>, StoreFailure> {
+        if self.store.peers().is_none() {
+            return Ok(Vec::new());
+        }
+        let present = self.store.scan(&keys::PRESENT).await?;
+        Ok(present.iter().filter_map(|(key, _)| keys::parse_present(key).ok()?.parse().ok()).collect())
     }
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {

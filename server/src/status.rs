@@ -40,6 +40,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         }
         AllocateError::TooManySeries { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
         AllocateError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
+        AllocateError::OutOfTouch => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
         AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
         AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),
         AllocateError::Broken(_) => with_reason(Code::Internal, "BROKEN_INVARIANT", message),

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kent_store::{Store, Txn, Version};
+use kent_store::{CommitError, Store, Txn, Version};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tracing::warn;
@@ -67,8 +67,18 @@ pub(crate) fn beside(data: &Path) -> PathBuf {
 
 /// Compares the store with the witness, counts the start in both, the store first.
 pub(crate) async fn attest(store: &dyn Store, data: &Path, witness: &Path) -> Result<(), WitnessError> {
-    let unusable = |problem: String| WitnessError::Unusable { path: witness.to_owned(), problem };
     let id = store.store_id().to_string();
+    loop {
+        match attest_once(store, data, witness, &id).await {
+            // Another replica starts at the same time.
+            Err(WitnessError::Store(StoreFailure::Commit(CommitError::Conflict { .. }))) => {}
+            attested => return attested,
+        }
+    }
+}
+
+async fn attest_once(store: &dyn Store, data: &Path, witness: &Path, id: &str) -> Result<(), WitnessError> {
+    let unusable = |problem: String| WitnessError::Unusable { path: witness.to_owned(), problem };
     let read = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?;
     let malformed = || unusable("the store's own count of starts makes no sense".to_owned());
     let (starts, version) = match &read {
@@ -95,7 +105,7 @@ pub(crate) async fn attest(store: &dyn Store, data: &Path, witness: &Path) -> Re
     let starts = starts.saturating_add(1);
     let counted = Txn::new().expect(keys::BOOTS, version).put(keys::BOOTS, starts.to_be_bytes().to_vec());
     store.commit(counted).await.map_err(StoreFailure::from)?;
-    write(witness, &Testimony { store: id, starts }).map_err(|problem| unusable(problem.to_string()))
+    write(witness, &Testimony { store: id.to_owned(), starts }).map_err(|problem| unusable(problem.to_string()))
 }
 
 fn seen(witness: &Path) -> io::Result<Option<Testimony>> {

@@ -204,6 +204,12 @@ fn render(response: &EditResponse, palette: Palette) -> String {
     if !response.freed_prefixes.is_empty() {
         text.push_str(&format!("free now: {}\n", response.freed_prefixes.join(", ")));
     }
+    if !response.unconfirmed.is_empty() {
+        let who = response.unconfirmed.join(", ");
+        let within = response.effective_within_ms.div_ceil(1000);
+        let late = format!("not confirmed by {who} yet: in effect everywhere within {within} s at the latest");
+        text.push_str(&format!("{}\n", palette.paint(Role::Warning, &late)));
+    }
     let revisions = format!("revision {} → {}", response.base_revision, response.revision);
     if response.validate_only {
         let warning = palette.paint(Role::Warning, "dry run: nothing was changed");
@@ -258,6 +264,8 @@ fn to_json(response: &EditResponse) -> Value {
         "revision": response.revision,
         "dry_run": response.validate_only,
         "freed_prefixes": response.freed_prefixes,
+        "unconfirmed": response.unconfirmed,
+        "effective_within_ms": response.effective_within_ms,
         "donor": (!response.donor.is_empty()).then(|| names::short(&response.donor)),
     })
 }
@@ -281,7 +289,7 @@ mod tests {
             revision: 8,
             validate_only,
             freed_prefixes: vec!["001".to_owned(), "011".to_owned()],
-            donor: String::new(),
+            ..EditResponse::default()
         }
     }
 

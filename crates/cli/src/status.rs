@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kent_proto::v1::{
-    AcceptClockRequest, ChunkStatus, ClockStatus, GetStatusRequest, Limits, SlotStatus, Status, StoreStatus,
+    AcceptClockRequest, ChunkStatus, ClockStatus, GetStatusRequest, Limits, ReplicaStatus, SlotStatus, Status,
+    StoreStatus,
 };
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ fn render(status: &Status, palette: Palette) -> String {
     rows.extend(status.clock.iter().flat_map(|clock| clock_rows(clock, palette)));
     rows.extend(status.limits.iter().map(|limits| ("limits", limits_text(limits))));
     let mut text = facts(&rows, palette);
-    for table in [slots(&status.slots), chunks(&status.chunks)] {
+    for table in [slots(&status.slots), chunks(&status.chunks), replicas(&status.replicas)] {
         if !table.is_empty() {
             text.push('\n');
             text.push_str(&table.render(palette));
@@ -108,7 +109,7 @@ fn slots(slots: &[SlotStatus]) -> Table {
             slot.slot_epoch.into(),
             Cell::from(&slot.node),
             slot.clock_seq.into(),
-            instant(i128::from(slot.reserved_until) * 1_000_000_000).into(),
+            until(slot.reserved_until).into(),
             format!("{}.{:03} s", slot.window_left_ms / 1000, slot.window_left_ms % 1000).into(),
         ]);
     }
@@ -121,6 +122,38 @@ fn chunks(chunks: &[ChunkStatus]) -> Table {
         table.row([Cell::from(&chunk.source), number::grouped(&chunk.left).into()]);
     }
     table
+}
+
+/// Everybody on the store. Clocks that differ by more than a quarter of a second are a warning.
+fn replicas(replicas: &[ReplicaStatus]) -> Table {
+    let headings = ["REPLICA", "VERSION", ">SLOT", "RESERVED UNTIL", ">CLOCK", ">HEARD", ">TABLES AT", "RUN"];
+    let mut table = Table::new(headings);
+    for replica in replicas {
+        let clock = match replica.clock_ahead_ms {
+            Some(ahead) if ahead.unsigned_abs() > CLOCKS_DIFFER_MS => Cell::new(Role::Bad, format!("{ahead:+} ms")),
+            Some(ahead) => format!("{ahead:+} ms").into(),
+            None => "-".into(),
+        };
+        let heard = format!("{}.{} s ago", replica.heard_ms_ago / 1000, replica.heard_ms_ago % 1000 / 100);
+        table.row([
+            Cell::from(&replica.address),
+            Cell::from(&replica.version),
+            replica.slot.map_or("-".to_owned(), |slot| slot.to_string()).into(),
+            replica.slot.map_or("-".to_owned(), |_| until(replica.reserved_until)).into(),
+            clock,
+            if replica.answering { "answers".into() } else { heard.into() },
+            replica.applied_version.into(),
+            Cell::new(Role::Faint, replica.name.clone()),
+        ]);
+    }
+    table
+}
+
+/// Clocks that differ by more are shown as a warning, as the daemon does.
+const CLOCKS_DIFFER_MS: u64 = 250;
+
+fn until(unix_seconds: i64) -> String {
+    instant(i128::from(unix_seconds) * 1_000_000_000)
 }
 
 /// RFC 3339 with milliseconds, or the bare number where no calendar reaches.
@@ -160,7 +193,9 @@ fn to_json(status: &Status) -> Value {
             "commits": store.commits,
             "flushes": store.flushes,
             "conflicts": store.conflicts,
+            "reached_ms_ago": store.reached_ms_ago,
         })),
+        "replicas": status.replicas.iter().map(replica_to_json).collect::<Value>(),
         "clock": status.clock.as_ref().map(clock_json),
         "slots": status.slots.iter().map(slot_to_json).collect::<Value>(),
         "chunks": status.chunks.iter().map(|chunk| json!({"source": chunk.source, "left": chunk.left})).collect::<Value>(),
@@ -169,6 +204,20 @@ fn to_json(status: &Status) -> Value {
             "packed_bytes": limits.packed_bytes.to_string(),
             "streams": limits.streams.to_string(),
         })),
+    })
+}
+
+fn replica_to_json(replica: &ReplicaStatus) -> Value {
+    json!({
+        "name": replica.name,
+        "address": replica.address,
+        "version": replica.version,
+        "slot": replica.slot,
+        "reserved_until": replica.reserved_until,
+        "clock_ahead_ms": replica.clock_ahead_ms,
+        "applied_version": replica.applied_version.to_string(),
+        "answering": replica.answering,
+        "heard_ms_ago": replica.heard_ms_ago,
     })
 }
 
@@ -199,7 +248,7 @@ mod tests {
                 id: "0a1b".to_owned(),
                 commits: 12,
                 flushes: 9,
-                conflicts: 0,
+                ..StoreStatus::default()
             }),
             clock: Some(ClockStatus {
                 unix_nanos: 1_763_667_000_123_456_789,
@@ -218,6 +267,7 @@ mod tests {
             }],
             chunks: vec![ChunkStatus { source: "region:orders".to_owned(), left: "4096".to_owned() }],
             limits: Some(Limits { lease_count: 1_000_000_000, packed_bytes: 4_194_304, streams: 1024 }),
+            replicas: Vec::new(),
         }
     }
 

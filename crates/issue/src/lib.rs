@@ -23,7 +23,7 @@ mod trust;
 
 pub use counter::{Chunk, Counter, CounterPlan, CounterRefusal};
 pub use sequence::{Exhausted, Sequence};
-pub use slot::{AllSlotsReserved, HolderId, SlotPlan, SlotRecord, choose_slot};
+pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choose_slot};
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 

@@ -5,7 +5,7 @@
 //! of the same slot: the second one's commit starts above the first one's ceiling, and the first one's next commit fails on
 //! the version. No clock, lease or timeout is needed for that.
 
-use core::fmt;
+use core::{fmt, str::FromStr};
 
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, UnixNanos, UnixSeconds};
 use thiserror::Error;
@@ -25,6 +25,22 @@ impl HolderId {
     /// The octets.
     pub const fn octets(self) -> [u8; 16] {
         self.0
+    }
+}
+
+/// A text that is no holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a holder is written as 32 hexadecimal digits")]
+pub struct BadHolder;
+
+impl FromStr for HolderId {
+    type Err = BadHolder;
+
+    fn from_str(text: &str) -> Result<Self, BadHolder> {
+        // OK because a text with other symbols, such as a sign, is longer or is refused.
+        let is_hex = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex).ok_or(BadHolder)?;
+        Ok(Self(number.to_be_bytes()))
     }
 }
 
@@ -148,27 +164,31 @@ pub struct AllSlotsReserved {
     pub earliest: UnixSeconds,
 }
 
-/// Chooses the slot to take at `now`: the lowest one whose reservation has passed, or else the lowest fresh one.
+/// Chooses the slot to take at `now`: the lowest one whose reservation has passed and whose holder is not there any more, or
+/// else the lowest fresh one, or else the lowest one whose reservation has passed.
 ///
-/// `records` are the slots that have a record.
+/// `records` are the slots that have a record, `there` the holders that are known to be there. That serves to choose well:
+/// taking the slot of somebody who is there would only make them take another.
 ///
 /// # Errors
 ///
 /// [`AllSlotsReserved`] if every slot is spoken for at `now`.
 pub fn choose_slot(
     records: &[(Slot, Stored<SlotRecord>)],
+    there: &[HolderId],
     now: UnixNanos,
 ) -> Result<(Slot, Option<Stored<SlotRecord>>), AllSlotsReserved> {
-    let past = |record: &SlotRecord| record.reserved_until.nanos() < now;
-    if let Some((slot, stored)) =
-        records.iter().filter(|(_, stored)| past(&stored.value)).min_by_key(|(slot, _)| slot.get())
-    {
-        return Ok((*slot, Some(*stored)));
-    }
-    let fresh = Slot::all().find(|slot| records.iter().all(|(used, _)| used != slot));
-    match fresh {
-        Some(slot) => Ok((slot, None)),
-        None => Err(AllSlotsReserved { earliest: earliest_end(records, now) }),
+    let past = || records.iter().filter(|(_, stored)| stored.value.reserved_until.nanos() < now);
+    let lowest = |(slot, _): &&(Slot, Stored<SlotRecord>)| slot.get();
+    let left = past().filter(|(_, stored)| !there.contains(&stored.value.holder)).min_by_key(lowest);
+    let fresh = || Slot::all().find(|slot| records.iter().all(|(used, _)| used != slot));
+    match (left, fresh()) {
+        (Some((slot, stored)), _) => Ok((*slot, Some(*stored))),
+        (None, Some(slot)) => Ok((slot, None)),
+        (None, None) => match past().min_by_key(lowest) {
+            Some((slot, stored)) => Ok((*slot, Some(*stored))),
+            None => Err(AllSlotsReserved { earliest: earliest_end(records, now) }),
+        },
     }
 }
 
@@ -197,7 +217,7 @@ mod tests {
 
     fn check(records: &[(u8, i64)], now_ms: i128, expected: Result<(u8, bool), i64>) {
         let records: Vec<_> = records.iter().map(|&(slot, until)| record(slot, until)).collect();
-        let chosen = choose_slot(&records, UnixNanos::new(now_ms * 1_000_000))
+        let chosen = choose_slot(&records, &[], UnixNanos::new(now_ms * 1_000_000))
             .map(|(slot, read)| (slot.get(), read.is_some()))
             .map_err(|refusal| refusal.earliest.get());
         assert_eq!(chosen, expected);

@@ -158,13 +158,19 @@ struct Track {
 }
 
 impl TimeIssuer {
+    /// The run of the daemon that issues.
+    pub const fn holder(&self) -> HolderId {
+        self.holder
+    }
+
     /// An issuer that holds no slot yet, for the run of a daemon called `holder`.
     pub fn new(policy: ClockPolicy, holder: HolderId, key: ClusterKey) -> Self {
         let window = policy.window_first;
         Self { policy, holder, key, clock: Clock::default(), window, held: None, tracks: Vec::new() }
     }
 
-    /// Plans to take a slot at `now`, given all slots that have a record; `random` makes the node of a fresh one.
+    /// Plans to take a slot at `now`, given all slots that have a record, and the holders that are there as far as is known;
+    /// `random` makes the node of a fresh one.
     ///
     /// # Errors
     ///
@@ -172,10 +178,11 @@ impl TimeIssuer {
     pub fn plan_take(
         &self,
         records: &[(Slot, Stored<SlotRecord>)],
+        there: &[HolderId],
         now: UnixNanos,
         random: u64,
     ) -> Result<SlotPlan, AllSlotsReserved> {
-        let (slot, read) = choose_slot(records, now)?;
+        let (slot, read) = choose_slot(records, there, now)?;
         let until = self.horizon(now, self.policy.window_first);
         Ok(SlotPlan::take(slot, read, self.holder, now.ceil_seconds(), until, random))
     }

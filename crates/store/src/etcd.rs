@@ -6,9 +6,8 @@
 //! # Where things are
 //!
 //! ```text
-//! PREFIX/data/KEY        every value, in its envelope
-//! PREFIX/store-id        the identity, drawn by whoever came first
-//! PREFIX/present/NAME    who is there, under a lease
+//! PREFIX/data/KEY    every value, in its envelope; what is announced, under a lease
+//! PREFIX/store-id    the identity, drawn by whoever came first
 //! ```
 //!
 //! # When an answer is missing
@@ -57,7 +56,7 @@ use self::presence::Presence;
 use crate::envelope;
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
-use crate::peers::{Peer, Peers, Watch};
+use crate::peers::{Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
 
@@ -327,18 +326,13 @@ impl Peers for EtcdStore {
         Ok(Box::new(watch::EtcdWatch::begin(self.inner.clone(), name).await?))
     }
 
-    async fn announce(&self, name: &str, note: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
+    async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
         self.check_open()?;
-        self.presence.lock().await.announce(&self.inner, name, note, ttl).await
+        self.presence.lock().await.announce(&self.inner, key, value, ttl).await
     }
 
     async fn withdraw(&self) {
         self.presence.lock().await.withdraw(&self.inner).await;
-    }
-
-    async fn present(&self) -> Result<Vec<Peer>, ReadError> {
-        self.check_open()?;
-        presence::present(&self.inner).await
     }
 }
 

@@ -42,7 +42,7 @@ pub use error::{CommitError, Corrupt, Damage, NewerSchema, ReadError, Unavailabl
 pub use etcd::{BadAddress, EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls};
 pub use key::{InvalidKey, KEY_BYTES_MAX, Key};
 pub use memory::{Delay, Fault, MemoryStore, Operation};
-pub use peers::{Change, Peer, Peers, Watch};
+pub use peers::{Change, Peers, Watch};
 pub use sled::{OpenError, SledOptions, SledStore};
 pub use store::{Stats, Store, StoreId};
 pub use txn::{Committed, InvalidTxn, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, VALUE_BYTES_MAX, Version, Versioned};

@@ -12,12 +12,16 @@ use std::ops::Bound;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::envelope;
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
+use crate::peers::{Change, Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
 
@@ -26,21 +30,43 @@ use crate::txn::{Committed, Txn, Version, Versioned};
 pub struct MemoryStore {
     disk: Arc<Mutex<Disk>>,
     closed: AtomicBool,
+    /// What this handle has announced.
+    announced: Mutex<Option<Key>>,
 }
 
 impl MemoryStore {
     /// An empty store with this identity.
     #[must_use]
     pub fn new(id: StoreId) -> Self {
-        let disk =
-            Disk { id, revision: 0, values: BTreeMap::new(), stats: Stats::default(), faults: Faults::default() };
-        Self { disk: Arc::new(Mutex::new(disk)), closed: AtomicBool::new(false) }
+        let disk = Disk {
+            id,
+            revision: 0,
+            values: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            compacted: 0,
+            newest: watch::Sender::new(0),
+            stats: Stats::default(),
+            faults: Faults::default(),
+        };
+        Self::on(Arc::new(Mutex::new(disk)))
     }
 
     /// Another handle on the same contents, as after a restart. Planned faults stay planned, [`Stats`] go on.
     #[must_use]
     pub fn reopen(&self) -> Self {
-        Self { disk: Arc::clone(&self.disk), closed: AtomicBool::new(false) }
+        Self::on(Arc::clone(&self.disk))
+    }
+
+    fn on(disk: Arc<Mutex<Disk>>) -> Self {
+        Self { disk, closed: AtomicBool::new(false), announced: Mutex::default() }
+    }
+
+    /// Forgets old changes: whoever watches and has not heard of them yet is told that it missed some.
+    pub fn compact(&self) {
+        let mut disk = self.disk();
+        disk.changed.clear();
+        disk.compacted = disk.revision;
     }
 
     /// Queues a fault for a commit to come: the first that is queued befalls the next commit, and so on.
@@ -93,7 +119,8 @@ impl Store for MemoryStore {
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
         self.before_read(Operation::Scan(prefix)).await?;
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.expire();
         let from_prefix = disk.values.range::<Key, _>((Bound::Included(prefix), Bound::Unbounded));
         let within = from_prefix.take_while(|(key, _)| key.starts_with(prefix));
         within.map(|(key, stored)| Ok((key.clone(), stored.open(key)?))).collect()
@@ -124,6 +151,10 @@ impl Store for MemoryStore {
         }
     }
 
+    fn peers(&self) -> Option<&dyn Peers> {
+        Some(self)
+    }
+
     fn store_id(&self) -> StoreId {
         self.disk().id
     }
@@ -134,6 +165,90 @@ impl Store for MemoryStore {
 
     async fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Peers for MemoryStore {
+    async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError> {
+        self.before_read(Operation::Watch(prefix)).await?;
+        let (seen, newest) = (self.disk().revision, self.disk().newest.subscribe());
+        Ok(Box::new(MemoryWatch {
+            disk: Arc::clone(&self.disk),
+            prefix: prefix.clone(),
+            seen,
+            newest,
+            told: VecDeque::new(),
+        }))
+    }
+
+    async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
+        self.before_read(Operation::Announce(key)).await?;
+        let mut disk = self.disk();
+        let sealed = envelope::seal(key, &value);
+        if disk.values.get(key).is_none_or(|stored| stored.sealed != sealed) {
+            disk.put(key, sealed);
+        }
+        disk.ends.insert(key.clone(), Instant::now() + ttl);
+        drop(disk);
+        *self.announced.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        Ok(())
+    }
+
+    async fn withdraw(&self) {
+        if let Some(key) = self.announced.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.disk().remove(&key);
+        }
+    }
+}
+
+/// A watch of a store in memory.
+struct MemoryWatch {
+    disk: Arc<Mutex<Disk>>,
+    prefix: Key,
+    /// Changes up to this revision were told.
+    seen: u64,
+    newest: watch::Receiver<u64>,
+    told: VecDeque<Change>,
+}
+
+#[async_trait]
+impl Watch for MemoryWatch {
+    async fn next(&mut self) -> Change {
+        loop {
+            if let Some(change) = self.told.pop_front() {
+                return change;
+            }
+            self.newest.mark_unchanged();
+            self.look();
+            if self.told.is_empty() && self.newest.changed().await.is_err() {
+                // The store is gone: nothing will ever change.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl MemoryWatch {
+    /// Takes in what has changed.
+    fn look(&mut self) {
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.expire();
+        if self.seen < disk.compacted {
+            self.seen = disk.compacted;
+            self.told.push_back(Change::Missed);
+        }
+        for (revision, keys) in disk.changed.range(self.seen + 1..) {
+            self.seen = *revision;
+            for (key, sealed) in keys.iter().filter(|(key, _)| key.starts_with(&self.prefix)) {
+                let version = Version::new(*revision);
+                self.told.push_back(match sealed.as_ref().map(|sealed| envelope::open(key, sealed)) {
+                    None => Change::Deleted(key.clone()),
+                    Some(Ok(value)) => Change::Put(key.clone(), Versioned { version, value: value.to_vec() }),
+                    Some(Err(error)) => Change::Unreadable(error),
+                });
+            }
+        }
     }
 }
 
@@ -178,6 +293,10 @@ pub enum Operation<'a> {
     Scan(&'a Key),
     /// [`Store::commit`] of this transaction.
     Commit(&'a Txn),
+    /// [`Peers::watch`] of this prefix.
+    Watch(&'a Key),
+    /// [`Peers::announce`] of this key.
+    Announce(&'a Key),
 }
 
 type Plan = Box<dyn FnMut(&Operation<'_>) -> Fault + Send>;
@@ -192,7 +311,7 @@ impl Faults {
     fn next(&mut self, operation: &Operation<'_>) -> Fault {
         let queued = match operation {
             Operation::Commit(_) => self.queued.pop_front(),
-            Operation::Get(_) | Operation::Scan(_) => None,
+            Operation::Get(_) | Operation::Scan(_) | Operation::Watch(_) | Operation::Announce(_) => None,
         };
         queued.or_else(|| self.plan.as_mut().map(|plan| plan(operation))).unwrap_or(Fault::None)
     }
@@ -210,31 +329,72 @@ struct Disk {
     id: StoreId,
     revision: u64,
     values: BTreeMap<Key, Stored>,
+    /// When announcements end.
+    ends: BTreeMap<Key, Instant>,
+    /// What each of the last revisions changed; `None` removed the key.
+    changed: BTreeMap<u64, Vec<(Key, Option<Vec<u8>>)>>,
+    /// Changes up to this revision are forgotten.
+    compacted: u64,
+    /// The revision, for those who watch.
+    newest: watch::Sender<u64>,
     stats: Stats,
     faults: Faults,
 }
 
 impl Disk {
     fn apply(&mut self, txn: Txn) -> Result<Committed, CommitError> {
+        self.expire();
         self.compare(&txn)?;
         if !txn.writes().is_empty() {
             self.revision += 1;
             self.stats.flushes += 1;
         }
-        let version = Version::new(self.revision);
         for (key, value) in txn.writes() {
-            match value {
-                Some(value) => {
-                    let sealed = envelope::seal(key, value);
-                    self.values.insert(key.clone(), Stored { version, sealed });
-                }
-                None => {
-                    self.values.remove(key);
-                }
-            }
+            self.write(key, value.as_ref().map(|value| envelope::seal(key, value)));
         }
         self.stats.commits += 1;
-        Ok(Committed { version })
+        self.newest.send_replace(self.revision);
+        Ok(Committed { version: Version::new(self.revision) })
+    }
+
+    /// A change of its own.
+    fn put(&mut self, key: &Key, sealed: Vec<u8>) {
+        self.revision += 1;
+        self.write(key, Some(sealed));
+        self.newest.send_replace(self.revision);
+    }
+
+    fn remove(&mut self, key: &Key) {
+        self.ends.remove(key);
+        if self.values.contains_key(key) {
+            self.revision += 1;
+            self.write(key, None);
+            self.newest.send_replace(self.revision);
+        }
+    }
+
+    /// A write of the present revision.
+    fn write(&mut self, key: &Key, sealed: Option<Vec<u8>>) {
+        match sealed.clone() {
+            Some(sealed) => {
+                let version = Version::new(self.revision);
+                self.values.insert(key.clone(), Stored { version, sealed });
+            }
+            None => drop(self.values.remove(key)),
+        }
+        self.changed.entry(self.revision).or_default().push((key.clone(), sealed));
+        while self.changed.len() > CHANGES_MAX {
+            if let Some((forgotten, _)) = self.changed.pop_first() {
+                self.compacted = forgotten;
+            }
+        }
+    }
+
+    /// Removes announcements whose time has run out.
+    fn expire(&mut self) {
+        let is_over = |ends: &Instant| *ends <= Instant::now();
+        let over: Vec<Key> = self.ends.iter().filter(|(_, ends)| is_over(ends)).map(|(key, _)| key.clone()).collect();
+        over.iter().for_each(|key| self.remove(key));
     }
 
     fn compare(&mut self, txn: &Txn) -> Result<(), CommitError> {
@@ -265,6 +425,9 @@ struct Stored {
     version: Version,
     sealed: Vec<u8>,
 }
+
+/// So many revisions can be told of later.
+const CHANGES_MAX: usize = 1000;
 
 impl Stored {
     fn open(&self, key: &Key) -> Result<Versioned, ReadError> {

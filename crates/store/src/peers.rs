@@ -22,32 +22,16 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// If the store is not available.
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError>;
 
-    /// Says that this process is there, under a name of its own, with a note for the others. It counts as there until `ttl`
-    /// after the last announcement that was answered OK, or a little longer, or until it withdraws.
+    /// Puts a value that is there for as long as this process is: until `ttl` after the last announcement that was answered
+    /// OK, or a little longer, or until it withdraws. One key a process; announcing again replaces its value.
     ///
     /// # Errors
     ///
     /// If the store is not available; it may have been announced all the same.
-    async fn announce(&self, name: &str, note: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
+    async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
 
-    /// Says that this process is not there any more. Best effort: otherwise its time runs out.
+    /// Takes the announcement back. Best effort: otherwise its time runs out.
     async fn withdraw(&self);
-
-    /// Who is there: names and notes, by name.
-    ///
-    /// # Errors
-    ///
-    /// If the store is not available.
-    async fn present(&self) -> Result<Vec<Peer>, ReadError>;
-}
-
-/// A process that announced itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its name.
-    pub name: String,
-    /// What it says of itself.
-    pub note: Vec<u8>,
 }
 
 /// Changes, as they become durable. Dropping it ends it.

@@ -31,7 +31,7 @@ pub const TXN_BYTES_MAX: usize = 1024 * 1024;
 ///
 /// Revisions belong to the whole store and only grow, so a key that was deleted and written again has a version it
 /// never had before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
 impl Version {

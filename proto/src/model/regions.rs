@@ -562,6 +562,8 @@ pub fn edit_response(
         validate_only,
         freed_prefixes: plan.freed.iter().map(Prefix::to_string).collect(),
         donor: plan.donor.as_ref().map(|donor| region_name(space, donor)).unwrap_or_default(),
+        unconfirmed: Vec::new(),
+        effective_within_ms: 0,
     }
 }
 

@@ -4,13 +4,20 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
 use kent_issue::Quarantine;
+use kent_proto::note::ReplicaNote;
 use kent_proto::v1::{
     AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus, GetStatusRequest, Limits,
-    SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
+    ReplicaStatus, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
 };
 use tonic::{Request, Response, Status};
 
-use crate::{backup, engine::Engine, slots::HeldSlot, status};
+use crate::{
+    backup,
+    cluster::{Cluster, Replica},
+    engine::Engine,
+    slots::HeldSlot,
+    status,
+};
 
 /// The service.
 #[derive(Debug)]
@@ -33,6 +40,7 @@ impl AdminService {
             commits: stats.commits,
             flushes: stats.flushes,
             conflicts: stats.conflicts,
+            reached_ms_ago: self.engine.cluster().and_then(|cluster| cluster.reached_ago()).map(millis),
         }
     }
 
@@ -87,7 +95,32 @@ impl Admin for AdminService {
             slots: readiness.slot().map(slot).into_iter().collect(),
             chunks: chunks.collect(),
             limits: Some(self.limits()),
+            replicas: self.engine.cluster().map(replicas).unwrap_or_default(),
         }))
+    }
+}
+
+/// This daemon, then the others.
+fn replicas(cluster: &Cluster) -> Vec<ReplicaStatus> {
+    let (name, note) = cluster.myself();
+    let myself = ReplicaStatus { answering: true, ..replica(name, note) };
+    let other = |(name, other): (String, Replica)| ReplicaStatus {
+        clock_ahead_ms: Some(i64::try_from(other.ahead_nanos() / 1_000_000).unwrap_or(i64::MAX)),
+        heard_ms_ago: millis(cluster.heard_ago(&other)),
+        ..replica(name, other.note)
+    };
+    std::iter::once(myself).chain(cluster.others().into_iter().map(other)).collect()
+}
+
+fn replica(name: String, note: ReplicaNote) -> ReplicaStatus {
+    ReplicaStatus {
+        name,
+        address: note.address,
+        version: note.version,
+        slot: note.slot.map(|slot| slot.get().into()),
+        reserved_until: note.reserved_until,
+        applied_version: note.applied,
+        ..ReplicaStatus::default()
     }
 }
 

@@ -16,11 +16,12 @@ use kent_proto::{
         regions_server::Regions,
     },
 };
-use kent_regions::{Kind, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Edit, Kind, Patch, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
 use super::{classify::classify, watch};
 use crate::{
+    cluster::Unconfirmed,
     directory::{Edited, Order},
     engine::Engine,
     error::{EditError, NoSuchRegion},
@@ -50,6 +51,7 @@ impl RegionsService {
     async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
+        let seals = matches!(edit, Edit::Update { patch: Patch { sealed: Some(true), .. }, .. });
         let order = Order { space, edit, options, principal: caller };
         match self.engine.edit(order).await {
             Ok(Edited { space, plan, again }) => {
@@ -64,7 +66,12 @@ impl RegionsService {
                 let name = space.name();
                 let now = self.engine.clock().steady();
                 let usage = |number| space.usage(number, now);
-                let response = space.read(|table| model::edit_response(&name, table, &plan, validate_only, usage));
+                let mut response = space.read(|table| model::edit_response(&name, table, &plan, validate_only, usage));
+                if let Some(cluster) = self.engine.cluster().filter(|_| seals && !validate_only) {
+                    let Unconfirmed { replicas, within } = cluster.confirm(space.versions(RegionNumber(0)).0).await;
+                    response.unconfirmed = replicas;
+                    response.effective_within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                }
                 Ok(Response::new(response))
             }
             Err(error) => Err(self.refused(operation, &error)),

@@ -89,7 +89,7 @@ impl History {
 
     fn take(&mut self, daemon: usize) {
         let now = ms(self.now_ms);
-        let free = self.daemons[daemon].issuer.plan_take(self.records.all(), now, 7).is_ok();
+        let free = self.daemons[daemon].issuer.plan_take(self.records.all(), &[], now, 7).is_ok();
         if self.daemons[daemon].issuer.held().is_none() && free {
             self.daemons[daemon].take(&mut self.records, now);
         }

@@ -47,7 +47,7 @@ impl Daemon {
     }
 
     pub(crate) fn take(&mut self, records: &mut Records, now: UnixNanos) {
-        let plan = self.issuer.plan_take(records.all(), now, 0x1234_5678_9abc_def0).expect("a slot is free");
+        let plan = self.issuer.plan_take(records.all(), &[], now, 0x1234_5678_9abc_def0).expect("a slot is free");
         if let Some(version) = records.commit(&plan) {
             self.issuer.on_committed(plan, version, now);
         }

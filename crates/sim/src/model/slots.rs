@@ -143,7 +143,7 @@ impl SlotsState {
         it.issuer.observe(now);
         let plan = match it.issuer.held() {
             Some(_) => it.issuer.plan_extension(now),
-            None => it.issuer.plan_take(&records, now, 0).ok(),
+            None => it.issuer.plan_take(&records, &[], now, 0).ok(),
         };
         it.waiting = plan.map(|plan| Waiting::Commit { plan, give_back: false });
     }

@@ -1,4 +1,4 @@
-//! Who is there: a key under a lease, kept alive by announcing again.
+//! What is announced: a key under a lease, kept alive by announcing again.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use tonic::Status;
 
 use super::endpoints::Caller;
 use super::pb::etcdserverpb::{
-    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RequestOp, TxnRequest,
     lease_client::LeaseClient, request_op,
 };
-use super::{ATTEMPT, Inner, KeyValue, end_of, txn_of, unavailable};
-use crate::error::{ReadError, Unavailable};
-use crate::peers::Peer;
+use super::{ATTEMPT, Inner, txn_of, unavailable};
+use crate::envelope;
+use crate::error::Unavailable;
+use crate::key::Key;
 
 /// What was announced, and the lease under which it is.
 #[derive(Debug, Default)]
@@ -23,23 +24,23 @@ pub(crate) struct Presence {
 #[derive(Debug)]
 struct Held {
     lease: i64,
-    note: Vec<u8>,
+    value: Vec<u8>,
     /// When the lease was known to have its whole time left.
     renewed: Instant,
 }
 
 impl Presence {
-    /// Keeps the lease alive, and puts the note where it is new.
+    /// Keeps the lease alive, and puts the value where it is new.
     pub(crate) async fn announce(
         &mut self,
         inner: &Inner,
-        name: &str,
-        note: Vec<u8>,
+        key: &Key,
+        value: Vec<u8>,
         ttl: Duration,
     ) -> Result<(), Unavailable> {
         let began = Instant::now();
         let lease = match &self.held {
-            // A note that changes often does not renew the lease each time.
+            // A value that changes often does not renew the lease each time.
             Some(held) if began.duration_since(held.renewed) < ttl / 16 => Some((held.lease, held.renewed)),
             Some(held) => keep_alive(inner, held.lease).await?.then_some((held.lease, began)),
             None => None,
@@ -48,12 +49,12 @@ impl Presence {
             Some((lease, renewed)) => (lease, renewed, false),
             None => (grant(inner, ttl).await?, began, true),
         };
-        let is_told = !is_new && self.held.as_ref().is_some_and(|held| held.note == note);
-        // Until the note is known to be there, it is put again next time.
-        self.held = Some(Held { lease, note: if is_told { note.clone() } else { Vec::new() }, renewed });
+        let is_told = !is_new && self.held.as_ref().is_some_and(|held| held.value == value);
+        // Until the value is known to be there, it is put again next time.
+        self.held = Some(Held { lease, value: if is_told { value.clone() } else { Vec::new() }, renewed });
         if !is_told {
-            put(inner, name, &note, lease).await?;
-            self.held = Some(Held { lease, note, renewed });
+            put(inner, key, &value, lease).await?;
+            self.held = Some(Held { lease, value, renewed });
         }
         Ok(())
     }
@@ -65,19 +66,6 @@ impl Presence {
         let revoking = inner.endpoints.call_again(ATTEMPT, |caller| revoke_at(caller, held.lease));
         let _ = revoking.await;
     }
-}
-
-/// Everybody who is there, by name.
-pub(crate) async fn present(inner: &Inner) -> Result<Vec<Peer>, ReadError> {
-    let prefix = format!("{}present/", inner.root).into_bytes();
-    let range =
-        RangeRequest { range_end: end_of(&prefix).into(), key: prefix.clone().into(), ..RangeRequest::default() };
-    let found = inner.range(range).await?;
-    let peer = |pair: &KeyValue| {
-        let name = String::from_utf8_lossy(&pair.key[prefix.len()..]).into_owned();
-        Peer { name, note: pair.value.to_vec() }
-    };
-    Ok(found.kvs.iter().map(peer).collect())
 }
 
 async fn grant(inner: &Inner, ttl: Duration) -> Result<i64, Unavailable> {
@@ -110,9 +98,8 @@ async fn renew_at(caller: Caller, lease: i64) -> Result<bool, Status> {
     Ok(answer.ok_or_else(|| Status::unavailable("the stream ended without an answer"))?.ttl > 0)
 }
 
-async fn put(inner: &Inner, name: &str, note: &[u8], lease: i64) -> Result<(), Unavailable> {
-    let key = format!("{}present/{name}", inner.root).into_bytes();
-    let put = PutRequest { key: key.into(), value: note.to_vec().into(), lease };
+async fn put(inner: &Inner, key: &Key, value: &[u8], lease: i64) -> Result<(), Unavailable> {
+    let put = PutRequest { key: inner.name(key).into(), value: envelope::seal(key, value).into(), lease };
     let txn = TxnRequest {
         success: vec![RequestOp { request: Some(request_op::Request::RequestPut(put)) }],
         ..TxnRequest::default()

@@ -1,0 +1,392 @@
+//! The replicas on one store: what each hears of the others' edits, and knows of the others.
+//!
+//! Nothing here is needed for an identifier to be issued once: that rests on the store's commits. Two things are:
+//! tables that follow others' edits soon, and a bound on how long a replica goes on without hearing of them. A replica
+//! grants regions' suffixes only while its last look at all tables began less than the window ago, and it is announced
+//! for longer than that. So whoever seals a region waits for those who are announced, and knows that nobody else grants.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use kent_proto::{note::ReplicaNote, stored};
+use kent_store::{Change, Key, Peers, SCHEMA, Store, Version, Versioned, Watch};
+use tokio::{sync::Notify, time};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::{
+    clock::Clock, directory::Directory, engine::LoadError, error::StoreFailure, keys, node::Surroundings, slots::Slots,
+};
+
+/// This replica among the others.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    directory: Arc<Directory>,
+    slots: Arc<Slots>,
+    /// Of this run.
+    name: String,
+    /// Where clients reach it.
+    address: String,
+    window: Duration,
+    state: Mutex<State>,
+    /// Milliseconds on the steady clock: the last look at all tables that was a whole one began then.
+    reached: AtomicU64,
+    /// Rung when others should know at once how far the tables are.
+    tell: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The tables have every edit up to here.
+    applied: Version,
+    /// An edit that was heard of could not be applied: `applied` stays until all tables were looked at.
+    is_behind: bool,
+    replicas: BTreeMap<String, Replica>,
+}
+
+/// What is known of another replica.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    pub(crate) note: ReplicaNote,
+    /// On the steady clock.
+    pub(crate) heard: Duration,
+    /// How far its clock was ahead of ours when its notes came, nanoseconds; the latest last.
+    ahead: VecDeque<i128>,
+}
+
+/// Who has not yet said that it knows of a seal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unconfirmed {
+    /// Their addresses.
+    pub(crate) replicas: Vec<String>,
+    /// After this long none of them grants from the region any more.
+    pub(crate) within: Duration,
+}
+
+/// Watches that were begun before the tables were read, so that nothing falls between.
+pub(crate) struct Watches {
+    spaces: Box<dyn Watch>,
+    counters: Box<dyn Watch>,
+    present: Box<dyn Watch>,
+}
+
+/// How often a replica says that it is there and looks at all tables, at the least.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How long a look at all tables may take to begin after the announcement.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+/// By how much an announcement outlives what it covers: clocks run at slightly different rates.
+const MARGIN: Duration = Duration::from_secs(10);
+/// How long a seal waits for others to say that they know.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
+/// How often it looks.
+const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
+/// Offsets of clocks are judged by so many notes.
+const SAMPLES: usize = 5;
+/// Clocks that differ by more are warned of.
+pub(crate) const CLOCKS_DIFFER: Duration = Duration::from_millis(250);
+
+impl Watches {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    ///
+    /// If the store is not available.
+    pub(crate) async fn begin(peers: &dyn Peers) -> Result<Self, StoreFailure> {
+        Ok(Self {
+            spaces: peers.watch(&keys::SPACES).await?,
+            counters: peers.watch(&keys::COUNTERS).await?,
+            present: peers.watch(&keys::PRESENT).await?,
+        })
+    }
+}
+
+impl Cluster {
+    /// This replica, with tables as they were read after the watches had begun.
+    pub(crate) fn new(
+        surroundings: Surroundings,
+        directory: Arc<Directory>,
+        slots: Arc<Slots>,
+        address: String,
+        window: Duration,
+    ) -> Self {
+        let Surroundings { store, clock, .. } = surroundings;
+        let (name, state) = (slots.holder().to_string(), Mutex::default());
+        let (reached, tell) = (AtomicU64::new(u64::MAX), Notify::new());
+        Self { store, clock, directory, slots, name, address, window, state, reached, tell }
+    }
+
+    /// Whether regions' suffixes may be granted: not if others' edits may have been missed for longer than the window.
+    pub(crate) fn is_in_touch(&self) -> bool {
+        self.reached_ago().is_some_and(|ago| ago < self.window)
+    }
+
+    /// How long ago the last look at all tables began.
+    pub(crate) fn reached_ago(&self) -> Option<Duration> {
+        let reached = self.reached.load(Ordering::Acquire);
+        (reached != u64::MAX).then(|| self.clock.steady().saturating_sub(Duration::from_millis(reached)))
+    }
+
+    /// The name of this run, where it serves, and how far its tables are.
+    pub(crate) fn myself(&self) -> (String, ReplicaNote) {
+        (self.name.clone(), self.note())
+    }
+
+    /// The others, by name.
+    pub(crate) fn others(&self) -> Vec<(String, Replica)> {
+        let state = self.lock();
+        let others = state.replicas.iter().filter(|(name, _)| **name != self.name);
+        others.map(|(name, replica)| (name.clone(), replica.clone())).collect()
+    }
+
+    /// How long ago a replica was heard of last.
+    pub(crate) fn heard_ago(&self, replica: &Replica) -> Duration {
+        self.clock.steady().saturating_sub(replica.heard)
+    }
+
+    /// Waits for a moment until every replica that is there knows the tables as of `version`, and says who does not.
+    pub(crate) async fn confirm(&self, version: Version) -> Unconfirmed {
+        let began = self.clock.steady();
+        loop {
+            let waited = self.clock.steady().saturating_sub(began);
+            let unconfirmed = self.unconfirmed(version).await;
+            if unconfirmed.as_ref().is_ok_and(Vec::is_empty) {
+                return Unconfirmed::default();
+            }
+            if waited >= CONFIRM_WITHIN {
+                let replicas = unconfirmed.unwrap_or_else(|_| vec!["unknown, since the store is away".to_owned()]);
+                return Unconfirmed { replicas, within: self.window.saturating_sub(waited) };
+            }
+            time::sleep(CONFIRM_INTERVAL).await;
+        }
+    }
+
+    /// The addresses of those who are there, and do not say that they know of `version`. The store is asked, since a
+    /// replica that has just come may not be heard of here yet.
+    async fn unconfirmed(&self, version: Version) -> Result<Vec<String>, StoreFailure> {
+        let mut addresses = Vec::new();
+        for (key, versioned) in self.store.scan(&keys::PRESENT).await? {
+            let note = ReplicaNote::decode(&versioned.value)?;
+            if keys::parse_present(&key)? != self.name && note.applied < version.get() {
+                addresses.push(note.address);
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// Says that this replica is there, and looks at all tables. Called once before anything is served, and then by
+    /// [`keep`](Self::keep).
+    pub(crate) async fn beat(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
+        let began = self.clock.steady();
+        let ttl = self.window + LOOK_WITHIN + MARGIN;
+        let key = keys::present(&self.name);
+        let announced = peers.announce(&key, self.note().encode(), ttl).await;
+        announced.map_err(kent_store::ReadError::from)?;
+        let looked = self.clock.steady();
+        if looked.saturating_sub(began) > LOOK_WITHIN {
+            // By now the announcement may end before what it should cover.
+            return Ok(());
+        }
+        self.look().await?;
+        // OK because the machine has been up for less than 500 million years.
+        self.reached.store(u64::try_from(looked.as_millis()).unwrap_or(u64::MAX - 1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Looks at the tables of all spaces, and brings up to date what is not.
+    async fn look(&self) -> Result<(), StoreFailure> {
+        let records = self.store.scan(&keys::SPACES).await?;
+        let newest = records.iter().map(|(_, versioned)| versioned.version).max();
+        for (key, versioned) in &records {
+            self.directory.follow(key, versioned).await.map_err(failure)?;
+        }
+        let mut state = self.lock();
+        let newest = newest.unwrap_or_default();
+        if newest > state.applied {
+            // Somebody may wait for us to know.
+            self.tell.notify_one();
+        }
+        state.is_behind = false;
+        state.applied = state.applied.max(newest);
+        Ok(())
+    }
+
+    /// Says that this replica is there, and looks at all tables, every few seconds until `stop`.
+    pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
+        let Some(peers) = self.store.peers() else { return stop.cancelled().await };
+        let interval = HEARTBEAT.min(self.window / 4);
+        loop {
+            // In this order, so that a simulated run can be repeated.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = self.tell.notified() => {}
+                () = time::sleep(interval) => {}
+            }
+            if let Err(error) = self.beat(peers).await {
+                warn!(%error, "the other replicas are not heard of; going on with what is in hand");
+            }
+        }
+        peers.withdraw().await;
+    }
+
+    /// Applies what others do, until `stop`.
+    pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                change = watches.spaces.next() => self.space_changed(change).await,
+                change = watches.counters.next() => self.counter_changed(change),
+                change = watches.present.next() => self.present_changed(change).await,
+            }
+        }
+    }
+
+    async fn space_changed(&self, change: Change) {
+        match change {
+            Change::Put(key, versioned) => match self.directory.follow(&key, &versioned).await {
+                Ok(sealed) => {
+                    let mut state = self.lock();
+                    if !state.is_behind {
+                        state.applied = state.applied.max(versioned.version);
+                    }
+                    drop(state);
+                    if sealed {
+                        // Somebody waits for us to know.
+                        self.tell.notify_one();
+                    }
+                }
+                Err(error) => self.fall_behind(&error),
+            },
+            // Spaces are never removed; what cannot be read is told where it is needed.
+            Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => {
+                self.lock().is_behind = true;
+                self.tell.notify_one();
+            }
+        }
+    }
+
+    fn fall_behind(&self, error: &LoadError) {
+        warn!(%error, "an edit of another replica could not be read yet");
+        self.lock().is_behind = true;
+        self.tell.notify_one();
+    }
+
+    /// Takes note of how far another replica has reserved. It is for showing only: reserving reads the record.
+    fn counter_changed(&self, change: Change) {
+        if let Change::Put(key, versioned) = change
+            && let Some((space, number)) = keys::parse_counter(&key)
+            && let Some(space) = self.directory.by_key(space)
+            && let Ok(reserved) = stored::decode_counter(&versioned.value)
+        {
+            space.set_reserved(number, reserved);
+        }
+    }
+
+    async fn present_changed(&self, change: Change) {
+        match change {
+            Change::Put(key, versioned) => self.heard(&key, &versioned),
+            Change::Deleted(key) => {
+                if let Ok(name) = keys::parse_present(&key)
+                    && let Some(gone) = self.lock().replicas.remove(name)
+                {
+                    info!(replica = gone.note.address, "a replica is gone");
+                }
+            }
+            Change::Missed | Change::Unreadable(_) => {
+                if let Err(error) = self.who_is_there().await {
+                    warn!(%error, "the other replicas are not known at present");
+                }
+            }
+        }
+    }
+
+    /// Reads who is there.
+    pub(crate) async fn who_is_there(&self) -> Result<(), StoreFailure> {
+        let present = self.store.scan(&keys::PRESENT).await?;
+        let names = present.iter().filter_map(|(key, _)| keys::parse_present(key).ok());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        self.lock().replicas.retain(|name, _| names.contains(name));
+        present.iter().for_each(|(key, versioned)| self.heard(key, versioned));
+        Ok(())
+    }
+
+    fn heard(&self, key: &Key, versioned: &Versioned) {
+        let (Ok(name), Ok(note)) = (keys::parse_present(key), ReplicaNote::decode(&versioned.value)) else {
+            warn!(%key, "a replica's note makes no sense");
+            return;
+        };
+        let heard = self.clock.steady();
+        let ahead = i128::from(note.unix_nanos) - self.clock.wall().get();
+        let mut state = self.lock();
+        let known = state.replicas.remove(name);
+        if known.is_none() && name != self.name {
+            info!(replica = note.address, version = note.version, "another replica is here");
+        }
+        let mut samples = known.map(|known| known.ahead).unwrap_or_default();
+        samples.push_back(ahead);
+        if samples.len() > SAMPLES {
+            samples.pop_front();
+        }
+        let replica = Replica { note, heard, ahead: samples };
+        if name != self.name && replica.clocks_differ() {
+            let ahead_ms = i64::try_from(replica.ahead_nanos() / 1_000_000).unwrap_or(i64::MAX);
+            warn!(replica = replica.note.address, ahead_ms, "clocks differ: set them by NTP");
+        }
+        state.replicas.insert(name.to_owned(), replica);
+    }
+
+    fn note(&self) -> ReplicaNote {
+        let held = self.slots.held();
+        ReplicaNote {
+            address: self.address.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            schema: SCHEMA,
+            slot: held.map(|held| held.slot),
+            reserved_until: held.map_or(0, |held| held.record.reserved_until.get()),
+            applied: self.lock().applied.get(),
+            unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // OK because nothing that is done under the lock leaves it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Replica {
+    /// How far its clock is ahead of ours, in nanoseconds. A note that took long to come makes it look behind, so the latest
+    /// notes' largest value is the best one.
+    pub(crate) fn ahead_nanos(&self) -> i128 {
+        self.ahead.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Whether the clocks differ by more than they should.
+    pub(crate) fn clocks_differ(&self) -> bool {
+        self.ahead.len() >= SAMPLES && self.ahead_nanos().unsigned_abs() > CLOCKS_DIFFER.as_nanos()
+    }
+}
+
+/// An edit of another replica, as far as it makes a difference to what is granted here.
+pub(crate) fn sealed(changes: &[kent_regions::Change]) -> bool {
+    changes.iter().any(|change| change.after.sealed && !change.before.as_ref().is_some_and(|before| before.sealed))
+}
+
+fn failure(error: LoadError) -> StoreFailure {
+    match error {
+        LoadError::Store(failure) => failure,
+        error => {
+            debug!(%error, "a table of another replica");
+            StoreFailure::Malformed(stored::Malformed { what: "a table that another replica has edited" })
+        }
+    }
+}
