@@ -5,6 +5,7 @@ mod it {
     mod backup;
     mod client;
     mod clocks;
+    mod cluster;
     mod crash;
     mod disk;
     mod edits;
@@ -18,4 +19,5 @@ mod it {
     mod rooms;
     mod shutdown;
     mod tables;
+    mod wire;
 }

@@ -1,0 +1,285 @@
+//! Replicas on a real etcd: they share tables and slots, outlive each other, and outlive etcd for a while.
+
+use std::time::Duration;
+
+use kent_client::Client;
+use kent_proto::v1::{
+    CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Region, ReplicaStatus,
+    SealRegionRequest,
+};
+use kent_testkit::Etcd;
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Status};
+
+use super::{
+    harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
+    wire::Wire,
+};
+
+const ORDERS: &str = "spaces/default/regions/orders";
+
+/// A replica on a cluster, with a window of this many seconds.
+fn replica(address: &str, window: u32) -> Daemon {
+    let mut command = kentd(data_dir().path());
+    Daemon::spawn(command.args(["--store", address, "--window", &format!("{window}s"), "--log", "error"]))
+}
+
+fn create(region: &str) -> CreateRegionRequest {
+    CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: 40,
+        ..CreateRegionRequest::default()
+    }
+}
+
+async fn orders(daemon: &Daemon) -> Result<Region, Status> {
+    let get = GetRegionRequest { name: ORDERS.to_owned() };
+    daemon.regions().get_region(get).await.map(tonic::Response::into_inner)
+}
+
+async fn draw(daemon: &Daemon, source: &str, count: u64) -> Result<Vec<u128>, Status> {
+    let reply = daemon.allocator().allocate(request(source, count, Encoding::Packed)).await?;
+    Ok(identifiers(reply.get_ref()))
+}
+
+async fn replicas(daemon: &Daemon) -> Vec<ReplicaStatus> {
+    daemon.admin().get_status(GetStatusRequest {}).await.expect("a status").into_inner().replicas
+}
+
+/// Tries until it holds, for up to half a minute.
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < Duration::from_secs(30), "not within half a minute: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_edits_of_one_replica_are_those_of_all() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let all = [(); 3].map(|()| replica(&address, 60));
+    all[0].regions().create_region(create("orders")).await.expect("created");
+    for other in &all[1..] {
+        eventually("the region is seen", async || orders(other).await.is_ok()).await;
+    }
+    // Each has a chunk of its own.
+    let mut ledger = Ledger::default();
+    for _ in 0..3 {
+        for daemon in &all {
+            ledger.record("region:orders", draw(daemon, "region:orders", 700).await.expect("granted"));
+        }
+    }
+    let expand = ExpandRegionRequest { name: ORDERS.to_owned(), by_bits: 2, ..Default::default() };
+    all[1].regions().expand_region(expand).await.expect("expanded");
+    for daemon in &all {
+        eventually("the expansion is seen", async || orders(daemon).await.is_ok_and(|region| region.suffix_bits == 42))
+            .await;
+    }
+    // A seal says when everybody knows.
+    let seal = SealRegionRequest { name: ORDERS.to_owned(), ..Default::default() };
+    let sealed = all[2].regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
+    assert_eq!((sealed.unconfirmed, sealed.effective_within_ms), (Vec::new(), 0));
+    for daemon in &all {
+        let refused = draw(daemon, "region:orders", 1).await.expect_err("sealed");
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    }
+    // Two edits of the same region at once: both are made, one after the other.
+    let (one, two) = (SealRegionRequest { request_id: "1".to_owned(), ..seal.clone() }, seal);
+    let (mut first, mut second) = (all[0].regions(), all[1].regions());
+    let (one, two) = tokio::join!(first.unseal_region(one), second.unseal_region(two));
+    assert_eq!((one.map(drop).map_err(|it| it.code()), two.map(drop).map_err(|it| it.code())), (Ok(()), Ok(())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_everybody_is_seen_and_a_slot_of_somebody_who_left_is_taken_over() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let (first, second) = (replica(&address, 60), replica(&address, 60));
+    eventually("both are seen, with different slots", async || {
+        let mut slots: Vec<_> = replicas(&first).await.into_iter().filter_map(|replica| replica.slot).collect();
+        slots.sort_unstable();
+        slots == [0, 1]
+    })
+    .await;
+    let seen = replicas(&second).await;
+    assert!(seen[0].answering && !seen[1].answering);
+    assert_eq!(seen[0].address, second.grpc_address());
+    assert_eq!(seen[1].address, first.grpc_address());
+    assert!(seen[1].clock_ahead_ms.expect("known").abs() < 1000, "one machine has one clock: {seen:?}");
+    second.signal("TERM");
+    assert!(second.wait().await.success());
+    eventually("it is gone", async || replicas(&first).await.len() == 1).await;
+    let third = replica(&address, 60);
+    let slot = |replicas: Vec<ReplicaStatus>| replicas[0].slot;
+    eventually("its slot is free again", async || slot(replicas(&third).await) == Some(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_etcd_may_be_away_for_the_window_and_comes_back() {
+    let etcd = Etcd::start(1);
+    let daemon = replica(&etcd.address("kent"), 4);
+    daemon.regions().create_region(create("orders")).await.expect("created");
+    let mut ledger = Ledger::default();
+    ledger.record("region:orders", draw(&daemon, "region:orders", 1).await.expect("granted"));
+    // The window grows while the daemon stays up.
+    sleep(Duration::from_secs(5)).await;
+    etcd.pause(0);
+    for _ in 0..10 {
+        ledger.record("uuidv7", draw(&daemon, "uuidv7", 100).await.expect("from the window"));
+        ledger.record("region:orders", draw(&daemon, "region:orders", 10).await.expect("from the chunk"));
+        sleep(Duration::from_millis(50)).await;
+    }
+    eventually("the window and the chunk end", async || {
+        let (time, region) = (draw(&daemon, "uuidv7", 1).await, draw(&daemon, "region:orders", 1).await);
+        let refused =
+            |drawn: &Result<Vec<u128>, Status>| drawn.as_ref().is_err_and(|status| status.code() == Code::Unavailable);
+        let over = refused(&time) && refused(&region);
+        ledger.record("uuidv7", time.unwrap_or_default());
+        ledger.record("region:orders", region.unwrap_or_default());
+        over
+    })
+    .await;
+    let (status, body) = daemon.get("/readyz");
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("the store has not been reached for too long"), "{body}");
+    etcd.resume(0);
+    eventually("it goes on", async || {
+        let (time, region) = (draw(&daemon, "uuidv7", 1).await, draw(&daemon, "region:orders", 1).await);
+        let over = time.is_ok() && region.is_ok();
+        ledger.record("uuidv7", time.unwrap_or_default());
+        ledger.record("region:orders", region.unwrap_or_default());
+        over
+    })
+    .await;
+    assert_eq!(daemon.get("/readyz").0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let (sleeper, other) = (replica(&address, 2), replica(&address, 2));
+    sleeper.regions().create_region(create("orders")).await.expect("created");
+    eventually("the region is seen", async || orders(&other).await.is_ok()).await;
+    let mut ledger = Ledger::default();
+    for source in ["uuidv7", "uuidv6", "xid", "region:orders"] {
+        ledger.record(source, draw(&sleeper, source, 10).await.expect("granted"));
+    }
+    sleeper.signal("STOP");
+    // Asked while it sleeps: it will answer when it wakes up.
+    let mut late = tokio::task::JoinSet::new();
+    for source in ["uuidv7", "uuidv6", "xid", "region:orders"].repeat(8) {
+        let mut allocator = sleeper.allocator();
+        late.spawn(async move { (source, allocator.allocate(request(source, 10, Encoding::Packed)).await) });
+    }
+    let seal = SealRegionRequest { name: ORDERS.to_owned(), ..Default::default() };
+    let sealed = other.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
+    assert_eq!(sealed.unconfirmed, [sleeper.grpc_address()]);
+    assert!((1..=2000).contains(&sealed.effective_within_ms), "{}", sealed.effective_within_ms);
+    // Others take its slot in the meantime.
+    sleep(Duration::from_secs(4)).await;
+    let newcomers = [(); 2].map(|()| replica(&address, 2));
+    for daemon in newcomers.iter().chain([&other]) {
+        for source in ["uuidv7", "uuidv6", "xid"] {
+            ledger.record(source, draw(daemon, source, 1000).await.expect("granted"));
+        }
+    }
+    sleeper.signal("CONT");
+    while let Some(answered) = late.join_next().await {
+        let (source, answer) = answered.expect("asked");
+        match answer {
+            Ok(granted) if source != "region:orders" => ledger.record(source, identifiers(granted.get_ref())),
+            Ok(_) => panic!("the region was sealed, and the bound was over"),
+            Err(status) => {
+                let code = status.code();
+                assert!(matches!(code, Code::Unavailable | Code::FailedPrecondition), "{status}");
+            }
+        }
+    }
+    for _ in 0..20 {
+        for source in ["uuidv7", "uuidv6", "xid"] {
+            for daemon in newcomers.iter().chain([&other, &sleeper]) {
+                ledger.record(source, draw(daemon, source, 100).await.unwrap_or_default());
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_clients_see_no_error_when_a_replica_dies() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let all = [(); 3].map(|()| replica(&address, 60));
+    all[0].regions().create_region(create("orders")).await.expect("created");
+    for daemon in &all {
+        eventually("the region is seen", async || orders(daemon).await.is_ok()).await;
+    }
+    let client = all
+        .iter()
+        .fold(Client::builder(), |builder, daemon| builder.endpoint(format!("http://{}", daemon.grpc_address())));
+    let client = client.build().expect("a client");
+    let mut ledger = Ledger::default();
+    let handles = ["uuidv7", "uuidv6", "xid", "region:orders"].map(|source| (source, client.source(source)));
+    let mut all = Vec::from(all);
+    for dying in [true, true, false] {
+        for _ in 0..400 {
+            for (source, handle) in &handles {
+                let id = handle.next().await.expect("no error");
+                ledger.record(source, [id.to_u128()]);
+            }
+            sleep(Duration::from_micros(200)).await;
+        }
+        if dying {
+            all.remove(0).kill();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_load_on_time_based_formats_does_not_reach_etcd() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let all = [(); 3].map(|()| replica(&address, 60));
+    for daemon in &all {
+        draw(daemon, "uuidv7", 1).await.expect("granted");
+    }
+    let writes = || etcd.metric(0, "etcd_debugging_mvcc_put_total");
+    let (before, began) = (writes(), Instant::now());
+    let mut load = tokio::task::JoinSet::new();
+    for daemon in &all {
+        for source in ["uuidv7", "uuidv6", "xid", "uuidv7"] {
+            let mut allocator = daemon.allocator();
+            load.spawn(async move {
+                let mut granted = 0;
+                while began.elapsed() < Duration::from_secs(5) {
+                    granted += u32::from(allocator.allocate(request(source, 100, Encoding::Lease)).await.is_ok());
+                }
+                granted
+            });
+        }
+    }
+    let grants: u32 = load.join_all().await.into_iter().sum();
+    let rate = (writes() - before) / began.elapsed().as_secs_f64();
+    println!("{grants} grants on 3 replicas, {rate:.1} writes a second to etcd");
+    assert!(grants > 1000, "the load was too small to show anything: {grants}");
+    assert!(rate < 20.0, "{rate} writes a second");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_replica_that_is_cut_off_catches_up() {
+    let etcd = Etcd::start(1);
+    let wire = Wire::to(etcd.clients()[0]).await;
+    let near = replica(&etcd.address("kent"), 60);
+    let far = replica(&format!("etcd://{}/kent", wire.address), 60);
+    wire.cut();
+    for number in 0..20 {
+        near.regions().create_region(create(&format!("r{number}"))).await.expect("created");
+    }
+    near.regions().create_region(create("orders")).await.expect("created");
+    assert_eq!(orders(&far).await.map_err(|status| status.code()), Err(Code::NotFound));
+    wire.mend();
+    eventually("it has caught up", async || orders(&far).await.is_ok()).await;
+}
