@@ -69,6 +69,10 @@ pub(crate) enum Verdict {
 pub(crate) fn judge(status: &Status) -> Verdict {
     let details = status.get_error_details();
     let after = details.retry_info().and_then(|info| info.retry_delay);
+    if std::error::Error::source(status).is_some() {
+        // What has a source was said by no daemon: the connection broke. tonic calls that INTERNAL at times.
+        return Verdict::Again(None);
+    }
     match status.code() {
         Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
             Verdict::Again(after)
@@ -91,5 +95,22 @@ pub(crate) fn judge(status: &Status) -> Verdict {
             reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
             message: status.message().to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Arc};
+
+    use super::*;
+
+    #[test]
+    fn ok_a_broken_connection_is_tried_again_whatever_it_is_called() {
+        for code in [Code::Internal, Code::Unknown, Code::Unavailable] {
+            let mut status = Status::new(code, "h2 protocol error: http2 error");
+            status.set_source(Arc::new(io::Error::other("GOAWAY")));
+            assert!(matches!(judge(&status), Verdict::Again(None)), "{code:?}");
+        }
+        assert!(matches!(judge(&Status::internal("said by a daemon")), Verdict::Final(_)));
     }
 }

@@ -4,10 +4,14 @@ use std::{
     fmt,
     marker::PhantomData,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use kent_ids::{Block, Id, Uid11};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::watch,
+    time::{self, Instant},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -210,9 +214,18 @@ impl Shared {
     }
 }
 
+/// How long a replica that was found to lag behind is given.
+const LAG: Duration = Duration::from_millis(20);
+
 /// Fetches a block; `None` if it is older than one already seen. Its age counts from when it was asked for.
 async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = Instant::now();
     let block: Block = connection.allocate(source, count).await?;
-    Ok(fences.admit(source, &block).then_some(Fresh { block, asked }))
+    if fences.admit(source, &block) {
+        return Ok(Some(Fresh { block, asked }));
+    }
+    // Whoever granted it lags behind the others: another one is asked next, and not at once.
+    connection.leave(connection.current().0);
+    time::sleep(LAG).await;
+    Ok(None)
 }

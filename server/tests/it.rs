@@ -3,6 +3,7 @@
 mod it {
     mod allocate;
     mod backup;
+    mod chaos;
     mod client;
     mod clocks;
     mod cluster;

@@ -4,6 +4,7 @@
 mod it {
     mod conformance;
     mod damage;
+    mod etcd;
     mod memory;
     mod power;
     mod restart;

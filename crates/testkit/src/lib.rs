@@ -107,7 +107,7 @@ impl Etcd {
     pub fn wait(&self) {
         let began = Instant::now();
         for member in self.members.iter().filter(|member| member.process.is_some()) {
-            while !is_healthy(member.client) {
+            while !self.is_healthy(member.client) {
                 let logs = self.logs();
                 assert!(began.elapsed() < START, "etcd does not answer; its last words:\n{logs}");
                 thread::sleep(Duration::from_millis(20));
@@ -124,6 +124,18 @@ impl Etcd {
         let text = get(self.members[at].client, "/metrics").expect("etcd serves metrics");
         let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
         text.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Whether a member answers, and sees a leader. One that speaks TLS is only asked whether it listens.
+    fn is_healthy(&self, client: SocketAddr) -> bool {
+        match self.is_tls() {
+            true => TcpStream::connect_timeout(&client, Duration::from_millis(500)).is_ok(),
+            false => get(client, "/health").is_some_and(|body| body.contains("true")),
+        }
+    }
+
+    fn is_tls(&self) -> bool {
+        self.extra.iter().any(|argument| argument == "--cert-file")
     }
 
     fn prepare(members: usize, extra: &[&str]) -> Self {
@@ -143,7 +155,7 @@ impl Etcd {
     fn spawn(&mut self, at: usize) {
         let peers: Vec<String> =
             self.members.iter().enumerate().map(|(at, member)| format!("m{at}=http://{}", member.peer)).collect();
-        let scheme = if self.extra.iter().any(|argument| argument == "--cert-file") { "https" } else { "http" };
+        let scheme = if self.is_tls() { "https" } else { "http" };
         let Member { client, peer, .. } = &self.members[at];
         let (client, peer) = (format!("{scheme}://{client}"), format!("http://{peer}"));
         let log = File::create(self.log(at)).expect("a log file");
@@ -186,11 +198,6 @@ impl Drop for Etcd {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|at| self.kill(at));
     }
-}
-
-/// Whether a member answers, and sees a leader. One that wants TLS is only asked whether it listens.
-fn is_healthy(client: SocketAddr) -> bool {
-    get(client, "/health").is_some_and(|body| body.contains("true") || body.contains("HTTPS"))
 }
 
 fn get(address: SocketAddr, path: &str) -> Option<String> {

@@ -41,14 +41,23 @@ impl Daemon {
 
     /// Starts a daemon by its command line, and waits until it serves.
     pub(crate) fn spawn(command: &mut Command) -> Self {
+        Self::try_spawn(command).expect("kentd says where it serves")
+    }
+
+    /// Starts a daemon by its command line, and waits until it serves, or has ended without.
+    pub(crate) fn try_spawn(command: &mut Command) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("kentd starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("kentd says where it serves");
+        BufReader::new(stdout).read_line(&mut line).expect("kentd's output is read");
+        if line.is_empty() {
+            child.wait().expect("ended");
+            return None;
+        }
         // "kentd serves gRPC on ADDR and HTTP on ADDR"
         let addresses: Vec<&str> = line.split_whitespace().filter(|word| word.contains(':')).collect();
         assert_eq!(addresses.len(), 2, "kentd said {line:?}");
-        Self { grpc: addresses[0].to_owned(), http: addresses[1].to_owned(), child }
+        Some(Self { grpc: addresses[0].to_owned(), http: addresses[1].to_owned(), child })
     }
 
     /// Ends the process at once, as a power cut would.

@@ -40,7 +40,9 @@ pub enum BadAddress {
         host: String,
     },
     /// The prefix has other characters.
-    #[error("the prefix {prefix:?} has other characters than a-z A-Z 0-9 - _ . and /, is too long, or ends in /")]
+    #[error(
+        "the prefix {prefix:?} is not made of parts of a-z A-Z 0-9 - _ . between slashes, or is too long, or a part is `data`"
+    )]
     Prefix {
         /// What is there.
         prefix: String,
@@ -80,7 +82,9 @@ impl FromStr for EtcdAddress {
         let hosts = hosts.split(',').map(host).collect::<Result<_, _>>()?;
         let prefix = if prefix.is_empty() { PREFIX } else { prefix };
         let fits = |symbol: char| symbol.is_ascii_alphanumeric() || "-_./".contains(symbol);
-        if prefix.len() > PREFIX_MAX || prefix.ends_with('/') || !prefix.chars().all(fits) {
+        // Below a store everything is in `data`: a prefix with such a part could lie inside another store.
+        let is_nested = prefix.split('/').any(|part| part.is_empty() || part == "data");
+        if prefix.len() > PREFIX_MAX || is_nested || !prefix.chars().all(fits) {
             return Err(BadAddress::Prefix { prefix: prefix.to_owned() });
         }
         Ok(Self { tls, hosts, prefix: prefix.to_owned() })
@@ -148,6 +152,8 @@ mod tests {
             ("etcd://a b", host("a b")),
             ("etcd://a/x y", prefix("x y")),
             ("etcd://a/x/", prefix("x/")),
+            ("etcd://a/x//y", prefix("x//y")),
+            ("etcd://a/x/data/y", prefix("x/data/y")),
         ] {
             assert_eq!(text.parse::<EtcdAddress>(), Err(expected), "{text}");
         }

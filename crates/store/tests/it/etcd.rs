@@ -1,0 +1,345 @@
+//! The backend for several machines on real etcd: members that die, hang and come back, users, TLS, compaction.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kent_store::{
+    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, EtcdTls, Key, ReadError, Store, Txn,
+    VALUE_BYTES_MAX, Version, Watch,
+};
+use kent_testkit::Etcd;
+use tokio::time::timeout;
+
+const A: Key = Key::from_static("a");
+const PREFIX: Key = Key::from_static("p/");
+
+fn options(address: &str) -> EtcdOptions {
+    let address: EtcdAddress = address.parse().expect("an address");
+    EtcdOptions { address, tls: None, credentials: None, new_id: [7; 16] }
+}
+
+async fn open(address: &str) -> EtcdStore {
+    EtcdStore::open(options(address)).await.expect("etcd is there")
+}
+
+fn key(number: u32) -> Key {
+    Key::new(format!("p/{number:06}")).expect("a key")
+}
+
+/// Puts a value, twice if need be: a member that was restarted has broken connections.
+async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) -> Version {
+    let txn = Txn::new().put(key, value);
+    for _ in 0..20 {
+        match store.commit(txn.clone()).await {
+            Ok(committed) => return committed.version,
+            Err(CommitError::Unavailable(_) | CommitError::Unknown(_)) => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("etcd does not come back");
+}
+
+/// The next change, within reason.
+async fn next(watch: &mut Box<dyn Watch>) -> Change {
+    timeout(Duration::from_secs(20), watch.next()).await.expect("a change comes")
+}
+
+#[tokio::test]
+async fn ok_the_identity_is_of_who_came_first() {
+    let etcd = Etcd::start(1);
+    let first = open(&etcd.address("kent")).await;
+    let second = EtcdStore::open(EtcdOptions { new_id: [8; 16], ..options(&etcd.address("kent")) }).await;
+    assert_eq!(first.store_id(), second.expect("etcd is there").store_id());
+    let other = EtcdStore::open(EtcdOptions { new_id: [8; 16], ..options(&etcd.address("other")) }).await;
+    assert_ne!(first.store_id(), other.expect("etcd is there").store_id());
+}
+
+#[tokio::test]
+async fn ok_prefixes_are_worlds_of_their_own() {
+    let etcd = Etcd::start(1);
+    let (one, two) = (open(&etcd.address("kent")).await, open(&etcd.address("kent/datum")).await);
+    put(&one, A, b"1").await;
+    assert_eq!(two.get(&A).await.expect("read"), None);
+    put(&two, A, b"2").await;
+    assert_eq!(one.scan(&Key::ROOT).await.expect("read").len(), 1);
+}
+
+#[tokio::test]
+async fn ok_a_scan_of_many_pages_is_of_one_moment() {
+    let etcd = Etcd::start(1);
+    let store = Arc::new(open(&etcd.address("kent")).await);
+    for page in 0..10 {
+        let txn = (0..100).fold(Txn::new(), |txn, at| txn.put(key(page * 100 + at), vec![0; 100]));
+        store.commit(txn).await.expect("committed");
+    }
+    let writer = store.clone();
+    let writing = tokio::task::spawn(async move {
+        for round in 1..200_u8 {
+            // The first and the last page change in one step.
+            let txn = Txn::new().put(key(0), [round]).put(key(999), [round]);
+            writer.commit(txn).await.expect("committed");
+        }
+    });
+    while !writing.is_finished() {
+        let found = store.scan(&PREFIX).await.expect("read");
+        assert_eq!(found.len(), 1000);
+        assert_eq!(found[0].1.version == found[1].1.version, found[999].1.version == found[998].1.version);
+        if found[0].1.version != found[1].1.version {
+            assert_eq!(found[0].1, found[999].1);
+        }
+    }
+    writing.await.expect("written");
+    let large = (0..60).fold(Txn::new(), |txn, at| txn.put(key(at), vec![1; VALUE_BYTES_MAX]));
+    store.commit(large).await.expect("within etcd's limits");
+    assert_eq!(store.scan(&PREFIX).await.expect("read").len(), 1000);
+}
+
+#[tokio::test]
+async fn ok_members_die_hang_and_come_back() {
+    let mut etcd = Etcd::start(3);
+    let store = open(&etcd.address("kent")).await;
+    let mut version = put(&store, A, b"0").await;
+    for round in 0..6_u8 {
+        let member = usize::from(round % 3);
+        if round < 3 {
+            etcd.kill(member);
+        } else {
+            etcd.pause(member);
+        }
+        // A commit that was under way may be lost; then it is looked for, and made again.
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            assert!(tries < 100, "the other two members are enough");
+            match store.commit(Txn::new().expect(A, version).put(A, [round])).await {
+                Ok(made) => version = made.version,
+                Err(CommitError::Conflict { .. } | CommitError::Unavailable(_) | CommitError::Unknown(_)) => {
+                    match store.get(&A).await {
+                        Ok(Some(found)) if found.value == [round] => version = found.version,
+                        _ => {
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                            continue;
+                        }
+                    }
+                }
+                Err(error) => panic!("{error}"),
+            }
+            break;
+        }
+        assert_eq!(store.get(&A).await.expect("read").expect("there").value, [round]);
+        if round < 3 {
+            etcd.restart(member);
+        } else {
+            etcd.resume(member);
+        }
+        etcd.wait();
+    }
+    assert!(store.stats().reopens > 0, "another endpoint came into use");
+}
+
+#[tokio::test]
+async fn err_without_a_majority_nothing_is_promised() {
+    let mut etcd = Etcd::start(3);
+    let store = open(&etcd.address("kent")).await;
+    put(&store, A, b"1").await;
+    etcd.kill(0);
+    etcd.kill(1);
+    assert!(matches!(store.get(&A).await, Err(ReadError::Unavailable(_))));
+    let answer = store.commit(Txn::new().put(A, b"2")).await;
+    assert!(matches!(answer, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{answer:?}");
+    etcd.kill(2);
+    // No connection can be made: now it is certain that nothing changed.
+    let answer = store.commit(Txn::new().put(A, b"2")).await;
+    assert!(matches!(answer, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{answer:?}");
+    let answer = store.commit(Txn::new().put(A, b"2")).await;
+    assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn ok_a_watch_goes_on_where_it_broke_off_and_says_what_it_missed() {
+    let mut etcd = Etcd::start(1);
+    let store = open(&etcd.address("kent")).await;
+    let mut watch = store.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
+    put(&store, A, b"not of the prefix").await;
+    let version = put(&store, key(1), b"one").await;
+    match next(&mut watch).await {
+        Change::Put(found, versioned) => assert_eq!((found, versioned.version), (key(1), version)),
+        change => panic!("{change:?}"),
+    }
+    store.commit(Txn::new().delete(key(1))).await.expect("committed");
+    assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == key(1)));
+    // Broken off, and gone on with.
+    etcd.kill(0);
+    etcd.restart(0);
+    etcd.wait();
+    put(&store, key(2), b"two").await;
+    assert!(matches!(next(&mut watch).await, Change::Put(found, _) if found == key(2)));
+    // Compacted while it was broken off: what was missed is said, then what comes after.
+    etcd.kill(0);
+    etcd.restart(0);
+    etcd.wait();
+    for number in 3..6 {
+        put(&store, key(number), b"more").await;
+    }
+    let newest = put(&store, key(6), b"last").await;
+    compact(&etcd, newest);
+    let mut changes = Vec::new();
+    loop {
+        let change = next(&mut watch).await;
+        let is_last = matches!(&change, Change::Put(found, _) if *found == key(6));
+        changes.push(change);
+        if is_last {
+            break;
+        }
+    }
+    // It may have been quick enough to see all of them before.
+    let is_whole = changes.len() == 4;
+    assert!(is_whole || matches!(changes[0], Change::Missed), "{changes:?}");
+}
+
+#[tokio::test]
+async fn ok_a_compacted_revision_is_missed() {
+    let etcd = Etcd::start(1);
+    let store = open(&etcd.address("kent")).await;
+    // Nobody asks it for changes while they are compacted.
+    let wire = etcd.clients()[0];
+    let mut watch = store.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
+    etcd.pause(0);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    etcd.resume(0);
+    let newest = put(&store, key(1), wire.to_string()).await;
+    compact(&etcd, newest);
+    loop {
+        match next(&mut watch).await {
+            Change::Put(found, _) if found == key(1) => break,
+            Change::Missed => {}
+            change => panic!("{change:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn ok_an_announcement_lasts_as_long_as_its_process() {
+    const ME: Key = Key::from_static("p/me");
+    let etcd = Etcd::start(1);
+    let (store, other) = (open(&etcd.address("kent")).await, open(&etcd.address("kent")).await);
+    let peers = store.peers().expect("etcd has peers");
+    let ttl = Duration::from_secs(2);
+    peers.announce(&ME, b"here".to_vec(), ttl).await.expect("announced");
+    peers.announce(&ME, b"still here".to_vec(), ttl).await.expect("announced");
+    assert_eq!(other.get(&ME).await.expect("read").expect("there").value, b"still here");
+    peers.withdraw().await;
+    assert_eq!(other.get(&ME).await.expect("read"), None);
+    peers.announce(&ME, b"again".to_vec(), ttl).await.expect("announced");
+    let mut watch = other.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
+    // Kept alive, it stays.
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        peers.announce(&ME, b"again".to_vec(), ttl).await.expect("announced");
+    }
+    assert!(other.get(&ME).await.expect("read").is_some());
+    // Not any more, it goes.
+    assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == ME));
+}
+
+#[tokio::test]
+async fn ok_users_and_passwords() {
+    let etcd = Etcd::start(1);
+    let client = etcd.clients()[0].to_string();
+    let ctl = |words: &str| etcdctl(&client, words);
+    for words in ["user add root:secret", "user add kent:pass word", "role add kent"] {
+        ctl(words);
+    }
+    ctl("role grant-permission kent --prefix=true readwrite kent/");
+    ctl("user grant-role kent kent");
+    ctl("user grant-role root root");
+    ctl("auth enable");
+    let with = |user: &str, password: &str| EtcdOptions {
+        credentials: Some(EtcdCredentials { user: user.to_owned(), password: password.to_owned() }),
+        ..options(&etcd.address("kent"))
+    };
+    let store = EtcdStore::open(with("kent", "pass word")).await.expect("let in");
+    put(&store, A, b"1").await;
+    for (refused, why) in [
+        (with("kent", "wrong"), "password"),
+        (with("nobody", "x"), "authentication failed"),
+        (options(&etcd.address("kent")), "user name is empty"),
+    ] {
+        let error = EtcdStore::open(refused).await.expect_err("not let in");
+        let cause = std::error::Error::source(&error).expect("a cause").to_string();
+        assert!(cause.contains(why), "{cause}");
+    }
+    let elsewhere = EtcdOptions { address: etcd.address("other").parse().expect("one"), ..with("kent", "pass word") };
+    let error = EtcdStore::open(elsewhere).await.expect_err("another prefix");
+    assert!(std::error::Error::source(&error).expect("a cause").to_string().contains("permission denied"));
+    // Users were changed: tokens of before are refused, and new ones are had.
+    ctl_as(&client, "root:secret", "user add somebody:else");
+    put(&store, A, b"2").await;
+    assert_eq!(store.get(&A).await.expect("read").expect("there").value, b"2");
+}
+
+#[tokio::test]
+async fn ok_tls_with_certificates_on_both_sides() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca_key = rcgen::KeyPair::generate().expect("a key");
+    let ca_pem = ca.self_signed(&ca_key).expect("signed").pem();
+    let issuer = rcgen::Issuer::new(ca, ca_key);
+    let signed = || {
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let params = rcgen::CertificateParams::new(names).expect("parameters");
+        let key = rcgen::KeyPair::generate().expect("a key");
+        (params.signed_by(&key, &issuer).expect("signed").pem(), key.serialize_pem())
+    };
+    let ((server, server_key), (client, client_key)) = (signed(), signed());
+    for (name, pem) in [("ca.pem", &ca_pem), ("server.pem", &server), ("server.key", &server_key)] {
+        std::fs::write(dir.path().join(name), pem).expect("written");
+    }
+    let (ca_file, cert, key) = (path("ca.pem"), path("server.pem"), path("server.key"));
+    let files = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca_file, "--client-cert-auth"];
+    let etcd = Etcd::start_with(1, &files);
+    let address = etcd.address("kent").replace("etcd://", "etcds://");
+    let with = |ca: &str, identity: Option<(String, String)>| EtcdOptions {
+        tls: Some(EtcdTls {
+            ca: ca.as_bytes().to_vec(),
+            identity: identity.map(|(certificate, key)| (certificate.into_bytes(), key.into_bytes())),
+        }),
+        ..options(&address)
+    };
+    let identity = Some((client, client_key));
+    let store = EtcdStore::open(with(&ca_pem, identity.clone())).await.expect("let in");
+    put(&store, A, b"1").await;
+    assert!(EtcdStore::open(with(&ca_pem, None)).await.is_err(), "without a certificate");
+    assert!(EtcdStore::open(with(&server, identity)).await.is_err(), "etcd is not vouched for");
+}
+
+fn compact(etcd: &Etcd, version: Version) {
+    etcdctl(&etcd.clients()[0].to_string(), &format!("compact {version}"));
+}
+
+fn etcdctl(endpoint: &str, words: &str) {
+    run(Command::new("etcdctl").args(["--endpoints", endpoint]), words);
+}
+
+fn ctl_as(endpoint: &str, user: &str, words: &str) {
+    run(Command::new("etcdctl").args(["--endpoints", endpoint, "--user", user]), words);
+}
+
+fn run(command: &mut Command, words: &str) {
+    // A password may have a space in it.
+    let words = words.split(' ').fold(Vec::<String>::new(), |mut words, word| {
+        match words.last_mut() {
+            Some(last) if last.ends_with(":pass") => *last = format!("{last} {word}"),
+            _ => words.push(word.to_owned()),
+        }
+        words
+    });
+    let output = command.env("ETCDCTL_API", "3").args(words).output();
+    let output = output.expect("etcdctl must be installed for this test (Debian: apt-get install etcd-client)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
