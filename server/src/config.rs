@@ -14,7 +14,7 @@ use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{restore::RestoreArgs, witness};
+use crate::{migrate::MigrateArgs, restore::RestoreArgs, witness};
 
 /// What the daemon was told, by flags and environment.
 #[derive(Debug, Parser)]
@@ -56,6 +56,12 @@ pub enum Command {
     /// Regions are sealed, since what was created, split, subdivided or expanded after the backup is not known; repeat those
     /// edits and unseal, or say --table-unchanged if there were none.
     Restore(RestoreArgs),
+    /// Move a store from a directory to etcd.
+    ///
+    /// The directory must not be in use. It is marked as moved, and no daemon starts on it any more; so what it says is exact.
+    /// All the same every counter is moved by two of the largest chunks, though never by more than half of what is left; those
+    /// of strict regions are not moved. A move that was broken off is finished by the same command.
+    Migrate(MigrateArgs),
 }
 
 /// Every setting, each of them optional: the shape of the file, of the environment and of the flags.
@@ -84,25 +90,10 @@ pub struct Settings {
     #[arg(long, env = "KENT_STORE", value_name = "STORE")]
     pub store: Option<StoreKind>,
 
-    /// PEM file with the certificates that vouch for etcd; for `etcds://`.
-    #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
-    pub store_ca: Option<PathBuf>,
-
-    /// PEM file with the certificate to show to etcd, if it asks for one.
-    #[arg(long, env = "KENT_STORE_CERT", value_name = "FILE")]
-    pub store_cert: Option<PathBuf>,
-
-    /// PEM file with the key of that certificate.
-    #[arg(long, env = "KENT_STORE_KEY", value_name = "FILE")]
-    pub store_key: Option<PathBuf>,
-
-    /// The user to be for etcd, if it asks.
-    #[arg(long, env = "KENT_STORE_USER", value_name = "NAME")]
-    pub store_user: Option<String>,
-
-    /// File with that user's password.
-    #[arg(long, env = "KENT_STORE_PASSWORD_FILE", value_name = "FILE")]
-    pub store_password_file: Option<PathBuf>,
+    /// How to reach etcd.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub etcd: EtcdSettings,
 
     /// Where clients and operators reach this replica, as others are told [default: the address of the gRPC port].
     #[arg(long, env = "KENT_ADVERTISE", value_name = "HOST:PORT")]
@@ -168,6 +159,31 @@ pub struct Settings {
     /// What to log, in the manner of `info` or `kentd=debug,tonic=warn` [default: info].
     #[arg(long, env = "KENT_LOG", value_name = "FILTER")]
     pub log: Option<String>,
+}
+
+/// How to reach etcd.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
+#[serde(rename_all = "kebab-case")]
+pub struct EtcdSettings {
+    /// PEM file with the certificates that vouch for etcd; for `etcds://`.
+    #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
+    pub store_ca: Option<PathBuf>,
+
+    /// PEM file with the certificate to show to etcd, if it asks for one.
+    #[arg(long, env = "KENT_STORE_CERT", value_name = "FILE")]
+    pub store_cert: Option<PathBuf>,
+
+    /// PEM file with the key of that certificate.
+    #[arg(long, env = "KENT_STORE_KEY", value_name = "FILE")]
+    pub store_key: Option<PathBuf>,
+
+    /// The user to be for etcd, if it asks.
+    #[arg(long, env = "KENT_STORE_USER", value_name = "NAME")]
+    pub store_user: Option<String>,
+
+    /// File with that user's password.
+    #[arg(long, env = "KENT_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
 }
 
 /// Where state is kept.
@@ -351,11 +367,7 @@ impl Settings {
             data: self.data.or(below.data),
             witness: self.witness.or(below.witness),
             store: self.store.or(below.store),
-            store_ca: self.store_ca.or(below.store_ca),
-            store_cert: self.store_cert.or(below.store_cert),
-            store_key: self.store_key.or(below.store_key),
-            store_user: self.store_user.or(below.store_user),
-            store_password_file: self.store_password_file.or(below.store_password_file),
+            etcd: self.etcd.over(below.etcd),
             advertise: self.advertise.or(below.advertise),
             insecure: self.insecure.or(below.insecure),
             lease_count: self.lease_count.or(below.lease_count),
@@ -383,11 +395,7 @@ impl Settings {
             data: Some(PathBuf::from("kent-data")),
             witness: None,
             store: Some(StoreKind::Sled),
-            store_ca: None,
-            store_cert: None,
-            store_key: None,
-            store_user: None,
-            store_password_file: None,
+            etcd: EtcdSettings::default(),
             advertise: None,
             insecure: Some(false),
             lease_count: Some(1_000_000_000),
@@ -419,9 +427,13 @@ impl Config {
         let set = all.clone();
         // OK because the defaults set every setting.
         let get = |what: Option<u64>| what.unwrap_or_default();
+        let (etcd_tls, etcd_credentials) = match &set.store {
+            Some(StoreKind::Etcd(address)) => set.etcd.read(address)?,
+            _ => (None, None),
+        };
         let config = Self {
-            etcd_tls: etcd_tls(&set)?,
-            etcd_credentials: etcd_credentials(&set)?,
+            etcd_tls,
+            etcd_credentials,
             has_witness: set.witness.is_some() || matches!(set.store, Some(StoreKind::Sled)),
             advertise: set.advertise,
             listen: set.listen.unwrap_or(([127, 0, 0, 1], 7600).into()),
@@ -522,35 +534,55 @@ fn read(path: PathBuf) -> Result<Settings, ConfigError> {
     }
 }
 
-/// What the certificates' settings say.
-fn etcd_tls(set: &Settings) -> Result<Option<EtcdTls>, ConfigError> {
-    let is_tls = matches!(&set.store, Some(StoreKind::Etcd(address)) if address.is_tls());
-    let Some(ca) = &set.store_ca else {
-        return match is_tls {
-            true => Err(ConfigError::Needs { setting: "store with etcds://", needed: "store-ca" }),
-            false => Ok(None),
-        };
-    };
-    if !is_tls {
-        return Err(ConfigError::Needs { setting: "store-ca", needed: "store with etcds://" });
-    }
-    let identity = match (&set.store_cert, &set.store_key) {
-        (Some(certificate), Some(key)) => Some((file("store-cert", certificate)?, file("store-key", key)?)),
-        (None, None) => None,
-        _ => return Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and the other way round" }),
-    };
-    Ok(Some(EtcdTls { ca: file("store-ca", ca)?, identity }))
-}
+/// A certificate and its key.
+type Pems = (Vec<u8>, Vec<u8>);
 
-/// What the user's settings say.
-fn etcd_credentials(set: &Settings) -> Result<Option<EtcdCredentials>, ConfigError> {
-    match (&set.store_user, &set.store_password_file) {
-        (Some(user), Some(path)) => {
-            let password = String::from_utf8_lossy(&file("store-password-file", path)?).trim_end().to_owned();
-            Ok(Some(EtcdCredentials { user: user.clone(), password }))
+impl EtcdSettings {
+    /// These settings where they say something, and `below` where they do not.
+    fn over(self, below: Self) -> Self {
+        Self {
+            store_ca: self.store_ca.or(below.store_ca),
+            store_cert: self.store_cert.or(below.store_cert),
+            store_key: self.store_key.or(below.store_key),
+            store_user: self.store_user.or(below.store_user),
+            store_password_file: self.store_password_file.or(below.store_password_file),
         }
-        (None, None) => Ok(None),
-        _ => Err(ConfigError::Needs { setting: "store-user", needed: "store-password-file, and the other way round" }),
+    }
+
+    /// What the files say that are named for the etcd at `address`.
+    pub(crate) fn read(
+        &self,
+        address: &EtcdAddress,
+    ) -> Result<(Option<EtcdTls>, Option<EtcdCredentials>), ConfigError> {
+        let tls = match (&self.store_ca, address.is_tls()) {
+            (Some(ca), true) => Some(EtcdTls { ca: file("store-ca", ca)?, identity: self.identity()? }),
+            (None, true) => return Err(ConfigError::Needs { setting: "a store at etcds://", needed: "store-ca" }),
+            (Some(_), false) => return Err(ConfigError::Needs { setting: "store-ca", needed: "a store at etcds://" }),
+            (None, false) => None,
+        };
+        Ok((tls, self.credentials()?))
+    }
+
+    fn identity(&self) -> Result<Option<Pems>, ConfigError> {
+        match (&self.store_cert, &self.store_key) {
+            (Some(certificate), Some(key)) => Ok(Some((file("store-cert", certificate)?, file("store-key", key)?))),
+            (None, None) => Ok(None),
+            _ => Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and the other way round" }),
+        }
+    }
+
+    fn credentials(&self) -> Result<Option<EtcdCredentials>, ConfigError> {
+        match (&self.store_user, &self.store_password_file) {
+            (Some(user), Some(path)) => {
+                let password = String::from_utf8_lossy(&file("store-password-file", path)?).trim_end().to_owned();
+                Ok(Some(EtcdCredentials { user: user.clone(), password }))
+            }
+            (None, None) => Ok(None),
+            _ => {
+                let needed = "store-password-file, and the other way round";
+                Err(ConfigError::Needs { setting: "store-user", needed })
+            }
+        }
     }
 }
 

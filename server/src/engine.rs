@@ -103,6 +103,12 @@ pub enum LoadError {
     /// A restore was broken off.
     #[error("a restore into this store was broken off: remove the directory and restore again")]
     HalfRestored,
+    /// The store was moved elsewhere.
+    #[error("this store was moved to {to}: start the daemon on that one (--store)")]
+    Moved {
+        /// Where.
+        to: String,
+    },
     /// The default space is neither there nor can it be made.
     #[error("the space `default` could not be made")]
     NoDefaultSpace,
@@ -123,6 +129,9 @@ impl Engine {
         let Surroundings { store, clock, entropy } = surroundings.clone();
         if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {
             return Err(LoadError::HalfRestored);
+        }
+        if let Some(moved) = store.get(&keys::MOVED).await.map_err(StoreFailure::from)? {
+            return Err(LoadError::Moved { to: String::from_utf8_lossy(&moved.value).into_owned() });
         }
         let key = cluster_key(&*store, &*entropy).await?;
         // Whatever others change from here on is heard of.

@@ -44,7 +44,9 @@ impl From<LoadError> for EditError {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Store(failure) => failure.into(),
-            LoadError::Table { .. } | LoadError::NoDefaultSpace | LoadError::HalfRestored => Self::Damaged(error),
+            LoadError::Table { .. } | LoadError::NoDefaultSpace | LoadError::HalfRestored | LoadError::Moved { .. } => {
+                Self::Damaged(error)
+            }
         }
     }
 }

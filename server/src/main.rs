@@ -1,5 +1,6 @@
 //! `kentd`: reads the configuration, starts the daemon, waits for a signal, and says whether the end was clean.
 
+mod migrating;
 mod restoring;
 
 use std::{io, process::ExitCode};
@@ -18,6 +19,12 @@ fn main() -> ExitCode {
     if let Some(Command::Restore(restore)) = args.command {
         return match runtime() {
             Ok(runtime) => runtime.block_on(restoring::run(&restore)),
+            Err(error) => fail(1, &error),
+        };
+    }
+    if let Some(Command::Migrate(migrate)) = args.command {
+        return match runtime() {
+            Ok(runtime) => runtime.block_on(migrating::run(&migrate)),
             Err(error) => fail(1, &error),
         };
     }

@@ -11,7 +11,7 @@ use clap::Args;
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, UnixNanos, UnixSeconds};
 use kent_issue::{HolderId, SlotRecord};
 use kent_proto::stored::{self, HistoryEntry, Malformed, SpaceFacts};
-use kent_regions::{Change, Count, Kind, Order, Region, RegionNumber, Revision};
+use kent_regions::{Change, ChunkPolicy, Count, Kind, Order, Region, RegionNumber, Revision};
 use kent_store::{Key, OpenError, SledOptions, SledStore, Store, Txn};
 use thiserror::Error;
 
@@ -110,7 +110,7 @@ pub enum RestoreError {
 }
 
 /// Two of the largest chunks that a daemon reserves at once: one may have been in hand, and one on its way.
-const CHUNKS: u128 = 2 << 20;
+pub(crate) const CHUNKS: u128 = 2 << 20;
 /// Rates are over the last minutes; whoever was faster afterwards was hardly ten times as fast.
 const MARGIN: f64 = 10.0;
 /// How far fences and revisions are moved: more than a store saw since its backup.
@@ -152,13 +152,22 @@ impl Restore {
         }
         let marked = Txn::new().put(keys::RESTORING, b"restoring".to_vec());
         store.commit(marked).await.map_err(StoreFailure::from)?;
+        Ok(self.fill(store, |_, _| {}).await?)
+    }
+
+    /// Writes the records into a store that is marked as being restored, and takes the mark away at the end. `progress` is
+    /// told how many are written, of how many.
+    pub(crate) async fn fill(self, store: &dyn Store, progress: impl Fn(usize, usize)) -> Result<(), StoreFailure> {
+        let total = self.records.len();
         let mut records = self.records.into_iter().peekable();
+        let mut written = 0;
         while records.peek().is_some() {
-            let some = records.by_ref().take(BATCH);
-            let batch = some.fold(Txn::new(), |txn, (key, value)| txn.put(key, value));
-            store.commit(batch).await.map_err(StoreFailure::from)?;
+            let some: Vec<_> = records.by_ref().take(BATCH).collect();
+            written += some.len();
+            store.commit(some.into_iter().fold(Txn::new(), |txn, (key, value)| txn.put(key, value))).await?;
+            progress(written, total);
         }
-        store.commit(Txn::new().delete(keys::RESTORING)).await.map_err(StoreFailure::from)?;
+        store.commit(Txn::new().delete(keys::RESTORING)).await?;
         Ok(())
     }
 }
@@ -186,42 +195,76 @@ fn plan(args: &RestoreArgs, backup: Backup, now: UnixNanos, entropy: &dyn Entrop
         .until
         .unwrap_or_else(|| Duration::from_nanos(u64::try_from((now.get() - taken.get()).max(0)).unwrap_or(u64::MAX)));
     let rates: BTreeMap<&Key, f64> = backup.rates.iter().map(|(key, rate)| (key, *rate)).collect();
-    let by = |key: &Key| match args.skip {
+    let by = |counter: &Standing<'_>| match args.skip {
         Some(skip) => u128::from(skip.get()),
         // OK because a rate and a time that overflow saturate.
-        None => (rates.get(key).copied().unwrap_or(0.0) * MARGIN * since.as_secs_f64()) as u128 + CHUNKS,
+        None => (rates.get(counter.key).copied().unwrap_or(0.0) * MARGIN * since.as_secs_f64()) as u128 + CHUNKS,
     };
-    let mut restore = Restore {
-        taken,
-        skips: Vec::new(),
-        sealed: 0,
-        reserved_until: now.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
-        records: backup.records.into_iter().collect(),
-    };
-    // The old store may hold the mark of how often it was started; the new one begins anew.
-    restore.records.remove(&keys::BOOTS);
-    restore.move_series(by).map_err(StoreFailure::from)?;
-    let spaces: Vec<(Key, Vec<u8>)> = restore.under(&keys::SPACES);
-    for (key, value) in spaces {
-        let id = keys::parse_space(&key).map_err(StoreFailure::from)?.to_owned();
-        let facts = stored::decode_space(&value).map_err(StoreFailure::from)?;
-        restore.move_space(&id, &facts, args.table_unchanged, now, by, entropy).map_err(StoreFailure::from)?;
-    }
-    restore.reserve_slots(entropy).map_err(StoreFailure::from)?;
-    Ok(restore)
+    let why = Why { operation: "restore", table_unchanged: args.table_unchanged, now };
+    Restore::of(backup.records, taken, &why, by, entropy)
+}
+
+/// Where a counter stands.
+#[derive(Debug)]
+pub(crate) struct Standing<'k> {
+    pub(crate) key: &'k Key,
+    pub(crate) from: Count,
+    /// As far as it can go.
+    pub(crate) most: Count,
+    /// Every number counts: there are no chunks of it.
+    pub(crate) is_strict: bool,
+}
+
+/// What moves the counters, and what is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Why {
+    /// As the history calls it.
+    pub(crate) operation: &'static str,
+    /// No table was edited since the records were read.
+    pub(crate) table_unchanged: bool,
+    pub(crate) now: UnixNanos,
 }
 
 impl Restore {
+    /// What a new store gets of these records, with each counter moved by as much as `by` says.
+    pub(crate) fn of(
+        records: Vec<(Key, Vec<u8>)>,
+        taken: UnixNanos,
+        why: &Why,
+        by: impl Fn(&Standing<'_>) -> u128,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, RestoreError> {
+        let mut restore = Self {
+            taken,
+            skips: Vec::new(),
+            sealed: 0,
+            reserved_until: why.now.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
+            records: records.into_iter().collect(),
+        };
+        // The old store may hold the mark of how often it was started; the new one begins anew.
+        restore.records.remove(&keys::BOOTS);
+        restore.move_series(&by).map_err(StoreFailure::from)?;
+        let spaces: Vec<(Key, Vec<u8>)> = restore.under(&keys::SPACES);
+        for (key, value) in spaces {
+            let id = keys::parse_space(&key).map_err(StoreFailure::from)?.to_owned();
+            let facts = stored::decode_space(&value).map_err(StoreFailure::from)?;
+            restore.move_space(&id, &facts, why, &by, entropy).map_err(StoreFailure::from)?;
+        }
+        restore.reserve_slots(entropy).map_err(StoreFailure::from)?;
+        Ok(restore)
+    }
+
     fn under(&self, prefix: &Key) -> Vec<(Key, Vec<u8>)> {
         let within = self.records.iter().filter(|(key, _)| key.starts_with(prefix));
         within.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    fn move_series(&mut self, by: impl Fn(&Key) -> u128) -> Result<(), Malformed> {
+    fn move_series(&mut self, by: impl Fn(&Standing<'_>) -> u128) -> Result<(), Malformed> {
         for (key, value) in self.under(&keys::SERIES) {
             let series = keys::parse_series(&key)?;
             let from = stored::decode_counter(&value)?;
-            let to = moved(from, by(&key), Count::Below(series.end().get()));
+            let standing = Standing { key: &key, from, most: Count::Below(series.end().get()), is_strict: false };
+            let to = standing.moved(by(&standing));
             self.records.insert(key, stored::encode_counter(to));
             self.skips.push(Skip { source: series.to_string(), from, to });
         }
@@ -232,9 +275,8 @@ impl Restore {
         &mut self,
         id: &str,
         facts: &SpaceFacts,
-        table_unchanged: bool,
-        now: UnixNanos,
-        by: impl Fn(&Key) -> u128,
+        why: &Why,
+        by: impl Fn(&Standing<'_>) -> u128,
         entropy: &dyn Entropy,
     ) -> Result<(), Malformed> {
         let mut changes = Vec::new();
@@ -246,11 +288,13 @@ impl Restore {
             let region = stored::decode_region(&value, number, from)?;
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
                 // A region of which nothing had been issued may have been issued from since.
-                let to = moved(from, by(&counter), region.capacity());
+                let is_strict = region.policy.chunk == ChunkPolicy::Strict;
+                let standing = Standing { key: &counter, from, most: region.capacity(), is_strict };
+                let to = standing.moved(by(&standing));
                 self.records.insert(counter, stored::encode_counter(to));
                 self.skips.push(Skip { source: format!("region:{}@{id}", region.name), from, to });
             }
-            if !table_unchanged && region.kind != Kind::Closed && !region.sealed && !region.delegated {
+            if !why.table_unchanged && region.kind != Kind::Closed && !region.sealed && !region.delegated {
                 let sealed = Region { sealed: true, ..region.clone() };
                 self.records.insert(key, stored::encode_region(&sealed));
                 changes.push(Change { before: Some(region), after: sealed });
@@ -259,10 +303,10 @@ impl Restore {
         self.sealed += changes.len();
         let revision = Revision(facts.revision.0.saturating_add(LEAP));
         let entry = HistoryEntry {
-            unix_nanos: i64::try_from(now.get()).unwrap_or(i64::MAX),
-            principal: "kentd restore".to_owned(),
-            operation: "restore".to_owned(),
-            reason: format!("restored from a backup taken at revision {}", facts.revision),
+            unix_nanos: i64::try_from(why.now.get()).unwrap_or(i64::MAX),
+            principal: format!("kentd {}", why.operation),
+            operation: why.operation.to_owned(),
+            reason: format!("the records were those of revision {}", facts.revision),
             request_id: String::new(),
             changes,
             follows: Some(facts.revision),
@@ -307,7 +351,17 @@ const fn leapt(next: RegionNumber) -> RegionNumber {
     RegionNumber(next.0.saturating_add(LEAP))
 }
 
-/// A counter moved ahead, up to what there is.
-fn moved(from: Count, by: u128, most: Count) -> Count {
-    from.checked_add(by).map_or(most, |to| to.min(most)).max(from)
+impl Standing<'_> {
+    /// The counter moved ahead, up to what there is.
+    fn moved(&self, by: u128) -> Count {
+        self.from.checked_add(by).map_or(self.most, |to| to.min(self.most)).max(self.from)
+    }
+
+    /// How much is left.
+    pub(crate) fn left(&self) -> u128 {
+        match (self.from, self.most) {
+            (Count::Max, _) => 0,
+            (Count::Below(from), most) => most.get().unwrap_or(u128::MAX).saturating_sub(from),
+        }
+    }
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
         println!("dry run: nothing was written");
         return ExitCode::SUCCESS;
     }
-    match args.yes || ask() {
+    match args.yes || ask("write the new store? [y/N] ") {
         true => {}
         false => {
             println!("nothing was written");
@@ -49,6 +49,18 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
         true => println!("{}, a directory", args.source.display()),
         false => println!("{}, a backup of {taken}", args.source.display()),
     }
+    list_skips(restore);
+    match (args.table_unchanged, restore.sealed) {
+        (true, _) => println!("tables: as they were; you say that none was edited since"),
+        (false, sealed) => println!(
+            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided or expanded since the backup, then \
+             unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
+        ),
+    }
+}
+
+/// From where to where counters go.
+pub(super) fn list_skips(restore: &Restore) {
     println!(
         "time-based sources: all slots are spoken for up to {}",
         restore.reserved_until.nanos().rfc3339(0).unwrap_or_default()
@@ -63,13 +75,6 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
     if restore.skips.len() > LISTED_MAX {
         println!("and {} counters more", restore.skips.len() - LISTED_MAX);
     }
-    match (args.table_unchanged, restore.sealed) {
-        (true, _) => println!("tables: as they were; you say that none was edited since"),
-        (false, sealed) => println!(
-            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided or expanded since the backup, then \
-             unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
-        ),
-    }
 }
 
 fn skipped(from: Count, to: Count) -> Option<u128> {
@@ -80,12 +85,12 @@ fn skipped(from: Count, to: Count) -> Option<u128> {
     }
 }
 
-fn ask() -> bool {
+pub(super) fn ask(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         println!("say --yes to do it");
         return false;
     }
-    print!("write the new store? [y/N] ");
+    print!("{question}");
     let mut answer = String::new();
     // OK because no answer is no.
     let _ = io::stdout().flush().and_then(|()| io::stdin().lock().read_line(&mut answer).map(drop));

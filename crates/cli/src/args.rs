@@ -74,6 +74,13 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
+    /// Move a store from a directory to etcd: `kentd migrate` does it, on this machine.
+    #[command(disable_help_flag = true)]
+    Migrate {
+        /// What `kentd migrate --help` teaches.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Encode and decode for other programs: JSON lines in, JSON lines out, in order, without a daemon.
     #[command(after_help = CODEC_HELP)]
     Codec,

@@ -1,4 +1,4 @@
-//! `kent backup` and `kent restore`.
+//! `kent backup`, and `kent restore` and `kent migrate`, which `kentd` does.
 
 use std::env;
 use std::ffi::OsString;
@@ -63,11 +63,11 @@ fn cannot_write(error: io::Error) -> Failure {
     Failure::Usage(format!("the backup cannot be written: {error}"))
 }
 
-/// Runs `kentd restore`, the one beside this program or else the one on the path: it knows the store.
-pub(crate) fn restore(arguments: &[OsString]) -> Result<(), Failure> {
+/// Runs a command of `kentd`, the one beside this program or else the one on the path: it knows the store.
+pub(crate) fn kentd(command: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let beside = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
     let kentd = beside.unwrap_or_else(|| "kentd".into());
-    let status = Command::new(&kentd).arg("restore").args(arguments).status().map_err(|error| {
+    let status = Command::new(&kentd).arg(command).args(arguments).status().map_err(|error| {
         Failure::Runtime(io::Error::new(error.kind(), format!("{} does not run: {error}", kentd.display())))
     })?;
     match status.code() {

@@ -89,7 +89,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
             };
             inspect::run(&args, &places, out)
         }),
-        Command::Restore { arguments } => backup::restore(&arguments),
+        Command::Restore { arguments } => backup::kentd("restore", &arguments),
+        Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
         Command::Alloc(args) => alloc::run(&args, endpoints, &runtime()?, json),
         Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &endpoints, out))),
     }

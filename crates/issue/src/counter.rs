@@ -110,7 +110,8 @@ impl Counter {
             return Err(CounterRefusal { capacity, reserved: base });
         }
         self.resize(now);
-        let chunk = missing.max(u128::from(self.size)).min(left);
+        let fair = (left / FAIR).max(1);
+        let chunk = missing.max(fair.min(self.size.into())).min(left);
         // OK because the sum is at most the capacity.
         Ok(CounterPlan { guard: read.version, base, reserved: Position::new(base.get() + chunk) })
     }
@@ -162,6 +163,9 @@ impl Counter {
     }
 }
 
+/// A chunk takes at most this part of what is left, unless more is asked for at once: others draw from the region as well, and
+/// what a crash may skip is a part of it only.
+const FAIR: u128 = 16;
 const TOO_SHORT: Duration = Duration::from_secs(1);
 const TOO_LONG: Duration = Duration::from_secs(4);
 
@@ -187,7 +191,7 @@ mod tests {
     fn ok_nothing_is_granted_before_a_chunk_is_durable() {
         let mut counter = counter();
         assert!(counter.grant(1).is_err());
-        let plan = counter.plan_chunk(stored(0, 0), 1, at(100), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, at(1000), SECOND).expect("room");
         assert_eq!((plan.guard(), plan.reserved()), (0, at(10)));
         assert!(counter.grant(1).is_err());
         counter.on_committed(plan, 7);
@@ -198,10 +202,10 @@ mod tests {
     #[test]
     fn ok_a_chunk_that_follows_ours_continues_it() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 4, at(100), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 4, at(1000), SECOND).expect("room");
         counter.on_committed(plan, 1);
         assert_eq!(counter.grant(4), Ok(at(0)));
-        let plan = counter.plan_chunk(stored(1, 10), 30, at(100), SECOND * 3).expect("room");
+        let plan = counter.plan_chunk(stored(1, 10), 30, at(1000), SECOND * 3).expect("room");
         assert_eq!(plan.reserved(), at(34), "6 in hand, 24 missing");
         counter.on_committed(plan, 2);
         assert_eq!(counter.grant(30), Ok(at(4)));
@@ -210,9 +214,9 @@ mod tests {
     #[test]
     fn ok_a_chunk_after_somebody_elses_leaves_a_gap() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 4, at(100), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 4, at(1000), SECOND).expect("room");
         counter.on_committed(plan, 1);
-        let plan = counter.plan_chunk(stored(2, 50), 12, at(100), SECOND * 3).expect("room");
+        let plan = counter.plan_chunk(stored(2, 50), 12, at(1000), SECOND * 3).expect("room");
         assert_eq!((plan.guard(), plan.reserved()), (2, at(62)));
         counter.on_committed(plan, 3);
         assert_eq!(counter.grant(12), Ok(at(50)));
@@ -230,7 +234,7 @@ mod tests {
     #[test]
     fn ok_what_is_given_back_is_not_granted_again_by_us() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 1, at(100), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, at(1000), SECOND).expect("room");
         counter.on_committed(plan, 5);
         assert_eq!(counter.grant(3), Ok(at(0)));
         let back = counter.plan_give_back().expect("7 are left");
@@ -240,12 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_chunk_leaves_most_of_a_small_region_to_others() {
+        for (left, count, expected) in [(160, 1, 10), (64, 1, 4), (64, 30, 30), (16, 1, 1), (3, 1, 1), (3, 3, 3)] {
+            let plan = counter().plan_chunk(stored(0, 0), count, at(left), SECOND).expect("room");
+            assert_eq!(plan.reserved(), at(expected), "{count} of {left}");
+        }
+    }
+
+    #[test]
     fn ok_chunks_follow_the_rate_between_their_bounds() {
         let mut counter = counter();
         let mut reserved = 0;
         for (at_ms, expected) in [(0, 10), (500, 20), (1000, 40), (1500, 40), (4000, 40), (9000, 20), (20_000, 10)] {
             let plan =
-                counter.plan_chunk(stored(1, reserved), 1, at(1000), Duration::from_millis(at_ms)).expect("room");
+                counter.plan_chunk(stored(1, reserved), 1, at(10_000), Duration::from_millis(at_ms)).expect("room");
             assert_eq!(plan.reserved().get() - reserved, expected, "at {at_ms} ms");
             reserved = plan.reserved().get();
         }

@@ -332,7 +332,7 @@ struct Disk {
     /// When announcements end.
     ends: BTreeMap<Key, Instant>,
     /// What each of the last revisions changed; `None` removed the key.
-    changed: BTreeMap<u64, Vec<(Key, Option<Vec<u8>>)>>,
+    changed: BTreeMap<u64, Vec<Written>>,
     /// Changes up to this revision are forgotten.
     compacted: u64,
     /// The revision, for those who watch.
@@ -425,6 +425,9 @@ struct Stored {
     version: Version,
     sealed: Vec<u8>,
 }
+
+/// A key, and what was written under it; `None` removed it.
+type Written = (Key, Option<Vec<u8>>);
 
 /// So many revisions can be told of later.
 const CHANGES_MAX: usize = 1000;

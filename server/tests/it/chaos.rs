@@ -134,7 +134,11 @@ async fn chaos(length: Duration) {
             world.clone(),
         ));
     }
-    let edits = tokio::task::spawn(edit(channels.clone(), StdRng::seed_from_u64(seed ^ 0xed17), world.clone()));
+    let edits = tokio::runtime::Handle::current().spawn(edit(
+        channels.clone(),
+        StdRng::seed_from_u64(seed ^ 0xed17),
+        world.clone(),
+    ));
     let began = Instant::now();
     let mut faults = BTreeMap::<&str, u32>::new();
     while began.elapsed() < length {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
-const ROOMS: [(&str, &str, &[&str]); 12] = [
+const ROOMS: [(&str, &str, &[&str]); 13] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &[]),
     ("kent-issue", "crates/issue", &["kent-ids"]),
@@ -14,6 +14,7 @@ const ROOMS: [(&str, &str, &[&str]); 12] = [
     ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
     ("kent-bench", "crates/bench", &["kent-client", "kent-regions"]),
     ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
+    ("kent-testkit", "crates/testkit", &[]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];

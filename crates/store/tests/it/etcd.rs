@@ -76,7 +76,7 @@ async fn ok_a_scan_of_many_pages_is_of_one_moment() {
         store.commit(txn).await.expect("committed");
     }
     let writer = store.clone();
-    let writing = tokio::task::spawn(async move {
+    let writing = tokio::runtime::Handle::current().spawn(async move {
         for round in 1..200_u8 {
             // The first and the last page change in one step.
             let txn = Txn::new().put(key(0), [round]).put(key(999), [round]);

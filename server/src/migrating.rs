@@ -1,0 +1,51 @@
+//! `kentd migrate`, as the operator sees it: what would be done, a question, and what was done.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use kentd::{MigrateArgs, MigrateError, Migration};
+
+use super::{
+    fail,
+    restoring::{ask, list_skips},
+};
+
+pub(super) async fn run(args: &MigrateArgs) -> ExitCode {
+    match migrate(args).await {
+        Ok(code) => code,
+        Err(error) => fail(1, &error),
+    }
+}
+
+async fn migrate(args: &MigrateArgs) -> Result<ExitCode, MigrateError> {
+    let migration = Migration::plan(args).await?;
+    println!("from {} to {}", args.from.display(), args.to);
+    list_skips(&migration.restore);
+    if args.dry_run {
+        println!("dry run: nothing was moved");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes && !ask("move the store? No daemon will start on the directory any more [y/N] ") {
+        println!("nothing was moved");
+        return Ok(ExitCode::FAILURE);
+    }
+    let shows = io::stderr().is_terminal();
+    migration
+        .make(|done, total| {
+            if shows {
+                show(done, total)
+            }
+        })
+        .await?;
+    println!("moved: start replicas with kentd --store {}", args.to);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(done: usize, total: usize) {
+    let end = if done == total { "\n" } else { "" };
+    eprint!("\r{done} of {total} records{end}");
+    // OK because it is only for looking at.
+    let _ = io::stderr().flush();
+}
