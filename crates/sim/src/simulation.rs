@@ -52,6 +52,8 @@ pub(crate) enum Mutant {
     NoFlush,
     /// The store makes only the first write of a transaction.
     TornCommit,
+    /// Daemons that announce themselves are forgotten at once.
+    LostPresence,
 }
 
 /// Broken promises that are shown.

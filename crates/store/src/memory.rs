@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::ops::Bound;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::envelope;
@@ -45,7 +45,7 @@ impl MemoryStore {
             ends: BTreeMap::new(),
             changed: BTreeMap::new(),
             compacted: 0,
-            newest: watch::Sender::new(0),
+            changed_now: Arc::default(),
             stats: Stats::default(),
             faults: Faults::default(),
         };
@@ -172,14 +172,10 @@ impl Store for MemoryStore {
 impl Peers for MemoryStore {
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError> {
         self.before_read(Operation::Watch(prefix)).await?;
-        let (seen, newest) = (self.disk().revision, self.disk().newest.subscribe());
-        Ok(Box::new(MemoryWatch {
-            disk: Arc::clone(&self.disk),
-            prefix: prefix.clone(),
-            seen,
-            newest,
-            told: VecDeque::new(),
-        }))
+        let disk = self.disk();
+        let (seen, changed_now) = (disk.revision, Arc::clone(&disk.changed_now));
+        let (disk, prefix, told) = (Arc::clone(&self.disk), prefix.clone(), VecDeque::new());
+        Ok(Box::new(MemoryWatch { disk, prefix, seen, changed_now, told }))
     }
 
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
@@ -208,22 +204,24 @@ struct MemoryWatch {
     prefix: Key,
     /// Changes up to this revision were told.
     seen: u64,
-    newest: watch::Receiver<u64>,
+    changed_now: Arc<Notify>,
     told: VecDeque<Change>,
 }
 
 #[async_trait]
 impl Watch for MemoryWatch {
     async fn next(&mut self) -> Change {
+        let changed_now = Arc::clone(&self.changed_now);
         loop {
             if let Some(change) = self.told.pop_front() {
                 return change;
             }
-            self.newest.mark_unchanged();
+            let mut changed = pin!(changed_now.notified());
+            // From here on no change is missed.
+            changed.as_mut().enable();
             self.look();
-            if self.told.is_empty() && self.newest.changed().await.is_err() {
-                // The store is gone: nothing will ever change.
-                std::future::pending::<()>().await;
+            if self.told.is_empty() {
+                changed.await;
             }
         }
     }
@@ -335,8 +333,8 @@ struct Disk {
     changed: BTreeMap<u64, Vec<Written>>,
     /// Changes up to this revision are forgotten.
     compacted: u64,
-    /// The revision, for those who watch.
-    newest: watch::Sender<u64>,
+    /// Rung when something has changed; whoever waits is woken in the order of waiting, so that a run can be repeated.
+    changed_now: Arc<Notify>,
     stats: Stats,
     faults: Faults,
 }
@@ -353,7 +351,7 @@ impl Disk {
             self.write(key, value.as_ref().map(|value| envelope::seal(key, value)));
         }
         self.stats.commits += 1;
-        self.newest.send_replace(self.revision);
+        self.changed_now.notify_waiters();
         Ok(Committed { version: Version::new(self.revision) })
     }
 
@@ -361,7 +359,7 @@ impl Disk {
     fn put(&mut self, key: &Key, sealed: Vec<u8>) {
         self.revision += 1;
         self.write(key, Some(sealed));
-        self.newest.send_replace(self.revision);
+        self.changed_now.notify_waiters();
     }
 
     fn remove(&mut self, key: &Key) {
@@ -369,7 +367,7 @@ impl Disk {
         if self.values.contains_key(key) {
             self.revision += 1;
             self.write(key, None);
-            self.newest.send_replace(self.revision);
+            self.changed_now.notify_waiters();
         }
     }
 

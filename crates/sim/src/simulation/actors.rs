@@ -8,12 +8,12 @@ use std::{
 use kent_ids::{Block, UnixNanos};
 use kent_proto::v1::{
     AddSubregionsRequest, AllocateRequest, AllocateResponse, CreateRegionRequest, CreateSpaceRequest, EditResponse,
-    Encoding, ExpandRegionRequest, GetStatusRequest, Newcomer, Policy, RenameRegionRequest, SealRegionRequest,
-    ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, admin_server::Admin, allocate_response::Identifiers,
-    allocator_server::Allocator, region::Order, regions_server::Regions,
+    Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Newcomer, Policy, RenameRegionRequest,
+    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, admin_server::Admin,
+    allocate_response::Identifiers, allocator_server::Allocator, region::Order, regions_server::Regions,
 };
 use kentd::clock::Clock;
-use tokio::time;
+use tokio::time::{self, Instant};
 use tonic::{Code, Request, Response, Status};
 
 use super::{
@@ -27,6 +27,10 @@ pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
 pub(crate) const STRICT_SPACE: &str = "default";
 /// The strict region.
 pub(crate) const STRICT: &str = "invoices";
+
+/// The region that is sealed again and again, and its number: it is made second.
+const AUDITED: &str = "audited";
+const AUDITED_NUMBER: u64 = 2;
 
 const TIME_SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "uuidv1", "xid", "uuidv8-draft01-32", "uuidv7-draft01-ms", "uid11-snowish"];
@@ -76,14 +80,12 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
         request_id: "strict".to_owned(),
         ..UpdateRegionRequest::default()
     };
-    // Other daemons learn of new spaces when they start.
     until(async || taken(life(run, 0)?.node.regions().create_space(Request::new(space.clone())).await)).await;
     until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(region.clone())).await)).await;
+    let audited =
+        CreateRegionRequest { region_id: AUDITED.to_owned(), request_id: "audited".to_owned(), ..region.clone() };
+    until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(audited.clone())).await)).await;
     until(async || taken(life(run, 0)?.node.regions().update_region(Request::new(update.clone())).await)).await;
-    for replica in 1..REPLICAS {
-        run.stop(replica).await;
-        run.start(replica).await;
-    }
 }
 
 fn life(run: &Run, replica: usize) -> Result<Arc<Life>, Status> {
@@ -103,6 +105,63 @@ async fn until(mut act: impl AsyncFnMut() -> Result<(), Status>) {
         time::sleep(Duration::from_millis(200)).await;
     }
 }
+
+/// Seals a region and unseals it, until the end.
+pub(crate) async fn auditor(run: Arc<Run>) {
+    let name = format!("spaces/{STRICT_SPACE}/regions/{AUDITED}");
+    let mut number = 0;
+    while !run.ending.load(Ordering::SeqCst) {
+        run.step();
+        number += 1;
+        for seals in [true, false] {
+            let seal = SealRegionRequest {
+                name: name.clone(),
+                request_id: format!("audit-{number}-{seals}"),
+                ..SealRegionRequest::default()
+            };
+            if !seals {
+                run.unsealing(STRICT_SPACE, AUDITED_NUMBER);
+            }
+            let made = loop {
+                let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
+                let answer = match life(&run, replica) {
+                    Ok(life) if seals => life.node.regions().seal_region(Request::new(seal.clone())).await,
+                    Ok(life) => life.node.regions().unseal_region(Request::new(seal.clone())).await,
+                    Err(status) => Err(status),
+                };
+                match answer {
+                    Ok(made) => break made.into_inner(),
+                    Err(_) if run.ending.load(Ordering::SeqCst) => return,
+                    Err(_) => time::sleep(run.dice.millis(10, 400)).await,
+                }
+            };
+            if seals {
+                let within = Duration::from_millis(made.effective_within_ms);
+                run.sealed(STRICT_SPACE, AUDITED_NUMBER, Instant::now() + within);
+            } else {
+                run.unsealed(STRICT_SPACE, AUDITED_NUMBER);
+            }
+            time::sleep(run.dice.millis(0, 6000)).await;
+        }
+    }
+}
+
+/// Asks all daemons for the identifiers of the region that is sealed again and again.
+pub(crate) async fn audited(run: Arc<Run>) {
+    let source = format!("region:{AUDITED}@{STRICT_SPACE}");
+    while !run.ending.load(Ordering::SeqCst) {
+        run.step();
+        time::sleep(run.dice.millis(10, 200)).await;
+        for replica in 0..REPLICAS {
+            let Ok(life) = life(&run, replica) else { continue };
+            // A refusal is an answer.
+            let _ = time::timeout(SOON, allocate(&run, &life, replica, &source, STRICT_SPACE, 1, "")).await;
+        }
+    }
+}
+
+/// What is in hand is granted at once.
+const SOON: Duration = Duration::from_millis(100);
 
 /// Asks for identifiers until the end.
 pub(crate) async fn client(run: Arc<Run>, plan: Plan, number: u64) {
@@ -185,6 +244,7 @@ async fn allocate(
         encoding: Encoding::Lease.into(),
         request_id: request_id.to_owned(),
     };
+    let asked = Instant::now();
     let answer: AllocateResponse = life.node.allocator().allocate(Request::new(message)).await?.into_inner();
     let Some(Identifiers::Lease(lease)) = answer.identifiers else {
         run.violation(format!("{source}: a lease was asked for"));
@@ -197,6 +257,12 @@ async fn allocate(
             return Ok(());
         }
     };
+    if let Some(region) = block.region_constants() {
+        // Not the answer to a request that was granted earlier.
+        if request_id.is_empty() {
+            run.check_seal(space, region.number, asked);
+        }
+    }
     let status = life.node.admin().get_status(Request::new(GetStatusRequest {})).await?.into_inner();
     let quarantine = status.clock.and_then(|clock| clock.quarantine);
     let now = match quarantine {
@@ -227,8 +293,23 @@ pub(crate) async fn operator(run: Arc<Run>, plan: Plan) {
                 time::sleep(Duration::from_millis(300)).await;
                 continue;
             };
+            if let What::Seal(unseal, false) = &edit.what {
+                // Whatever becomes of it, the region may be granted from again.
+                let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
+                    time::sleep(Duration::from_millis(300)).await;
+                    continue;
+                };
+                run.unsealing(space, number);
+            }
             match edit.make(&life.node.regions()).await {
                 Ok(made) => {
+                    if let (What::Seal(_, true), Some(region)) = (&edit.what, &made.region) {
+                        let within = Duration::from_millis(made.effective_within_ms);
+                        run.sealed(space, region.number, Instant::now() + within);
+                    }
+                    if let (What::Seal(_, false), Some(region)) = (&edit.what, &made.region) {
+                        run.unsealed(space, region.number);
+                    }
                     run.edited(space, &edit.request_id, made.revision);
                     edit.names.iter().for_each(|name| plan.add(space, name.clone()));
                     break;
@@ -344,6 +425,12 @@ impl Edit {
     }
 }
 
+/// The number of a region, which stays when its name changes.
+async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
+    let get = GetRegionRequest { name: name.to_owned() };
+    Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
+}
+
 fn newcomer(name: &str, suffix_bits: u32) -> Newcomer {
     Newcomer { region_id: name.to_owned(), suffix_bits: Some(suffix_bits), ..Newcomer::default() }
 }
@@ -393,6 +480,10 @@ pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
                 run.faults.stops.count();
                 run.stop(replica).await;
                 run.start(replica).await;
+            }
+            8 => {
+                run.faults.compactions.count();
+                run.backend.memory.compact();
             }
             _ => {
                 run.faults.cuts.count();

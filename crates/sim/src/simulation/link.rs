@@ -13,10 +13,13 @@ use std::{
 
 use async_trait::async_trait;
 use kent_store::{
-    CommitError, Committed, Key, MemoryStore, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown, Version,
-    Versioned,
+    Change, CommitError, Committed, Key, MemoryStore, Peers, ReadError, Stats, Store, StoreId, Txn, Unavailable,
+    Unknown, Version, Versioned, Watch,
 };
-use tokio::{sync::oneshot, time};
+use tokio::{
+    sync::oneshot,
+    time::{self, Instant},
+};
 
 use super::{Mutant, run::Faults, world::Dice};
 
@@ -82,7 +85,7 @@ impl Backend {
             Mutant::SlotVersion => key.to_string().starts_with("slot"),
             Mutant::CounterVersion => key.to_string().starts_with("counter"),
             Mutant::TableVersion => ["region", "space"].iter().any(|kind| key.to_string().starts_with(kind)),
-            Mutant::NoFlush | Mutant::TornCommit => false,
+            Mutant::NoFlush | Mutant::TornCommit | Mutant::LostPresence => false,
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
@@ -126,15 +129,18 @@ impl Backend {
 /// One daemon's way to the store.
 pub(crate) struct Link {
     backend: Backend,
+    /// What this daemon announces is its own.
+    own: MemoryStore,
     /// Nothing goes through.
     cut: Arc<AtomicBool>,
     /// The daemon is dead: nothing of it is heard any more, but what is under way.
-    dead: AtomicBool,
+    dead: Arc<AtomicBool>,
 }
 
 impl Link {
     pub(crate) fn new(backend: Backend, cut: Arc<AtomicBool>) -> Self {
-        Self { backend, cut, dead: AtomicBool::new(false) }
+        let own = backend.memory.reopen();
+        Self { backend, own, cut, dead: Arc::default() }
     }
 
     /// The daemon dies.
@@ -221,6 +227,10 @@ impl Store for Link {
         answer
     }
 
+    fn peers(&self) -> Option<&dyn Peers> {
+        Some(self)
+    }
+
     fn store_id(&self) -> StoreId {
         self.backend.memory.store_id()
     }
@@ -233,6 +243,75 @@ impl Store for Link {
         self.sever();
     }
 }
+
+#[async_trait]
+impl Peers for Link {
+    async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError> {
+        self.before_read().await?;
+        let watch = self.backend.memory.watch(prefix).await?;
+        let (backend, cut, dead) = (self.backend.clone(), self.cut.clone(), self.dead.clone());
+        Ok(Box::new(SlowWatch { watch, backend, cut, dead, on_its_way: None }))
+    }
+
+    async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
+        self.before_read().await?;
+        let ttl = if self.backend.mutant == Some(Mutant::LostPresence) { Duration::ZERO } else { ttl };
+        let announced = self.own.announce(key, value, ttl).await;
+        if self.loses() {
+            time::sleep(LOST).await;
+            return Err(Unavailable::backend("no answer"));
+        }
+        time::sleep(self.backend.latency()).await;
+        self.check_alive()?;
+        announced
+    }
+
+    async fn withdraw(&self) {
+        // Otherwise its time runs out.
+        if self.before_read().await.is_ok() {
+            self.own.withdraw().await;
+        }
+    }
+}
+
+/// Changes as they reach one daemon: late, not at all while the way is cut, and then some may be forgotten.
+struct SlowWatch {
+    watch: Box<dyn Watch>,
+    backend: Backend,
+    cut: Arc<AtomicBool>,
+    dead: Arc<AtomicBool>,
+    /// A change, and when it arrives.
+    on_its_way: Option<(Change, Instant)>,
+}
+
+#[async_trait]
+impl Watch for SlowWatch {
+    async fn next(&mut self) -> Change {
+        loop {
+            if self.dead.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            if self.cut.load(Ordering::SeqCst) {
+                time::sleep(MENDED).await;
+                continue;
+            }
+            match self.on_its_way.take() {
+                Some((change, arrives)) if arrives <= Instant::now() => return change,
+                Some((change, arrives)) => {
+                    self.on_its_way = Some((change, arrives));
+                    time::sleep_until(arrives).await;
+                }
+                None => {
+                    let change = self.watch.next().await;
+                    self.on_its_way = Some((change, Instant::now() + self.backend.latency()));
+                }
+            }
+        }
+    }
+}
+
+/// How often a watch looks whether the way is open again.
+const MENDED: Duration = Duration::from_millis(50);
 
 /// What is sent arrives whatever becomes of its sender.
 #[expect(clippy::disallowed_methods, reason = "a message under way belongs to nobody")]

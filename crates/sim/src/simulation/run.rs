@@ -1,6 +1,7 @@
 //! One run: three daemons on one store, clients, an operator, and whatever can go wrong; then an hour of calm and the checks.
 
 use std::{
+    collections::{HashMap, HashSet},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
@@ -35,7 +36,7 @@ pub(crate) struct Outcome {
     steps: u64,
     identifiers: u64,
     edits: u64,
-    faults: [u64; 6],
+    faults: [u64; 7],
     /// A sum of all that happened, in its order.
     digest: u64,
     /// Broken promises, with the seeds that broke them.
@@ -51,6 +52,7 @@ pub(crate) struct Faults {
     pub(crate) stops: Count,
     pub(crate) cuts: Count,
     pub(crate) gone: Count,
+    pub(crate) compactions: Count,
 }
 
 /// A number that only grows.
@@ -67,8 +69,15 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 6] =
-    ["messages lost", "clock jumps", "crashes", "clean restarts", "partitions", "clients gone in the middle of a call"];
+const FAULTS: [&str; 7] = [
+    "messages lost",
+    "clock jumps",
+    "crashes",
+    "clean restarts",
+    "partitions",
+    "clients gone in the middle of a call",
+    "compactions: old changes forgotten by the store",
+];
 
 impl Outcome {
     pub(crate) fn add(&mut self, other: Self) {
@@ -114,6 +123,10 @@ struct State {
     steps: u64,
     /// Edits that were acknowledged: space, request_id, revision.
     edits: Vec<(String, String, u64)>,
+    /// Regions that nobody may grant from, by space and number: since when.
+    sealed: HashMap<(String, u64), Instant>,
+    /// Regions of which an unsealing may come through at any time.
+    unsealing: HashSet<(String, u64)>,
     violations: Vec<String>,
 }
 
@@ -132,6 +145,8 @@ pub(crate) struct Life {
 }
 
 pub(crate) const REPLICAS: usize = 3;
+/// For how long daemons go on without the store.
+const WINDOWS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(6), Duration::from_secs(60)];
 /// How long faults go on.
 const FOUL: Duration = Duration::from_secs(60);
 /// After this long without faults everything must be as if nothing had been: windows are over, and clocks are believed.
@@ -158,7 +173,9 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
     let backend = Backend::new(memory, dice.clone(), faults.clone(), mutant);
     let boot = Instant::now();
     let replica = || Replica { machine: Arc::new(Machine::new(boot)), cut: Arc::default(), up: Mutex::default() };
-    let settings = kentd::Settings { chunk_min: Some(4), chunk_max: Some(64), ..kentd::Settings::default() };
+    // The shorter the window, the more partitions outlast it.
+    let window = dice.pick(&WINDOWS).copied();
+    let settings = kentd::Settings { window, chunk_min: Some(4), chunk_max: Some(64), ..kentd::Settings::default() };
     let config = match Config::check(settings) {
         Ok(config) => config,
         Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
@@ -177,8 +194,8 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         run.violation("P6: the run hangs".to_owned());
     }
     let state = run.lock();
-    let faults =
-        [&faults.lost, &faults.jumps, &faults.crashes, &faults.stops, &faults.cuts, &faults.gone].map(Count::get);
+    let Faults { lost, jumps, crashes, stops, cuts, gone, compactions } = &*faults;
+    let faults = [lost, jumps, crashes, stops, cuts, gone, compactions].map(Count::get);
     Outcome {
         steps: state.steps,
         identifiers: state.ledger.identifiers,
@@ -200,6 +217,8 @@ async fn play(run: &Arc<Run>) {
         on_its_way(actors::client(run.clone(), plan.clone(), client));
     }
     on_its_way(actors::operator(run.clone(), plan.clone()));
+    on_its_way(actors::auditor(run.clone()));
+    on_its_way(actors::audited(run.clone()));
     for replica in 0..REPLICAS {
         on_its_way(actors::chaos(run.clone(), replica));
     }
@@ -393,6 +412,39 @@ impl Run {
         let edit = (space.to_owned(), request_id.to_owned(), revision);
         if !state.edits.contains(&edit) {
             state.edits.push(edit);
+        }
+    }
+
+    /// Takes note of a seal that was acknowledged, and from when on it is in effect on all daemons.
+    pub(crate) fn sealed(&self, space: &str, region: u64, since: Instant) {
+        let mut state = self.lock();
+        let region = (space.to_owned(), region);
+        if !state.unsealing.contains(&region) {
+            state.sealed.entry(region).or_insert(since);
+        }
+    }
+
+    /// Takes note of an unsealing that is asked for: by its name, since nobody knows whether it will be made.
+    pub(crate) fn unsealing(&self, space: &str, region: u64) {
+        let mut state = self.lock();
+        let region = (space.to_owned(), region);
+        state.sealed.remove(&region);
+        state.unsealing.insert(region);
+    }
+
+    /// Takes note of an unsealing that was acknowledged: under its request_id it is made once, and so not later again.
+    pub(crate) fn unsealed(&self, space: &str, region: u64) {
+        self.lock().unsealing.remove(&(space.to_owned(), region));
+    }
+
+    /// Checks that what was asked for at `asked` was not of a region that was sealed for all by then.
+    pub(crate) fn check_seal(&self, space: &str, region: u64, asked: Instant) {
+        let mut state = self.lock();
+        if let Some(since) = state.sealed.get(&(space.to_owned(), region)).filter(|since| **since < asked) {
+            let late = asked.duration_since(*since);
+            state
+                .violations
+                .push(format!("region {region} of {space} was granted from {late:?} after its seal was in effect"));
         }
     }
 
