@@ -11,11 +11,11 @@ use std::{
 };
 
 use kent_proto::v1::{BackupPart, backup_part};
-use kent_store::Key;
+use kent_store::{Key, SCHEMA};
 use prost::Message;
 use thiserror::Error;
 
-use crate::{engine::Engine, error::StoreFailure, keys};
+use crate::{cluster, engine::Engine, error::StoreFailure, keys};
 
 /// Records in one part; with values of at most 16 KiB it stays below what gRPC takes.
 const PART_RECORDS: usize = 128;
@@ -40,6 +40,12 @@ pub enum BadBackup {
     /// It is something else.
     #[error("it is no backup of Kent, or damaged: {0}")]
     Malformed(&'static str),
+    /// A newer program has made it.
+    #[error("its records are of schema {found}, which only a newer kentd knows")]
+    Newer {
+        /// The schema of its records.
+        found: u32,
+    },
     /// It ends too early, or something is missing.
     #[error("it is not whole: the transfer may have broken off; take another backup")]
     NotWhole,
@@ -53,7 +59,9 @@ pub(crate) async fn parts(engine: &Engine) -> Result<Vec<BackupPart>, StoreFailu
     let mut records = store.scan(&Key::ROOT).await?;
     // Who is there now says nothing about the store.
     records.retain(|(key, _)| !key.starts_with(&keys::PRESENT));
-    let begin = backup_part::Begin { unix_nanos, store_id: store.store_id().to_string(), rates };
+    let (schema, _) = cluster::schema_in_force(store).await?;
+    let schema = schema.into();
+    let begin = backup_part::Begin { unix_nanos, store_id: store.store_id().to_string(), rates, schema };
     let mut parts = vec![part(backup_part::Part::Begin(begin))];
     let mut sum = crc32fast::Hasher::new();
     let count = records.len() as u64; // OK because a usize has 64 bits at most
@@ -113,6 +121,9 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
     let Some(backup_part::Part::Begin(begin)) = next()? else {
         return Err(BadBackup::Malformed("it does not begin as one"));
     };
+    if begin.schema > SCHEMA.into() {
+        return Err(BadBackup::Newer { found: begin.schema });
+    }
     let (mut records, mut sum) = (Vec::new(), crc32fast::Hasher::new());
     let end = loop {
         match next()? {

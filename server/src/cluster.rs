@@ -15,10 +15,10 @@ use std::{
 };
 
 use kent_proto::{note::ReplicaNote, stored};
-use kent_store::{Change, Key, Peers, SCHEMA, Store, Version, Versioned, Watch};
+use kent_store::{Change, Key, NewerSchema, Peers, ReadError, Store, Txn, Version, Versioned, Watch};
 use tokio::{sync::Notify, time};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{
     clock::Clock, directory::Directory, engine::LoadError, error::StoreFailure, keys, node::Surroundings, slots::Slots,
@@ -36,6 +36,8 @@ pub(crate) struct Cluster {
     /// Where clients reach it.
     address: String,
     window: Duration,
+    /// The newest one that this program knows.
+    schema: u16,
     state: Mutex<State>,
     /// Milliseconds on the steady clock: the last look at all tables that was a whole one began then.
     reached: AtomicU64,
@@ -116,11 +118,12 @@ impl Cluster {
         slots: Arc<Slots>,
         address: String,
         window: Duration,
+        schema: u16,
     ) -> Self {
         let Surroundings { store, clock, .. } = surroundings;
         let (name, state) = (slots.holder().to_string(), Mutex::default());
         let (reached, tell) = (AtomicU64::new(u64::MAX), Notify::new());
-        Self { store, clock, directory, slots, name, address, window, state, reached, tell }
+        Self { store, clock, directory, slots, name, address, window, schema, state, reached, tell }
     }
 
     /// Whether regions' suffixes may be granted: not if others' edits may have been missed for longer than the window.
@@ -188,15 +191,41 @@ impl Cluster {
         let ttl = self.window + LOOK_WITHIN + MARGIN;
         let key = keys::present(&self.name);
         let announced = peers.announce(&key, self.note().encode(), ttl).await;
-        announced.map_err(kent_store::ReadError::from)?;
+        announced.map_err(ReadError::from)?;
         let looked = self.clock.steady();
         if looked.saturating_sub(began) > LOOK_WITHIN {
             // By now the announcement may end before what it should cover.
             return Ok(());
         }
+        self.agree_on_schema(peers).await?;
         self.look().await?;
         // OK because the machine has been up for less than 500 million years.
         self.reached.store(u64::try_from(looked.as_millis()).unwrap_or(u64::MAX - 1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes by the schema that is in force, and puts a newer one in force once everybody who is there knows it.
+    async fn agree_on_schema(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
+        let (in_force, version) = schema_in_force(&*self.store).await?;
+        if in_force > self.schema {
+            let known = self.schema;
+            return Err(ReadError::from(NewerSchema { key: keys::IN_FORCE, found: in_force, known }).into());
+        }
+        peers.write_schema(in_force);
+        if in_force == self.schema {
+            return Ok(());
+        }
+        for (_, versioned) in self.store.scan(&keys::PRESENT).await? {
+            if ReplicaNote::decode(&versioned.value)?.schema < self.schema {
+                return Ok(());
+            }
+        }
+        let raise = Txn::new().expect(keys::IN_FORCE, version).put(keys::IN_FORCE, self.schema.to_be_bytes().to_vec());
+        match self.store.commit(raise).await {
+            Ok(_) => info!(schema = self.schema, "every replica knows a newer schema: it is in force from now on"),
+            // Somebody else did, or it is tried again.
+            Err(error) => debug!(%error, "the schema was not raised yet"),
+        }
         Ok(())
     }
 
@@ -231,6 +260,10 @@ impl Cluster {
                 () = time::sleep(interval) => {}
             }
             if let Err(error) = self.beat(peers).await {
+                if !error.is_passing() {
+                    error!(%error, "what the other replicas have written cannot be used; stopping");
+                    break;
+                }
                 warn!(%error, "the other replicas are not heard of; going on with what is in hand");
             }
         }
@@ -349,7 +382,7 @@ impl Cluster {
         ReplicaNote {
             address: self.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            schema: SCHEMA,
+            schema: self.schema,
             slot: held.map(|held| held.slot),
             reserved_until: held.map_or(0, |held| held.record.reserved_until.get()),
             applied: self.lock().applied.get(),
@@ -379,6 +412,14 @@ impl Replica {
 /// An edit of another replica, as far as it makes a difference to what is granted here.
 pub(crate) fn sealed(changes: &[kent_regions::Change]) -> bool {
     changes.iter().any(|change| change.after.sealed && !change.before.as_ref().is_some_and(|before| before.sealed))
+}
+
+/// The schema by which replicas write, and the version of the record that says so.
+pub(crate) async fn schema_in_force(store: &dyn Store) -> Result<(u16, Version), StoreFailure> {
+    let Some(record) = store.get(&keys::IN_FORCE).await? else { return Ok((1, Version::ABSENT)) };
+    let malformed = |_| stored::Malformed { what: "the schema that is in force" };
+    let octets = <[u8; 2]>::try_from(&record.value[..]).map_err(malformed)?;
+    Ok((u16::from_be_bytes(octets), record.version))
 }
 
 fn failure(error: LoadError) -> StoreFailure {

@@ -10,7 +10,7 @@ use std::{
 
 use clap::Parser;
 use kent_issue::{Chunk, ClockPolicy, TrustPolicy};
-use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls};
+use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -94,6 +94,10 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub etcd: EtcdSettings,
+
+    /// Pretends that the newest schema of records is this one, in tests of upgrades.
+    #[arg(long, env = "KENT_SCHEMA", value_name = "NUMBER", hide = true)]
+    pub schema: Option<u16>,
 
     /// Where clients and operators reach this replica, as others are told [default: the address of the gRPC port].
     #[arg(long, env = "KENT_ADVERTISE", value_name = "HOST:PORT")]
@@ -260,6 +264,8 @@ pub struct Config {
     pub has_witness: bool,
     /// Where others are told that this replica serves; its gRPC port unless this says otherwise.
     pub advertise: Option<String>,
+    /// The newest schema of records that is used.
+    pub schema: u16,
     /// The most identifiers in one lease.
     pub lease_count: u64,
     /// The most octets of identifiers in one packed reply.
@@ -368,6 +374,7 @@ impl Settings {
             witness: self.witness.or(below.witness),
             store: self.store.or(below.store),
             etcd: self.etcd.over(below.etcd),
+            schema: self.schema.or(below.schema),
             advertise: self.advertise.or(below.advertise),
             insecure: self.insecure.or(below.insecure),
             lease_count: self.lease_count.or(below.lease_count),
@@ -396,6 +403,7 @@ impl Settings {
             witness: None,
             store: Some(StoreKind::Sled),
             etcd: EtcdSettings::default(),
+            schema: None,
             advertise: None,
             insecure: Some(false),
             lease_count: Some(1_000_000_000),
@@ -436,6 +444,7 @@ impl Config {
             etcd_credentials,
             has_witness: set.witness.is_some() || matches!(set.store, Some(StoreKind::Sled)),
             advertise: set.advertise,
+            schema: set.schema.unwrap_or(SCHEMA),
             listen: set.listen.unwrap_or(([127, 0, 0, 1], 7600).into()),
             http: set.http.unwrap_or(([127, 0, 0, 1], 7601).into()),
             witness: set.witness.unwrap_or_else(|| witness::beside(&set.data.clone().unwrap_or_default())),

@@ -1,6 +1,6 @@
 //! Granting regions' suffixes: counters in memory, chunks from the store.
 
-use std::{num::NonZeroU64, sync::Arc};
+use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
 use kent_issue::Chunk;
@@ -16,8 +16,10 @@ use crate::{
     cluster::Cluster,
     deadline::Patience,
     directory::{Directory, Order},
+    entropy::{self, Entropy},
     error::{AllocateError, Exhausted, NoSuchRegion},
     keys,
+    node::Surroundings,
     space::{RegionFacts, Space},
     strict,
     tasks::Tasks,
@@ -31,6 +33,7 @@ pub(crate) struct Counters {
     clock: Arc<dyn Clock>,
     chunk: Chunk,
     tasks: Tasks,
+    entropy: Arc<dyn Entropy>,
     /// Where there can be other replicas.
     cluster: Option<Arc<Cluster>>,
 }
@@ -44,8 +47,12 @@ pub(crate) struct HeldChunk {
     pub(crate) left: u128,
 }
 
-/// A reservation that meets others is tried so often.
+/// A reservation that meets others is tried so often at the least, and as long as the caller has patience.
 pub(crate) const ATTEMPTS: u32 = 16;
+
+/// The longest waits before attempts double from 2 ms to 64 ms: a commit takes about one.
+const BACK_OFF_MIN_MICROS: u64 = 500;
+const BACK_OFF_DOUBLINGS: u32 = 7;
 
 /// Who makes the edits that the daemon makes by itself.
 const PRINCIPAL: &str = "kentd";
@@ -53,14 +60,14 @@ const PRINCIPAL: &str = "kentd";
 impl Counters {
     /// Counters of the regions of `directory`.
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        surroundings: Surroundings,
         directory: Arc<Directory>,
-        clock: Arc<dyn Clock>,
         chunk: Chunk,
         tasks: Tasks,
         cluster: Option<Arc<Cluster>>,
     ) -> Self {
-        Self { store, directory, clock, chunk, tasks, cluster }
+        let Surroundings { store, clock, entropy } = surroundings;
+        Self { store, directory, clock, chunk, tasks, entropy, cluster }
     }
 
     /// Grants a block of a region's suffixes, reserving a chunk if the one in hand does not hold enough.
@@ -76,7 +83,11 @@ impl Counters {
         if self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()) {
             return Err(AllocateError::OutOfTouch);
         }
-        for _ in 0..ATTEMPTS {
+        for attempt in 0.. {
+            if attempt >= ATTEMPTS && patience.left(self.clock.steady()).is_zero() {
+                break;
+            }
+            self.back_off(attempt).await;
             let facts = facts(&space, region)?;
             let cell = space.cell(facts.number, self.chunk);
             let strict = facts.policy.chunk == ChunkPolicy::Strict;
@@ -109,6 +120,16 @@ impl Counters {
             }
         }
         Err(AllocateError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Waits before an attempt that follows one which met another replica's: the longer, the more there were, and by chance,
+    /// so that nobody is always too late.
+    async fn back_off(&self, attempt: u32) {
+        // The second attempt usually finds the chunk that the first one has reserved.
+        if attempt > 1 {
+            let most = BACK_OFF_MIN_MICROS << attempt.min(BACK_OFF_DOUBLINGS);
+            time::sleep(Duration::from_micros(entropy::number(&*self.entropy) % most)).await;
+        }
     }
 
     /// Expands a region by itself if its policy says so, once it is as full as that with `count` more. True if it did.

@@ -239,6 +239,7 @@ async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, S
                 tls: config.etcd_tls.clone(),
                 credentials: config.etcd_credentials.clone(),
                 new_id,
+                schema: config.schema,
             };
             let store = open_etcd(options).await?;
             let place = ("etcd", address.to_string());

@@ -16,7 +16,7 @@ use tracing::{error, info};
 
 use crate::{
     clock::Clock,
-    cluster::{Cluster, Watches},
+    cluster::{self, Cluster, Watches},
     config::Config,
     counters::{Counters, HeldChunk},
     deadline::Patience,
@@ -103,6 +103,17 @@ pub enum LoadError {
     /// A restore was broken off.
     #[error("a restore into this store was broken off: remove the directory and restore again")]
     HalfRestored,
+    /// The replicas have agreed on a newer schema than this program knows.
+    #[error(
+        "the records of this store are written by schema {found}, and this kentd knows up to {known}: run a newer kentd; a \
+         cluster that was upgraded cannot go back"
+    )]
+    NewerSchema {
+        /// The schema in force.
+        found: u16,
+        /// The newest one that is known.
+        known: u16,
+    },
     /// The store was moved elsewhere.
     #[error("this store was moved to {to}: start the daemon on that one (--store)")]
     Moved {
@@ -134,6 +145,13 @@ impl Engine {
             return Err(LoadError::Moved { to: String::from_utf8_lossy(&moved.value).into_owned() });
         }
         let key = cluster_key(&*store, &*entropy).await?;
+        let (found, _) = cluster::schema_in_force(&*store).await?;
+        if found > config.schema {
+            return Err(LoadError::NewerSchema { found, known: config.schema });
+        }
+        if let Some(peers) = store.peers() {
+            peers.write_schema(found);
+        }
         // Whatever others change from here on is heard of.
         let watches = match store.peers() {
             Some(peers) => Some(Watches::begin(peers).await?),
@@ -152,6 +170,7 @@ impl Engine {
                     slots.clone(),
                     place.serves.clone(),
                     window,
+                    config.schema,
                 ));
                 cluster.who_is_there().await?;
                 cluster.beat(peers).await?;
@@ -164,14 +183,7 @@ impl Engine {
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
         Ok(Arc::new(Self {
-            counters: Counters::new(
-                store.clone(),
-                directory.clone(),
-                clock.clone(),
-                config.chunk,
-                tasks.clone(),
-                cluster.clone(),
-            ),
+            counters: Counters::new(surroundings, directory.clone(), config.chunk, tasks.clone(), cluster.clone()),
             cluster,
             series,
             store,

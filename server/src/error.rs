@@ -44,9 +44,11 @@ impl From<LoadError> for EditError {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Store(failure) => failure.into(),
-            LoadError::Table { .. } | LoadError::NoDefaultSpace | LoadError::HalfRestored | LoadError::Moved { .. } => {
-                Self::Damaged(error)
-            }
+            LoadError::Table { .. }
+            | LoadError::NoDefaultSpace
+            | LoadError::HalfRestored
+            | LoadError::NewerSchema { .. }
+            | LoadError::Moved { .. } => Self::Damaged(error),
         }
     }
 }

@@ -13,6 +13,8 @@ pub(crate) const BOOTS: Key = Key::from_static("boots");
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
 /// There in a store that was moved elsewhere: nothing is issued from it any more.
 pub(crate) const MOVED: Key = Key::from_static("moved");
+/// The schema by which replicas write: the newest one that all of them know.
+pub(crate) const IN_FORCE: Key = Key::from_static("schema");
 /// All slots.
 pub(crate) const SLOTS: Key = Key::from_static("slot/");
 /// All spaces.

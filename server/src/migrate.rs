@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kent_store::{
-    EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls, Key, OpenError, SledOptions,
+    EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls, Key, OpenError, SCHEMA, SledOptions,
     SledStore, Store, Txn,
 };
 use thiserror::Error;
@@ -117,8 +117,14 @@ impl Migration {
         let (tls, credentials): (Option<EtcdTls>, Option<EtcdCredentials>) = args.etcd.read(&args.to)?;
         let new_id = || entropy::octets(&SystemEntropy);
         let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })?;
-        let target =
-            EtcdStore::open(EtcdOptions { address: args.to.clone(), tls, credentials, new_id: new_id() }).await?;
+        let target = EtcdStore::open(EtcdOptions {
+            address: args.to.clone(),
+            tls,
+            credentials,
+            new_id: new_id(),
+            schema: SCHEMA,
+        })
+        .await?;
         let to = args.to.to_string();
         let moved = source.get(&keys::MOVED).await.map_err(StoreFailure::from)?;
         let moved = moved.map(|moved| String::from_utf8_lossy(&moved.value).into_owned());

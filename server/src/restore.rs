@@ -243,6 +243,8 @@ impl Restore {
         };
         // The old store may hold the mark of how often it was started; the new one begins anew.
         restore.records.remove(&keys::BOOTS);
+        // It is written by this program's own schema.
+        restore.records.remove(&keys::IN_FORCE);
         restore.move_series(&by).map_err(StoreFailure::from)?;
         let spaces: Vec<(Key, Vec<u8>)> = restore.under(&keys::SPACES);
         for (key, value) in spaces {

@@ -34,7 +34,7 @@ pub(crate) mod pb {
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -71,6 +71,8 @@ pub struct EtcdOptions {
     pub credentials: Option<EtcdCredentials>,
     /// The identity if the store is new: random bits.
     pub new_id: [u8; 16],
+    /// The newest schema that this program is to know; [`SCHEMA`](crate::SCHEMA) but in tests of upgrades.
+    pub schema: u16,
 }
 
 /// Why a store on etcd could not be opened. Nothing was changed.
@@ -117,6 +119,10 @@ pub(crate) struct Inner {
     endpoints: Endpoints,
     /// Ends in a slash.
     root: String,
+    /// The newest schema that can be read.
+    known: u16,
+    /// The schema by which values are written.
+    schema: AtomicU16,
     commits: AtomicU64,
     conflicts: AtomicU64,
     unknowns: AtomicU64,
@@ -135,11 +141,19 @@ impl EtcdStore {
     ///
     /// [`EtcdOpenError`].
     pub async fn open(options: EtcdOptions) -> Result<Self, EtcdOpenError> {
-        let EtcdOptions { address, tls, credentials, new_id } = options;
+        let EtcdOptions { address, tls, credentials, new_id, schema: known } = options;
         let endpoints = Endpoints::new(&address, tls, credentials).map_err(EtcdOpenError::Settings)?;
         let root = format!("{}/", address.prefix());
         let counter = AtomicU64::default;
-        let inner = Inner { endpoints, root, commits: counter(), conflicts: counter(), unknowns: counter() };
+        let inner = Inner {
+            endpoints,
+            root,
+            known,
+            schema: AtomicU16::new(1),
+            commits: counter(),
+            conflicts: counter(),
+            unknowns: counter(),
+        };
         let id = inner.identity(new_id).await.map_err(|error| match error {
             ReadError::Unavailable(source) => EtcdOpenError::Unavailable { address, source },
             error => EtcdOpenError::Read(error),
@@ -203,8 +217,23 @@ impl Inner {
     fn open(&self, pair: &KeyValue) -> Result<(Key, Versioned), ReadError> {
         let foreign = || Unavailable::backend(format!("a key that is none of Kent's: {:?}", pair.key));
         let key = self.key(&pair.key).ok_or_else(foreign)?;
-        let value = envelope::open(&key, &pair.value)?.to_vec();
+        let value = envelope::open_as(self.known, &key, &pair.value)?.to_vec();
         Ok((key, Versioned { version: version(pair), value }))
+    }
+
+    fn write(&self, key: &Key, value: Option<&[u8]>) -> RequestOp {
+        let name = self.name(key);
+        match value {
+            Some(value) => put(name, self.seal(key, value)),
+            None => {
+                let delete = DeleteRangeRequest { key: name.into(), ..DeleteRangeRequest::default() };
+                RequestOp { request: Some(request_op::Request::RequestDeleteRange(delete)) }
+            }
+        }
+    }
+
+    fn seal(&self, key: &Key, value: &[u8]) -> Vec<u8> {
+        envelope::seal_as(self.schema.load(Ordering::Relaxed), key, value)
     }
 
     /// Why a transaction whose guards did not hold was refused.
@@ -274,7 +303,7 @@ impl Store for EtcdStore {
         let inner = &self.inner;
         let request = TxnRequest {
             compare: txn.guards().iter().map(|(key, version)| compare(inner.name(key), *version)).collect(),
-            success: txn.writes().iter().map(|(key, value)| write(inner.name(key), key, value.as_deref())).collect(),
+            success: txn.writes().iter().map(|(key, value)| inner.write(key, value.as_deref())).collect(),
             // What is there instead, as of the same moment.
             failure: txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect(),
         };
@@ -331,6 +360,10 @@ impl Peers for EtcdStore {
         self.presence.lock().await.announce(&self.inner, key, value, ttl).await
     }
 
+    fn write_schema(&self, schema: u16) {
+        self.inner.schema.store(schema, Ordering::Relaxed);
+    }
+
     async fn withdraw(&self) {
         self.presence.lock().await.withdraw(&self.inner).await;
     }
@@ -344,16 +377,6 @@ fn compare(key: Vec<u8>, expected: Version) -> Compare {
         target: compare::CompareTarget::Mod.into(),
         key: key.into(),
         target_union: Some(compare::TargetUnion::ModRevision(revision)),
-    }
-}
-
-fn write(name: Vec<u8>, key: &Key, value: Option<&[u8]>) -> RequestOp {
-    match value {
-        Some(value) => put(name, envelope::seal(key, value)),
-        None => {
-            let delete = DeleteRangeRequest { key: name.into(), ..DeleteRangeRequest::default() };
-            RequestOp { request: Some(request_op::Request::RequestDeleteRange(delete)) }
-        }
     }
 }
 

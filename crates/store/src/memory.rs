@@ -191,6 +191,10 @@ impl Peers for MemoryStore {
         Ok(())
     }
 
+    fn write_schema(&self, _: u16) {
+        // Nothing here outlives the program.
+    }
+
     async fn withdraw(&self) {
         if let Some(key) = self.announced.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.disk().remove(&key);

@@ -30,6 +30,9 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// If the store is not available; it may have been announced all the same.
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
 
+    /// Writes values by this schema from now on: the newest one that all processes on the store know. It begins with the first.
+    fn write_schema(&self, schema: u16);
+
     /// Takes the announcement back. Best effort: otherwise its time runs out.
     async fn withdraw(&self);
 }

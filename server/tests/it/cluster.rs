@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use kent_client::Client;
 use kent_proto::v1::{
-    CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Region, ReplicaStatus,
-    SealRegionRequest,
+    CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Policy, Region,
+    ReplicaStatus, SealRegionRequest, UpdateRegionRequest,
 };
+use kent_store::{EtcdOptions, EtcdStore, Key, Store};
 use kent_testkit::Etcd;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
@@ -266,6 +267,104 @@ async fn ok_load_on_time_based_formats_does_not_reach_etcd() {
     println!("{grants} grants on 3 replicas, {rate:.1} writes a second to etcd");
     assert!(grants > 1000, "the load was too small to show anything: {grants}");
     assert!(rate < 20.0, "{rate} writes a second");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_ten_replicas_draw_on_one_region_and_none_starves() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let all = [(); 10].map(|()| replica(&address, 60));
+    all[0].regions().create_region(create("orders")).await.expect("created");
+    let strict = Some(Policy { strict: true, ..Policy::default() });
+    all[0].regions().create_region(create("invoices")).await.expect("created");
+    let name = "spaces/default/regions/invoices".to_owned();
+    let update = UpdateRegionRequest { name, policy: strict, ..Default::default() };
+    all[0].regions().update_region(update).await.expect("strict");
+    for daemon in &all {
+        eventually("the regions are seen", async || draw(daemon, "region:invoices", 1).await.is_ok()).await;
+    }
+    let began = Instant::now();
+    let mut drawing = tokio::task::JoinSet::new();
+    for (at, daemon) in all.iter().enumerate() {
+        for source in ["region:orders", "region:invoices"] {
+            let mut allocator = daemon.allocator();
+            drawing.spawn(async move {
+                let (mut ids, mut calls) = (Vec::new(), 0);
+                while began.elapsed() < Duration::from_secs(5) {
+                    let granted = allocator.allocate(request(source, 5, Encoding::Packed)).await;
+                    let granted = granted.unwrap_or_else(|status| panic!("replica {at} starves: {status}"));
+                    ids.extend(identifiers(granted.get_ref()));
+                    calls += 1;
+                }
+                (source, ids, calls)
+            });
+        }
+    }
+    let mut ledger = Ledger::default();
+    let mut calls = [("region:orders", Vec::new()), ("region:invoices", Vec::new())];
+    while let Some(drawn) = drawing.join_next().await {
+        let (source, ids, count) = drawn.expect("nobody starves");
+        ledger.record(source, ids);
+        calls.iter_mut().filter(|(of, _)| *of == source).for_each(|(_, counts)| counts.push(count));
+    }
+    println!("calls that each of ten replicas answered in 5 s: {calls:?}");
+    for (source, counts) in calls {
+        let (least, most) = (counts.iter().min().copied(), counts.iter().max().copied());
+        assert!(least > Some(0) && least.map(|least| least * 20) > most, "{source}: from {least:?} to {most:?}");
+    }
+}
+
+/// A replica that knows records up to this schema.
+fn replica_of_schema(address: &str, schema: &str) -> Option<Daemon> {
+    let mut command = kentd(data_dir().path());
+    Daemon::try_spawn(command.args(["--store", address, "--window", "4s", "--schema", schema, "--log", "error"]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_replicas_of_two_schemas_work_side_by_side_until_all_are_new() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let old = [(); 2].map(|()| replica_of_schema(&address, "1").expect("it starts"));
+    let new = replica_of_schema(&address, "2").expect("it starts");
+    new.regions().create_region(create("orders")).await.expect("created");
+    let mut ledger = Ledger::default();
+    // Longer than the heart beats of all: still nobody writes what the others cannot read.
+    for _ in 0..30 {
+        for daemon in old.iter().chain([&new]) {
+            eventually("all grant", async || {
+                let drawn = draw(daemon, "region:orders", 3).await;
+                let is_ok = drawn.is_ok();
+                ledger.record("region:orders", drawn.unwrap_or_default());
+                is_ok
+            })
+            .await;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    let [first, second] = old;
+    first.signal("TERM");
+    first.wait().await;
+    assert!(replica_of_schema(&address, "1").is_some(), "back to the old version, as long as one is there");
+    second.kill();
+    // The one that was killed counts as there until its time has run out.
+    let options = EtcdOptions {
+        address: address.parse().expect("one"),
+        tls: None,
+        credentials: None,
+        new_id: [0; 16],
+        schema: 1,
+    };
+    let store = EtcdStore::open(options).await.expect("etcd is there");
+    let schema = async || store.get(&Key::from_static("schema")).await.expect("read");
+    eventually("the new schema is in force", async || schema().await.is_some()).await;
+    let mut command = kentd(data_dir().path());
+    let refused = command.args(["--store", &address, "--schema", "1"]).output().expect("kentd runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("run a newer kentd"), "{said}");
+    let another = replica_of_schema(&address, "2").expect("it starts");
+    for daemon in [&another, &new] {
+        ledger.record("region:orders", draw(daemon, "region:orders", 3).await.expect("granted"));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use kent_proto::v1::{
     CreateRegionRequest, Encoding, ListHistoryRequest, ListRegionsRequest, Policy, UpdateRegionRequest,
 };
-use kent_store::{EtcdOptions, EtcdStore, Key, Store, Txn};
+use kent_store::{EtcdOptions, EtcdStore, Key, SCHEMA, Store, Txn};
 use kent_testkit::Etcd;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
@@ -101,7 +101,13 @@ async fn ok_a_move_that_was_broken_off_is_finished_by_the_same_command() {
     // As it is when a move breaks off in the middle: the directory is marked, and etcd's store is not whole.
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
-    let target = EtcdOptions { address: address.parse().expect("one"), tls: None, credentials: None, new_id: [0; 16] };
+    let target = EtcdOptions {
+        address: address.parse().expect("one"),
+        tls: None,
+        credentials: None,
+        new_id: [0; 16],
+        schema: SCHEMA,
+    };
     let target = EtcdStore::open(target).await.expect("etcd is there");
     let half = Txn::new().put(Key::from_static("restoring"), b"migrating".to_vec()).delete(Key::from_static("cluster"));
     target.commit(half).await.expect("committed");

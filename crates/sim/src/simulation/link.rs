@@ -266,6 +266,10 @@ impl Peers for Link {
         announced
     }
 
+    fn write_schema(&self, schema: u16) {
+        self.own.write_schema(schema);
+    }
+
     async fn withdraw(&self) {
         // Otherwise its time runs out.
         if self.before_read().await.is_ok() {

@@ -11,7 +11,6 @@ use super::pb::etcdserverpb::{
     lease_client::LeaseClient, request_op,
 };
 use super::{ATTEMPT, Inner, txn_of, unavailable};
-use crate::envelope;
 use crate::error::Unavailable;
 use crate::key::Key;
 
@@ -99,7 +98,7 @@ async fn renew_at(caller: Caller, lease: i64) -> Result<bool, Status> {
 }
 
 async fn put(inner: &Inner, key: &Key, value: &[u8], lease: i64) -> Result<(), Unavailable> {
-    let put = PutRequest { key: inner.name(key).into(), value: envelope::seal(key, value).into(), lease };
+    let put = PutRequest { key: inner.name(key).into(), value: inner.seal(key, value).into(), lease };
     let txn = TxnRequest {
         success: vec![RequestOp { request: Some(request_op::Request::RequestPut(put)) }],
         ..TxnRequest::default()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kent_store::{
-    CommitError, Committed, EtcdOptions, EtcdStore, InvalidTxn, KEY_BYTES_MAX, Key, MemoryStore, SledOptions,
+    CommitError, Committed, EtcdOptions, EtcdStore, InvalidTxn, KEY_BYTES_MAX, Key, MemoryStore, SCHEMA, SledOptions,
     SledStore, Store, StoreId, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, Unavailable, VALUE_BYTES_MAX, Version,
     Versioned,
 };
@@ -41,7 +41,7 @@ async fn etcd() -> Fixture {
     let cluster = CLUSTER.get_or_init(|| Etcd::start(1));
     let address = cluster.address(&format!("store{}", STORES.fetch_add(1, Ordering::Relaxed)));
     let address = address.parse().unwrap();
-    let options = EtcdOptions { address, tls: None, credentials: None, new_id: ID };
+    let options = EtcdOptions { address, tls: None, credentials: None, new_id: ID, schema: SCHEMA };
     Fixture { store: Arc::new(EtcdStore::open(options).await.unwrap()), _dir: None }
 }
 

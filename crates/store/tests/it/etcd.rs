@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kent_store::{
-    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, EtcdTls, Key, ReadError, Store, Txn,
-    VALUE_BYTES_MAX, Version, Watch,
+    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, EtcdTls, Key, ReadError, SCHEMA, Store,
+    Txn, VALUE_BYTES_MAX, Version, Watch,
 };
 use kent_testkit::Etcd;
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ const PREFIX: Key = Key::from_static("p/");
 
 fn options(address: &str) -> EtcdOptions {
     let address: EtcdAddress = address.parse().expect("an address");
-    EtcdOptions { address, tls: None, credentials: None, new_id: [7; 16] }
+    EtcdOptions { address, tls: None, credentials: None, new_id: [7; 16], schema: SCHEMA }
 }
 
 async fn open(address: &str) -> EtcdStore {
