@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) block_size_max: u64,
     pub(crate) low_water: f64,
     pub(crate) max_age: Duration,
+    pub(crate) discover: bool,
 }
 
 impl Default for Builder {
@@ -37,6 +38,7 @@ impl Default for Builder {
             block_size_max: 1_000_000,
             low_water: 0.5,
             max_age: Duration::from_secs(10),
+            discover: false,
         };
         Self { endpoints: Vec::new(), settings }
     }
@@ -115,6 +117,13 @@ impl Builder {
         self
     }
 
+    /// Asks daemons now and then which other replicas there are, and uses those as well when the endpoints do not answer
+    /// [default: false]. They must be reachable under the addresses that they advertise.
+    pub fn discover(mut self, discover: bool) -> Self {
+        self.settings.discover = discover;
+        self
+    }
+
     /// The client. Nothing is connected yet.
     ///
     /// # Errors
@@ -149,7 +158,7 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
     if within { Ok(()) } else { Err(ConfigError::OutOfRange { setting, allowed }) }
 }
 
-fn parse(endpoint: &str, settings: &Settings) -> Result<Endpoint, ConfigError> {
+pub(crate) fn parse(endpoint: &str, settings: &Settings) -> Result<Endpoint, ConfigError> {
     let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
     let with_scheme = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
     let parsed = Endpoint::from_shared(with_scheme).map_err(|_| bad())?;

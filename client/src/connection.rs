@@ -1,13 +1,16 @@
 //! Calls to one or several daemons: which endpoint, how often, how long.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use kent_ids::Block;
-use kent_proto::v1::{AllocateRequest, Encoding, allocate_response::Identifiers, allocator_client::AllocatorClient};
+use kent_proto::v1::{
+    AllocateRequest, Encoding, GetStatusRequest, admin_client::AdminClient, allocate_response::Identifiers,
+    allocator_client::AllocatorClient,
+};
 use tokio::time::{self, Instant};
 use tonic::{
     Code, Request, Status,
@@ -16,26 +19,48 @@ use tonic::{
 use tracing::debug;
 
 use crate::{
-    config::Settings,
+    config::{Settings, parse},
     error::{Error, Verdict, judge},
 };
 
 /// The endpoints of a client. Channels are made when they are first used, since they need a runtime.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    endpoints: Vec<Endpoint>,
     settings: Settings,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    channels: Vec<Option<Channel>>,
+    /// At least one; those that were configured come first.
+    known: Vec<Known>,
     /// The endpoint in use.
     current: usize,
     /// When another endpoint than the preferred one came into use.
     since: Option<Instant>,
+    /// When a daemon was asked last who else is there.
+    discovered: Option<Instant>,
 }
+
+/// An endpoint, and its channel once it has been used.
+#[derive(Debug)]
+struct Known {
+    endpoint: Endpoint,
+    channel: Option<Channel>,
+    is_configured: bool,
+}
+
+impl Known {
+    const fn new(endpoint: Endpoint, is_configured: bool) -> Self {
+        Self { endpoint, channel: None, is_configured }
+    }
+}
+
+/// Daemons are asked this often who else is there.
+const DISCOVER_EVERY: Duration = Duration::from_secs(30);
+
+/// So many replicas are taken in.
+const DISCOVERED_MAX: usize = 64;
 
 /// The preferred endpoint is tried again after this long.
 const RETURN_AFTER: Duration = Duration::from_secs(30);
@@ -46,8 +71,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Connection {
     pub(crate) fn new(endpoints: Vec<Endpoint>, settings: Settings) -> Self {
-        let channels = vec![None; endpoints.len()];
-        Self { endpoints, settings, state: Mutex::new(State { channels, current: 0, since: None }) }
+        let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
+        Self { settings, state: Mutex::new(State { known, current: 0, since: None, discovered: None }) }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -68,7 +93,10 @@ impl Connection {
             let (endpoint, channel) = self.current();
             let limit = self.settings.attempt_timeout.min(until.saturating_duration_since(Instant::now()));
             let status = match attempt(channel, source, count, limit).await {
-                Ok(block) => return block,
+                Ok(block) => {
+                    self.discover().await;
+                    return block;
+                }
                 Err(status) => status,
             };
             let hint = match judge(&status) {
@@ -90,7 +118,7 @@ impl Connection {
 
     /// The first round over all endpoints goes without pauses; then they double, from 20 ms to a second.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
-        let others = self.endpoints.len() - 1; // OK because there is at least one endpoint
+        let others = self.lock().known.len() - 1; // OK because there is at least one endpoint
         let growing = ExponentialBuilder::default()
             .with_min_delay(PAUSE_MIN)
             .with_max_delay(PAUSE_MAX)
@@ -102,22 +130,67 @@ impl Connection {
 
     /// The endpoint in use and its channel; the preferred one again when it has been left for long enough.
     pub(crate) fn current(&self) -> (usize, Channel) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         if state.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
             (state.current, state.since) = (0, None);
         }
         let current = state.current;
-        let channel = state.channels[current].get_or_insert_with(|| self.endpoints[current].connect_lazy());
-        (current, channel.clone())
+        let Known { endpoint, channel, .. } = &mut state.known[current];
+        (current, channel.get_or_insert_with(|| endpoint.connect_lazy()).clone())
     }
 
     /// Goes on to the next endpoint, unless another call has done so already.
     pub(crate) fn leave(&self, endpoint: usize) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         if state.current == endpoint {
-            state.current = (endpoint + 1) % self.endpoints.len();
+            state.current = (endpoint + 1) % state.known.len();
             state.since = (state.current != 0).then(Instant::now);
         }
+    }
+
+    /// Asks the daemon in use who else is there, now and then, if that is wanted.
+    async fn discover(&self) {
+        let is_due = |state: &State| state.discovered.is_none_or(|last| last.elapsed() >= DISCOVER_EVERY);
+        let channel = {
+            let mut state = self.lock();
+            if !self.settings.discover || !is_due(&state) {
+                return;
+            }
+            state.discovered = Some(Instant::now());
+            drop(state);
+            self.channel()
+        };
+        let mut admin = AdminClient::new(channel);
+        let asked = time::timeout(self.settings.attempt_timeout, admin.get_status(GetStatusRequest {})).await;
+        // OK because a daemon that does not say is asked again later, and the endpoints in hand stay.
+        let Ok(Ok(status)) = asked else { return };
+        let others = status.into_inner().replicas.into_iter().filter(|replica| !replica.answering);
+        let found = others.filter_map(|replica| parse(&replica.address, &self.settings).ok()).take(DISCOVERED_MAX);
+        self.take_in(found.collect());
+    }
+
+    /// Replaces what was discovered earlier. The endpoint in use stays.
+    fn take_in(&self, found: Vec<Endpoint>) {
+        let mut state = self.lock();
+        let in_use = state.known[state.current].endpoint.uri().clone();
+        let is_wanted = |known: &Known| {
+            known.is_configured
+                || *known.endpoint.uri() == in_use
+                || found.iter().any(|endpoint| endpoint.uri() == known.endpoint.uri())
+        };
+        state.known.retain(is_wanted);
+        for endpoint in found {
+            if state.known.iter().all(|known| known.endpoint.uri() != endpoint.uri()) {
+                debug!(endpoint = %endpoint.uri(), "another replica is here");
+                state.known.push(Known::new(endpoint, false));
+            }
+        }
+        state.current = state.known.iter().position(|known| *known.endpoint.uri() == in_use).unwrap_or(0);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // OK because every method leaves the state whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -240,6 +240,25 @@ async fn ok_clients_see_no_error_when_a_replica_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ok_a_client_discovers_replicas_that_it_was_not_told_of() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let [told, first, second] = [(); 3].map(|()| replica(&address, 60));
+    eventually("all are seen", async || replicas(&told).await.len() == 3).await;
+    let client =
+        Client::builder().endpoint(told.grpc_address()).discover(true).block_size(10).build().expect("a client");
+    let ids = client.uuid_v7();
+    let mut ledger = Ledger::default();
+    for dying in [Some(told), Some(first), None] {
+        for _ in 0..200 {
+            ledger.record("uuidv7", [ids.next().await.expect("no error").as_u128()]);
+        }
+        dying.into_iter().for_each(Daemon::kill);
+    }
+    drop(second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ok_load_on_time_based_formats_does_not_reach_etcd() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
