@@ -15,8 +15,8 @@ use kent_issue::{
     ClockPolicy, Extended, HolderId, Quarantine, Reading, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer,
     TrustPolicy, TrustedClock,
 };
-use kent_proto::stored;
-use kent_store::{CommitError, Store, Txn, Version};
+use kent_proto::{note::ReplicaNote, stored};
+use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
 use tokio::{sync::Notify, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -237,6 +237,8 @@ impl Slots {
                         None => None,
                     }
                 }
+                // Others may agree with it by now.
+                Err(_) if self.store.peers().is_some() && state.issuer.held().is_none() => None,
                 Err(_) => return Ok(()),
             }
         };
@@ -251,8 +253,9 @@ impl Slots {
         for _ in 0..Slot::COUNT {
             let records = self.read_all().await?;
             let random = entropy::number(&*self.entropy);
-            let Some(now) = self.start_clock(&records) else { return Ok(()) };
-            let there = self.holders_there().await?;
+            let others = self.others().await?;
+            let Some(now) = self.start_clock(&records, others.iter().map(|(_, now)| *now).max()) else { return Ok(()) };
+            let there: Vec<HolderId> = others.iter().map(|(holder, _)| *holder).collect();
             let planned = self.lock().issuer.plan_take(&records, &there, now, random);
             let plan = match planned {
                 Ok(plan) => plan,
@@ -275,14 +278,16 @@ impl Slots {
     }
 
     /// The time, judged by what is recorded if this is the first look at it.
-    fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)]) -> Option<UnixNanos> {
+    fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)], others: Option<UnixNanos>) -> Option<UnixNanos> {
         let mut state = self.lock();
-        if state.trusted.has_started() {
+        let is_refused = state.trusted.quarantine().is_some_and(|quarantine| quarantine.instead.is_none());
+        if state.trusted.has_started() && !is_refused {
             return self.now(&mut state).ok();
         }
         let recorded = records.iter().map(|(_, stored)| stored.value.latest().nanos()).max();
-        let now = state.trusted.start(self.reading(), recorded);
+        let now = state.trusted.start(self.reading(), recorded, others);
         match (state.trusted.quarantine(), recorded) {
+            (Some(_), _) if is_refused => {}
             (Some(Quarantine { ahead, .. }), _) => {
                 error!(ahead_s = ahead.as_secs(), "the clock is further ahead than anything recorded explains");
             }
@@ -339,13 +344,18 @@ impl Slots {
         read.collect()
     }
 
-    /// The runs of daemons that are there, where there can be others.
-    async fn holders_there(&self) -> Result<Vec<HolderId>, StoreFailure> {
+    /// The other runs of daemons that are there, where there can be any, and what their clocks say.
+    async fn others(&self) -> Result<Vec<(HolderId, UnixNanos)>, StoreFailure> {
         if self.store.peers().is_none() {
             return Ok(Vec::new());
         }
         let present = self.store.scan(&keys::PRESENT).await?;
-        Ok(present.iter().filter_map(|(key, _)| keys::parse_present(key).ok()?.parse().ok()).collect())
+        let other = |(key, versioned): &(Key, Versioned)| {
+            let holder: HolderId = keys::parse_present(key).ok()?.parse().ok()?;
+            let note = ReplicaNote::decode(&versioned.value).ok()?;
+            Some((holder, UnixNanos::new(note.unix_nanos.into()))).filter(|_| holder != self.holder())
+        };
+        Ok(present.iter().filter_map(other).collect())
     }
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {

@@ -65,10 +65,18 @@ impl TrustedClock {
         self.offset.is_some() || self.quarantine.is_some()
     }
 
-    /// Judges the clock at a start, given the latest time that the store has recorded (none, if it is new), and returns the
-    /// time to issue.
-    pub fn start(&mut self, reading: Reading, recorded: Option<UnixNanos>) -> Option<UnixNanos> {
-        let allowed = recorded.map(|recorded| recorded.offset(nanos(self.policy.absence_max)));
+    /// Judges the clock at a start, given the latest time that the store has recorded (none, if it is new), and the latest that
+    /// is the time for others on the store right now (none, if there are no others); returns the time to issue. It may be
+    /// judged again, when others are heard of that agree with it.
+    pub fn start(
+        &mut self,
+        reading: Reading,
+        recorded: Option<UnixNanos>,
+        others: Option<UnixNanos>,
+    ) -> Option<UnixNanos> {
+        // Where others are, nobody was absent for long.
+        let later = if others.is_some() { self.policy.jump_max } else { self.policy.absence_max };
+        let allowed = recorded.max(others).map(|latest| latest.offset(nanos(later)));
         let offset = offset(reading);
         if let Some(allowed) = allowed
             && reading.wall > allowed
@@ -154,7 +162,7 @@ mod tests {
     fn check(recorded: Option<i128>, start: (i128, Option<i128>), readings: &[(i128, Option<i128>)]) {
         let mut clock = TrustedClock::new(TrustPolicy::default());
         let at = |wall, steady| Reading { wall: seconds(NOW + wall), steady: Duration::from_secs(steady) };
-        let issued = clock.start(at(start.0, 100), recorded.map(|recorded| seconds(NOW + recorded)));
+        let issued = clock.start(at(start.0, 100), recorded.map(|recorded| seconds(NOW + recorded)), None);
         assert_eq!(issued, start.1.map(|expected| seconds(NOW + expected)), "at the start");
         for ((wall, expected), steady) in readings.iter().zip(101..) {
             let issued = clock.read(at(*wall, steady));
@@ -204,14 +212,28 @@ mod tests {
         let at = |wall| Reading { wall: seconds(wall), steady: Duration::from_secs(1) };
         assert_eq!(clock.read(at(NOW)), Some(seconds(NOW)));
         assert!(!clock.has_started());
-        assert_eq!(clock.start(at(NOW), Some(seconds(NOW - YEARS))), None);
+        assert_eq!(clock.start(at(NOW), Some(seconds(NOW - YEARS)), None), None);
+    }
+
+    #[test]
+    fn ok_others_are_believed_and_who_is_far_from_them_is_not() {
+        let judge = |recorded, others: Option<i128>| {
+            let mut clock = TrustedClock::new(TrustPolicy::default());
+            let reading = Reading { wall: seconds(NOW), steady: Duration::from_secs(100) };
+            clock.start(reading, Some(seconds(NOW + recorded)), others.map(|others| seconds(NOW + others))).is_some()
+        };
+        assert!(judge(-2 * HOUR, None), "after two hours alone");
+        assert!(!judge(-2 * HOUR, Some(-2 * HOUR)), "two hours ahead of others");
+        assert!(judge(-2 * HOUR, Some(-HOUR + 1)), "less than an hour ahead of them");
+        assert!(judge(-YEARS, Some(3)), "all were away for years, and agree now");
+        assert!(judge(-1, Some(-YEARS)), "others' clocks are behind what is recorded");
     }
 
     #[test]
     fn ok_an_operator_can_vouch_for_a_clock() {
         let mut clock = TrustedClock::new(TrustPolicy::default());
         let at = |wall, steady| Reading { wall: seconds(wall), steady: Duration::from_secs(steady) };
-        assert_eq!(clock.start(at(NOW, 1), Some(seconds(NOW - YEARS))), None);
+        assert_eq!(clock.start(at(NOW, 1), Some(seconds(NOW - YEARS)), None), None);
         clock.vouch(at(NOW + 1, 2));
         assert_eq!((clock.read(at(NOW + 2, 3)), clock.quarantine()), (Some(seconds(NOW + 2)), None));
     }

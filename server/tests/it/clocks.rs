@@ -13,7 +13,7 @@ use tonic_types::StatusExt;
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
 /// The library that fakes the clock; `.ci/run` installs it.
-fn libfaketime() -> PathBuf {
+pub(crate) fn libfaketime() -> PathBuf {
     let places = fs::read_dir("/usr/lib").expect("a Unix-like system").filter_map(Result::ok);
     let library = places.map(|place| place.path().join("faketime/libfaketimeMT.so.1")).find(|path| path.exists());
     library.expect("libfaketime is not there: apt-get install faketime")

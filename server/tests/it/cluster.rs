@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use super::{
+    clocks::libfaketime,
     harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
     wire::Wire,
 };
@@ -116,6 +117,33 @@ async fn ok_everybody_is_seen_and_a_slot_of_somebody_who_left_is_taken_over() {
     let third = replica(&address, 60);
     let slot = |replicas: Vec<ReplicaStatus>| replicas[0].slot;
     eventually("its slot is free again", async || slot(replicas(&third).await) == Some(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_replica_whose_clock_is_far_from_the_others_waits_until_they_agree() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let others = [(); 2].map(|()| replica(&address, 4));
+    let dir = data_dir();
+    let rc = dir.path().join("clock");
+    // Two hours: no absence, but more than others' clocks explain.
+    std::fs::write(&rc, "+7200").expect("written");
+    let mut command = kentd(dir.path());
+    command.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &rc).env("FAKETIME_NO_CACHE", "1");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    let wrong = Daemon::spawn(command.args(["--store", &address, "--window", "4s", "--log", "off"]));
+    let refused = draw(&wrong, "uuidv7", 1).await.expect_err("its clock is not believed");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert_eq!(wrong.get("/readyz").0, 503);
+    eventually("it is seen, and how far its clock is ahead", async || {
+        let seen = replicas(&others[0]).await;
+        let ahead = seen.iter().filter_map(|replica| replica.clock_ahead_ms).max();
+        seen.len() == 3 && ahead.is_some_and(|ahead| (7_190_000..7_210_000).contains(&ahead))
+    })
+    .await;
+    std::fs::write(rc.with_extension("new"), "+0").expect("written");
+    std::fs::rename(rc.with_extension("new"), &rc).expect("renamed");
+    eventually("it agrees with the others", async || draw(&wrong, "uuidv7", 1).await.is_ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
