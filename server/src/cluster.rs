@@ -409,9 +409,9 @@ impl Replica {
     }
 }
 
-/// An edit of another replica, as far as it makes a difference to what is granted here.
+/// Whether somebody may wait for us to know of these changes: of a region that is sealed, also if it was before.
 pub(crate) fn sealed(changes: &[kent_regions::Change]) -> bool {
-    changes.iter().any(|change| change.after.sealed && !change.before.as_ref().is_some_and(|before| before.sealed))
+    changes.iter().any(|change| change.after.sealed)
 }
 
 /// The schema by which replicas write, and the version of the record that says so.

@@ -80,10 +80,12 @@ async fn ok_edits_of_one_replica_are_those_of_all() {
         eventually("the expansion is seen", async || orders(daemon).await.is_ok_and(|region| region.suffix_bits == 42))
             .await;
     }
-    // A seal says when everybody knows.
+    // A seal says when everybody knows, also a second one.
     let seal = SealRegionRequest { name: ORDERS.to_owned(), ..Default::default() };
-    let sealed = all[2].regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
-    assert_eq!((sealed.unconfirmed, sealed.effective_within_ms), (Vec::new(), 0));
+    for daemon in [&all[2], &all[0]] {
+        let sealed = daemon.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
+        assert_eq!((sealed.unconfirmed, sealed.effective_within_ms), (Vec::new(), 0));
+    }
     for daemon in &all {
         let refused = draw(daemon, "region:orders", 1).await.expect_err("sealed");
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
