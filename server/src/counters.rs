@@ -80,9 +80,7 @@ impl Counters {
         patience: Patience,
     ) -> Result<Block, AllocateError> {
         let space = self.directory.find(space)?;
-        if self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()) {
-            return Err(AllocateError::OutOfTouch);
-        }
+        self.check_touch()?;
         for attempt in 0.. {
             if attempt >= ATTEMPTS && patience.left(self.clock.steady()).is_zero() {
                 break;
@@ -97,6 +95,8 @@ impl Counters {
                 return Err(Invalid::new("request_id", problem).into());
             }
             if !strict && let Some(block) = grant_in_hand(&facts, &cell, count)? {
+                // Whoever was paused since it looked at the region has cut a gap, not a block.
+                self.check_touch()?;
                 cell.granted(count.get(), self.clock.steady());
                 return Ok(block);
             }
@@ -120,6 +120,14 @@ impl Counters {
             }
         }
         Err(AllocateError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Whether others' edits are known well enough.
+    fn check_touch(&self) -> Result<(), AllocateError> {
+        match self.cluster.as_ref().is_none_or(|cluster| cluster.is_in_touch()) {
+            true => Ok(()),
+            false => Err(AllocateError::OutOfTouch),
+        }
     }
 
     /// Waits before an attempt that follows one which met another replica's: the longer, the more there were, and by chance,

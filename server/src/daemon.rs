@@ -101,7 +101,7 @@ impl Daemon {
         let serves = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
         let place = Place { kind, location, serves };
         if config.has_witness {
-            witness::attest(&*store, &config.data, &config.witness).await?;
+            witness::attest(&*store, &place.location, &config.witness).await?;
         }
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let surroundings = Surroundings { store: store.clone(), clock, entropy };

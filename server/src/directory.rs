@@ -177,6 +177,10 @@ impl Directory {
     pub(crate) async fn edit(&self, order: &Order) -> Result<Edited, EditError> {
         let space = self.find(&order.space)?;
         let _editing = space.editing.lock().await;
+        if self.store.peers().is_some() {
+            // What another replica has just made is not refused as unknown or stale.
+            self.reload(&space).await?;
+        }
         for _ in 0..ATTEMPTS {
             if let Some(plan) = self.made_already(&space, order).await? {
                 return Ok(Edited { space: space.clone(), plan, again: true });
@@ -385,6 +389,12 @@ impl Directory {
         let missing = Malformed { what: "a space that was there is gone" };
         let record = read.ok_or_else(|| StoreFailure::from(missing))?;
         self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
+    }
+
+    /// Makes sure that a table is at least what the store says now.
+    pub(crate) async fn refresh(&self, space: &Space) -> Result<(), EditError> {
+        let _editing = space.editing.lock().await;
+        self.reload(space).await
     }
 
     /// Takes in what the record of a space says that another replica has written: a new space, or edits of one. True if a

@@ -14,6 +14,7 @@ use kent_proto::stored::{self, HistoryEntry, Malformed, SpaceFacts};
 use kent_regions::{Change, ChunkPolicy, Count, Kind, Order, Region, RegionNumber, Revision};
 use kent_store::{Key, OpenError, SledOptions, SledStore, Store, Txn};
 use thiserror::Error;
+use tokio::time;
 
 use crate::{
     backup::{self, Backup, BadBackup},
@@ -164,13 +165,34 @@ impl Restore {
         while records.peek().is_some() {
             let some: Vec<_> = records.by_ref().take(BATCH).collect();
             written += some.len();
-            store.commit(some.into_iter().fold(Txn::new(), |txn, (key, value)| txn.put(key, value))).await?;
+            let batch = some.into_iter().fold(Txn::new(), |txn, (key, value)| txn.put(key, value));
+            insist(store, batch).await?;
             progress(written, total);
         }
         store.commit(Txn::new().delete(keys::RESTORING)).await?;
         Ok(())
     }
 }
+
+/// Makes a commit that does no harm when it is made twice.
+async fn insist(store: &dyn Store, txn: Txn) -> Result<(), StoreFailure> {
+    let mut tries = 0;
+    loop {
+        let failure = match store.commit(txn.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(error) => StoreFailure::from(error),
+        };
+        tries += 1;
+        if !failure.is_passing() || tries == TRIES_MAX {
+            return Err(failure);
+        }
+        time::sleep(PAUSE).await;
+    }
+}
+
+/// How often a batch is tried, and the time between two tries.
+const TRIES_MAX: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(200);
 
 async fn load(args: &RestoreArgs, now: UnixNanos) -> Result<Backup, RestoreError> {
     if !args.source.is_dir() {

@@ -30,14 +30,14 @@ struct Testimony {
 pub enum WitnessError {
     /// The store is older than the witness.
     #[error(
-        "{} is an old copy: it was started {starts} times, and {} has seen {seen}. What was issued since the copy was made could \
-         be issued again. Put the newer store back, or make one of this copy from which nothing is issued twice: kentd restore \
-         {} --data NEW --skip COUNT",
-        data.display(), witness.display(), data.display()
+        "the store at {store} is an old copy: it was started {starts} times, and {} has seen {seen}. What was issued since the copy \
+         was made could be issued again. Put the newer store back, or make one from which nothing is issued twice: kentd \
+         restore DIRECTORY|BACKUP --data NEW",
+        witness.display()
     )]
     OldCopy {
-        /// The directory of the store.
-        data: PathBuf,
+        /// Where the store is.
+        store: String,
         /// The file of the witness.
         witness: PathBuf,
         /// The starts that the store knows of.
@@ -66,10 +66,10 @@ pub(crate) fn beside(data: &Path) -> PathBuf {
 }
 
 /// Compares the store with the witness, counts the start in both, the store first.
-pub(crate) async fn attest(store: &dyn Store, data: &Path, witness: &Path) -> Result<(), WitnessError> {
+pub(crate) async fn attest(store: &dyn Store, place: &str, witness: &Path) -> Result<(), WitnessError> {
     let id = store.store_id().to_string();
     loop {
-        match attest_once(store, data, witness, &id).await {
+        match attest_once(store, place, witness, &id).await {
             // Another replica starts at the same time.
             Err(WitnessError::Store(StoreFailure::Commit(CommitError::Conflict { .. }))) => {}
             attested => return attested,
@@ -77,7 +77,7 @@ pub(crate) async fn attest(store: &dyn Store, data: &Path, witness: &Path) -> Re
     }
 }
 
-async fn attest_once(store: &dyn Store, data: &Path, witness: &Path, id: &str) -> Result<(), WitnessError> {
+async fn attest_once(store: &dyn Store, place: &str, witness: &Path, id: &str) -> Result<(), WitnessError> {
     let unusable = |problem: String| WitnessError::Unusable { path: witness.to_owned(), problem };
     let read = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?;
     let malformed = || unusable("the store's own count of starts makes no sense".to_owned());
@@ -90,8 +90,8 @@ async fn attest_once(store: &dyn Store, data: &Path, witness: &Path, id: &str) -
     };
     match seen(witness).map_err(|problem| unusable(problem.to_string()))? {
         Some(testimony) if testimony.store == id && testimony.starts > starts => {
-            let (data, witness, seen) = (data.to_owned(), witness.to_owned(), testimony.starts);
-            return Err(WitnessError::OldCopy { data, witness, starts, seen });
+            let (store, witness, seen) = (place.to_owned(), witness.to_owned(), testimony.starts);
+            return Err(WitnessError::OldCopy { store, witness, starts, seen });
         }
         Some(testimony) if testimony.store != id => {
             warn!(

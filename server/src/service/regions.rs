@@ -202,6 +202,10 @@ impl Regions for RegionsService {
     async fn watch_table(&self, request: Request<WatchTableRequest>) -> Answer<Self::WatchTableStream> {
         let WatchTableRequest { parent, after_revision } = request.into_inner();
         let space = self.find(&parse_space("parent", &parent)?)?;
+        if Revision(after_revision) > space.read(Table::revision) {
+            // Another replica may have told the watcher of what has not come here yet.
+            self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
+        }
         let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision))?;
         Ok(Response::new(Box::pin(watcher)))
     }

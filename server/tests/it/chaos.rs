@@ -316,12 +316,9 @@ async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<World>) -> BT
             match answer {
                 Ok(answer) => break Some(answer.into_inner().revision),
                 Err(status) if is_passing(&status) => sleep(Duration::from_millis(100)).await,
-                // The zone is used up, say. A region that another replica has made may not be known here yet.
+                // The zone is used up, say.
                 Err(status) => {
-                    assert!(
-                        matches!(status.code(), Code::FailedPrecondition | Code::NotFound),
-                        "{kind} of {region}: {status}"
-                    );
+                    assert!(matches!(status.code(), Code::FailedPrecondition), "{kind} of {region}: {status}");
                     break None;
                 }
             }
