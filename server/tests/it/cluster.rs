@@ -98,6 +98,33 @@ async fn ok_edits_of_one_replica_are_those_of_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ok_edits_are_soon_seen_by_all() {
+    let etcd = Etcd::start(3);
+    let address = etcd.address("kent");
+    let all = [(); 3].map(|()| replica(&address, 60));
+    let mut lags = Vec::new();
+    for number in 0..60 {
+        let region = format!("r{number}");
+        all[number % 3].regions().create_region(create(&region)).await.expect("created");
+        let made = Instant::now();
+        for daemon in &all {
+            let mut regions = daemon.regions();
+            eventually("the region is seen", async || {
+                let get = GetRegionRequest { name: format!("spaces/default/regions/{region}") };
+                regions.get_region(get).await.is_ok()
+            })
+            .await;
+        }
+        lags.push(made.elapsed());
+    }
+    lags.sort_unstable();
+    println!(
+        "after an edit was answered, all three replicas had it: half of 60 within {:?}, all within {:?}",
+        lags[30], lags[59]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ok_everybody_is_seen_and_a_slot_of_somebody_who_left_is_taken_over() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
