@@ -49,8 +49,10 @@ pub(crate) struct Cluster {
 struct State {
     /// The tables have every edit up to here.
     applied: Version,
-    /// An edit that was heard of could not be applied: `applied` stays until all tables were looked at.
-    is_behind: bool,
+    /// How often an edit that was heard of could not be applied, or some may have been missed.
+    missed: u64,
+    /// How many of those a look at all tables has made good. Until all are, `applied` stays.
+    made_good: u64,
     replicas: BTreeMap<String, Replica>,
 }
 
@@ -231,19 +233,21 @@ impl Cluster {
 
     /// Looks at the tables of all spaces, and brings up to date what is not.
     async fn look(&self) -> Result<(), StoreFailure> {
+        let missed = self.lock().missed;
         let records = self.store.scan(&keys::SPACES).await?;
         let newest = records.iter().map(|(_, versioned)| versioned.version).max();
         for (key, versioned) in &records {
             self.directory.follow(key, versioned).await.map_err(failure)?;
         }
         let mut state = self.lock();
+        // What was missed since this look began is not made good by it.
+        state.made_good = missed;
         let newest = newest.unwrap_or_default();
         if newest > state.applied {
+            state.applied = newest;
             // Somebody may wait for us to know.
             self.tell.notify_one();
         }
-        state.is_behind = false;
-        state.applied = state.applied.max(newest);
         Ok(())
     }
 
@@ -288,7 +292,7 @@ impl Cluster {
             Change::Put(key, versioned) => match self.directory.follow(&key, &versioned).await {
                 Ok(sealed) => {
                     let mut state = self.lock();
-                    if !state.is_behind {
+                    if state.missed == state.made_good {
                         state.applied = state.applied.max(versioned.version);
                     }
                     drop(state);
@@ -297,19 +301,18 @@ impl Cluster {
                         self.tell.notify_one();
                     }
                 }
-                Err(error) => self.fall_behind(&error),
+                Err(error) => {
+                    warn!(%error, "an edit of another replica could not be read yet");
+                    self.fall_behind();
+                }
             },
             // Spaces are never removed; what cannot be read is told where it is needed.
-            Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => {
-                self.lock().is_behind = true;
-                self.tell.notify_one();
-            }
+            Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => self.fall_behind(),
         }
     }
 
-    fn fall_behind(&self, error: &LoadError) {
-        warn!(%error, "an edit of another replica could not be read yet");
-        self.lock().is_behind = true;
+    fn fall_behind(&self) {
+        self.lock().missed += 1;
         self.tell.notify_one();
     }
 
@@ -320,7 +323,7 @@ impl Cluster {
             && let Some(space) = self.directory.by_key(space)
             && let Ok(reserved) = stored::decode_counter(&versioned.value)
         {
-            space.set_reserved(number, reserved);
+            space.set_reserved_elsewhere(number, reserved, versioned.version);
         }
     }
 
@@ -361,6 +364,7 @@ impl Cluster {
         let ahead = i128::from(note.unix_nanos) - self.clock.wall().get();
         let mut state = self.lock();
         let known = state.replicas.remove(name);
+        let differed = known.as_ref().is_some_and(Replica::clocks_differ);
         if known.is_none() && name != self.name {
             info!(replica = note.address, version = note.version, "another replica is here");
         }
@@ -370,7 +374,7 @@ impl Cluster {
             samples.pop_front();
         }
         let replica = Replica { note, heard, ahead: samples };
-        if name != self.name && replica.clocks_differ() {
+        if name != self.name && !differed && replica.clocks_differ() {
             let ahead_ms = i64::try_from(replica.ahead_nanos() / 1_000_000).unwrap_or(i64::MAX);
             warn!(replica = replica.note.address, ahead_ms, "clocks differ: set them by NTP");
         }

@@ -22,7 +22,7 @@ use crate::{
     engine::{Engine, LoadError, Place},
     entropy::{self, SystemEntropy},
     http,
-    node::Surroundings,
+    node::{Node, Surroundings},
     service::{AdminService, AllocatorService, CodecService, RegionsService},
     tasks::Tasks,
     witness::{self, WitnessError},
@@ -31,9 +31,8 @@ use crate::{
 /// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
-    engine: Arc<Engine>,
+    node: Node,
     store: Arc<dyn Store>,
-    tasks: Tasks,
     /// Asked to stop, the ports take no more connections and finish what is under way.
     ports: Tasks,
     grace: Duration,
@@ -105,18 +104,10 @@ impl Daemon {
         }
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
-        let tasks = Tasks::new();
-        let engine = Engine::load(surroundings, &config, place, &tasks).await?;
-        engine.slots().wait_for_slot(FIRST_SLOT).await;
-        let daemon = Self {
-            engine,
-            store,
-            ports: Tasks::new(),
-            tasks,
-            grace: config.grace,
-            grpc: grpc_address,
-            http: http_address,
-        };
+        let node = Node::start_at(place, surroundings, &config).await?;
+        node.engine().slots().wait_for_slot(FIRST_SLOT).await;
+        let daemon =
+            Self { node, store, ports: Tasks::new(), grace: config.grace, grpc: grpc_address, http: http_address };
         daemon.serve_grpc(grpc, &config)?;
         daemon.serve_http(http);
         info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
@@ -136,7 +127,7 @@ impl Daemon {
     /// Ready when a part of the daemon has failed, and it must stop.
     pub async fn failed(&self) {
         tokio::select! {
-            () = self.tasks.failed().cancelled() => {}
+            () = self.node.tasks().failed().cancelled() => {}
             () = self.ports.failed().cancelled() => {}
         }
     }
@@ -144,15 +135,14 @@ impl Daemon {
     /// Drains, writes the exact ceilings back, and closes the store. True if all requests in flight had finished.
     pub async fn stop(self) -> bool {
         // Not serving; streams end after the answer that they are at; no more connections; calls in flight finish.
-        self.engine.draining().cancel();
+        self.node.engine().draining().cancel();
         let clean = time::timeout(self.grace, self.ports.stop()).await.is_ok();
         if !clean {
             warn!(grace = ?self.grace, "requests are still in flight; giving up on them");
         }
         // Only now, when nothing is granted any more, the unused rest goes back.
         let given_back = time::timeout(GIVE_BACK, async {
-            self.engine.give_back().await;
-            self.tasks.stop().await;
+            self.node.stop().await;
             self.store.close().await;
         });
         if given_back.await.is_err() {
@@ -169,7 +159,7 @@ impl Daemon {
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
         let max = config.request_bytes;
-        let engine = &self.engine;
+        let (engine, tasks) = (self.node.engine(), self.node.tasks());
         let router = Server::builder()
             .initial_connection_window_size(WINDOW_BYTES)
             .initial_stream_window_size(WINDOW_BYTES)
@@ -190,13 +180,14 @@ impl Daemon {
                 error!(%error, "the gRPC port failed");
             }
         });
-        let watch = report_health(engine.clone(), health, self.tasks.stopping().clone());
-        self.tasks.spawn("health reporter", watch);
+        let watch = report_health(engine.clone(), health, tasks.stopping().clone());
+        tasks.spawn("health reporter", watch);
         Ok(())
     }
 
     fn serve_http(&self, listener: TcpListener) {
-        let serving = http::serve(listener, self.engine.clone(), self.ports.stopping().clone().cancelled_owned());
+        let serving =
+            http::serve(listener, self.node.engine().clone(), self.ports.stopping().clone().cancelled_owned());
         self.ports.spawn("HTTP port", async move {
             if let Err(error) = serving.await {
                 error!(%error, "the HTTP port failed");

@@ -42,6 +42,11 @@ impl Node {
     /// [`LoadError`] if anything stored is damaged, or newer than this program, or the store does not answer.
     pub async fn start(surroundings: Surroundings, config: &Config) -> Result<Self, LoadError> {
         let place = Place { kind: "simulated", location: String::new(), serves: String::new() };
+        Self::start_at(place, surroundings, config).await
+    }
+
+    /// The same, on a store of which more is known.
+    pub(crate) async fn start_at(place: Place, surroundings: Surroundings, config: &Config) -> Result<Self, LoadError> {
         let tasks = Tasks::new();
         let engine = Engine::load(surroundings, config, place, &tasks).await;
         match engine {
@@ -51,6 +56,16 @@ impl Node {
                 Err(error)
             }
         }
+    }
+
+    /// What the ports call.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Where its tasks are.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Blocks of identifiers.

@@ -183,6 +183,18 @@ impl Space {
         self.state_mut().table.set_issued(number, reserved);
     }
 
+    /// Takes note of how many suffixes of a region are reserved, as the store tells of a commit; unless it is older than one of
+    /// our own.
+    pub(crate) fn set_reserved_elsewhere(&self, number: RegionNumber, reserved: Count, version: Version) {
+        let ours = {
+            let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+            counters.get(&number).map(|cell| cell.with(|counter| counter.version()))
+        };
+        if ours.is_none_or(|ours| version.get() > ours) {
+            self.set_reserved(number, reserved);
+        }
+    }
+
     /// The right to build an index, unless somebody is at it.
     pub(crate) fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
         self.indexing.clone().try_lock_owned().ok()

@@ -21,5 +21,6 @@ mod it {
     mod rooms;
     mod shutdown;
     mod tables;
+    mod watch;
     mod wire;
 }

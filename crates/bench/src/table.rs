@@ -2,14 +2,12 @@
 //! takes.
 
 use std::{
-    env, fs,
-    io::{BufRead, BufReader},
+    fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::{
@@ -22,7 +20,10 @@ use kent_client::{
 use rand::{RngExt, rngs::StdRng};
 use tokio::runtime::Runtime;
 
-use crate::figures::{now, rate};
+use crate::{
+    daemon::{Served, kentd},
+    figures::{now, rate},
+};
 
 /// A daemon with a table of many regions: start, pages, edits, classification, memory.
 #[derive(Debug, Args)]
@@ -56,26 +57,22 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let temporary = tempfile::tempdir()?;
     let data = args.data.as_deref().unwrap_or(temporary.path());
-    let program = match &args.kentd {
-        Some(path) => path.clone(),
-        None => env::current_exe()?.with_file_name("kentd"),
-    };
-    let daemon = Daemon::start(&program, data)?;
+    let daemon = Daemon::start(args, data)?;
     let took = runtime.block_on(fill(&daemon.client, args.regions))?;
     if let Some(took) = took {
         println!("{:34} {:>10} regions/s", "made, 56 an edit", rate(args.regions as f64 / took.as_secs_f64()));
     }
-    println!("{:34} {:>10} MiB", "resident, after they were made", daemon.resident()? >> 20);
-    daemon.stop()?;
+    println!("{:34} {:>10} MiB", "resident, after they were made", daemon.served.resident()? >> 20);
+    daemon.served.stop()?;
     println!("{:34} {:>10} MiB", "store", octets(data)? >> 20);
 
     let began = now();
-    let daemon = Daemon::start(&program, data)?;
+    let daemon = Daemon::start(args, data)?;
     println!("{:34} {:>10} ms", "start, until it serves", began.elapsed().as_millis());
-    println!("{:34} {:>10} MiB", "resident, after the start", daemon.resident()? >> 20);
+    println!("{:34} {:>10} MiB", "resident, after the start", daemon.served.resident()? >> 20);
     runtime.block_on(measure(&daemon, args))?;
-    println!("{:34} {:>10} MiB", "resident, at the end", daemon.resident()? >> 20);
-    daemon.stop()
+    println!("{:34} {:>10} MiB", "resident, at the end", daemon.served.resident()? >> 20);
+    daemon.served.stop()
 }
 
 /// Makes the regions, unless the store has them already.
@@ -226,48 +223,17 @@ impl Times {
 }
 
 /// A daemon under measurement. It is killed when it is dropped.
+/// The daemon, and a client of it.
 struct Daemon {
-    child: Child,
+    served: Served,
     client: Client,
 }
 
 impl Daemon {
-    fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
-        ensure!(program.exists(), "{} is not there: build it with cargo build --release", program.display());
-        let mut command = Command::new(program);
-        command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data);
-        let mut child = command.stdout(Stdio::piped()).spawn().context("the daemon did not start")?;
-        let mut line = String::new();
-        let stdout = child.stdout.take().context("its output is piped")?;
-        BufReader::new(stdout).read_line(&mut line)?;
-        let Some(address) = line.split_whitespace().find(|word| word.contains(':')) else {
-            bail!("the daemon said {line:?}");
-        };
-        let client = Client::new(format!("http://{address}"))?;
-        Ok(Self { child, client })
-    }
-
-    /// Ends it as an operator would.
-    fn stop(mut self) -> anyhow::Result<()> {
-        let pid = self.child.id().to_string();
-        ensure!(Command::new("kill").args(["-s", "TERM", &pid]).status()?.success(), "the daemon was not stopped");
-        ensure!(self.child.wait()?.success(), "the daemon failed");
-        Ok(())
-    }
-
-    /// Octets of memory that it has.
-    fn resident(&self) -> anyhow::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kib << 10)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn start(args: &TableArgs, data: &Path) -> anyhow::Result<Self> {
+        let served = Served::start(kentd(args.kentd.as_ref())?.arg("--data").arg(data))?;
+        let client = Client::new(format!("http://{}", served.address))?;
+        Ok(Self { served, client })
     }
 }
 

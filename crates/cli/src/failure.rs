@@ -74,6 +74,12 @@ impl From<Status> for Failure {
 }
 
 impl Refusal {
+    /// Whether the same call may succeed later by itself, here or at another daemon.
+    pub(crate) fn is_passing(&self) -> bool {
+        let code = matches!(self.code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::Cancelled);
+        self.is_broken || code
+    }
+
     pub(crate) fn new(status: &Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info();

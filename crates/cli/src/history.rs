@@ -1,13 +1,16 @@
 //! `kent region history` and `kent watch`: the edits of a table, those of the past and those to come.
 
+use std::time::Duration;
+
 use kent_proto::v1::{
     HistoryEntry, ListHistoryRequest, Region, RegionChange, WatchTableRequest, watch_table_response::Event,
 };
 use serde_json::{Value, json};
+use tokio::time;
 use tonic::Request;
 
 use crate::args::{HistoryArgs, WatchArgs};
-use crate::connect::{Daemon, request};
+use crate::connect::{Daemon, Endpoints, request};
 use crate::failure::Failure;
 use crate::names;
 use crate::output::{Out, Palette, Role};
@@ -34,8 +37,35 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
     }
 }
 
-pub(crate) async fn watch(args: &WatchArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let message = WatchTableRequest { parent: names::space(&args.space.space), after_revision: args.after };
+/// Watches for ever: when the daemon goes, it is waited for, or another one is asked, and the changes go on where they were.
+pub(crate) async fn watch(args: &WatchArgs, mut endpoints: Endpoints, out: &mut Out) -> Result<(), Failure> {
+    let mut after = args.after;
+    let mut daemon = endpoints.connect().await?;
+    loop {
+        match follow(args, &daemon, &mut after, out).await {
+            Ok(()) => {}
+            Err(Failure::Refused(refusal)) if refusal.is_passing() => {}
+            Err(failure) => return Err(failure),
+        }
+        eprintln!("kent: the daemon is gone; going on after revision {after} when one answers");
+        endpoints.rotate();
+        daemon = loop {
+            time::sleep(PAUSE).await;
+            match endpoints.connect().await {
+                Ok(daemon) => break daemon,
+                Err(Failure::NoDaemon { .. }) => {}
+                Err(failure) => return Err(failure),
+            }
+        };
+    }
+}
+
+/// The time between two attempts to find a daemon.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Writes what one daemon tells, until it ends. `after` is the last revision that was written.
+async fn follow(args: &WatchArgs, daemon: &Daemon, after: &mut u64, out: &mut Out) -> Result<(), Failure> {
+    let message = WatchTableRequest { parent: names::space(&args.space.space), after_revision: *after };
     // A watch has no deadline.
     let mut events = daemon.regions().watch_table(Request::new(message)).await?.into_inner();
     while let Some(event) = events.message().await? {
@@ -44,11 +74,17 @@ pub(crate) async fn watch(args: &WatchArgs, daemon: &Daemon, out: &mut Out) -> R
                 for region in &snapshot.regions {
                     write_region(region, snapshot.revision, out)?;
                 }
-                if snapshot.last && !out.is_json() {
-                    out.text(&format!("revision {}; changes follow\n", snapshot.revision))?;
+                if snapshot.last {
+                    *after = snapshot.revision;
+                    if !out.is_json() {
+                        out.text(&format!("revision {}; changes follow\n", snapshot.revision))?;
+                    }
                 }
             }
-            Some(Event::Change(entry)) => write(&entry, out)?,
+            Some(Event::Change(entry)) => {
+                write(&entry, out)?;
+                *after = entry.revision;
+            }
             None => {}
         }
         out.flush()?;

@@ -106,7 +106,7 @@ async fn ask(question: Question, endpoints: &Endpoints, out: &mut Out) -> Result
         Question::Space(command) => space::run(&command, &endpoints.connect().await?, out).await,
         Question::Region(command) => region::run(&command, &endpoints.connect().await?, out).await,
         Question::Table(command) => transfer::run(&command, &endpoints.connect().await?, out).await,
-        Question::Watch(args) => history::watch(&args, &endpoints.connect().await?, out).await,
+        Question::Watch(args) => history::watch(&args, endpoints.clone(), out).await,
         Question::Backup { file } => backup::run(&file, &endpoints.connect().await?, out).await,
         Question::Clock { command } => status::clock(command, &endpoints.connect().await?, out).await,
         Question::Status => status::run(&endpoints.connect().await?, out).await,

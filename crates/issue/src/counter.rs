@@ -145,6 +145,11 @@ impl Counter {
         self.policy = policy;
     }
 
+    /// The version that our last commit gave the record; 0 before the first.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
     /// How many suffixes are left of the chunk.
     pub const fn left(&self) -> u128 {
         self.sequence.left()

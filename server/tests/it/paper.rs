@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::harness::{Daemon, data_dir};
 
 /// The command line. A test of the whole workspace has built it beside the daemon; otherwise it is built now.
-fn kent_binary() -> &'static Path {
+pub(crate) fn kent_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let kentd = Path::new(env!("CARGO_BIN_EXE_kentd"));

@@ -28,6 +28,9 @@ struct Held {
     renewed: Instant,
 }
 
+/// A lease that was renewed within this counts as renewed now; a second is granted more than was asked for.
+const RENEW_AFTER: Duration = Duration::from_secs(1);
+
 impl Presence {
     /// Keeps the lease alive, and puts the value where it is new.
     pub(crate) async fn announce(
@@ -40,7 +43,7 @@ impl Presence {
         let began = Instant::now();
         let lease = match &self.held {
             // A value that changes often does not renew the lease each time.
-            Some(held) if began.duration_since(held.renewed) < ttl / 16 => Some((held.lease, held.renewed)),
+            Some(held) if began.duration_since(held.renewed) < RENEW_AFTER => Some((held.lease, held.renewed)),
             Some(held) => keep_alive(inner, held.lease).await?.then_some((held.lease, began)),
             None => None,
         };

@@ -1,0 +1,84 @@
+//! The bare transport: a tonic server with the daemon's settings, which answers every request with the same message. What is
+//! faster than this is not to be had over gRPC on the machine.
+
+use std::{net::Ipv4Addr, pin::Pin};
+
+use anyhow::Context;
+use kent_client::proto::{
+    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, Encoding, PackedIdentifiers, SlotConstants,
+    allocate_response::Identifiers,
+    allocate_stream_response::Outcome,
+    allocator_server::{Allocator, AllocatorServer},
+    block::Constants,
+};
+use tokio::{net::TcpListener, runtime::Runtime};
+use tokio_stream::{Stream, StreamExt};
+use tonic::{
+    Request, Response, Status, Streaming,
+    transport::{Server, server::TcpIncoming},
+};
+
+/// As the daemon has it.
+const WINDOW_BYTES: u32 = 8 << 20;
+
+/// Serves until it is killed.
+pub(crate) fn run() -> anyhow::Result<()> {
+    Runtime::new()?.block_on(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        println!("bare transport on {}", listener.local_addr()?);
+        Server::builder()
+            .initial_connection_window_size(WINDOW_BYTES)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .add_service(AllocatorServer::new(Bare))
+            .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
+            .await
+            .context("the bare transport ended")
+    })
+}
+
+struct Bare;
+
+#[tonic::async_trait]
+impl Allocator for Bare {
+    async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
+        Ok(Response::new(answer(request.get_ref())))
+    }
+
+    type AllocateStreamStream = Pin<Box<dyn Stream<Item = Result<AllocateStreamResponse, Status>> + Send>>;
+
+    async fn allocate_stream(
+        &self,
+        request: Request<Streaming<AllocateRequest>>,
+    ) -> Result<Response<Self::AllocateStreamStream>, Status> {
+        let granted = |request: Result<AllocateRequest, Status>| {
+            request.map(|request| AllocateStreamResponse { outcome: Some(Outcome::Granted(answer(&request))) })
+        };
+        Ok(Response::new(Box::pin(request.into_inner().map(granted))))
+    }
+}
+
+/// A message as large as the daemon's.
+fn answer(request: &AllocateRequest) -> AllocateResponse {
+    let identifiers = match request.encoding() {
+        Encoding::Packed => {
+            static ZEROS: [u8; 16 << 20] = [0; 16 << 20];
+            let octets = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(ZEROS.len());
+            // A static slice is not copied until it is framed.
+            let data = bytes::Bytes::from_static(&ZEROS[..octets]);
+            Identifiers::Packed(PackedIdentifiers { width: 16, data, ..PackedIdentifiers::default() })
+        }
+        _ => Identifiers::Lease(Block {
+            first: Some(u128::MAX.into()),
+            count: request.count,
+            constants: Some(Constants::Slot(SlotConstants {
+                format: "uuidv7".to_owned(),
+                slot: 1,
+                slot_epoch: 1,
+                node: u64::MAX >> 16,
+                clock_seq: 1,
+                ..SlotConstants::default()
+            })),
+        }),
+    };
+    AllocateResponse { identifiers: Some(identifiers), clock_epoch: 0 }
+}

@@ -1,0 +1,45 @@
+//! `kent watch` outlives the daemon that it watches.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    process::{Command, Stdio},
+};
+
+use kent_proto::v1::CreateRegionRequest;
+
+use super::{
+    harness::{Daemon, data_dir, kentd},
+    paper::kent_binary,
+};
+
+async fn create(daemon: &Daemon, region: &str) {
+    let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: 10, ..Default::default() };
+    daemon.regions().create_region(create).await.expect("created");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_watch_goes_on_when_the_daemon_comes_back() {
+    let data = data_dir();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").to_string();
+    let start = || Daemon::spawn(kentd(data.path()).args(["--listen", &port]));
+    let daemon = start();
+    create(&daemon, "before").await;
+    let mut watch = Command::new(kent_binary());
+    watch.arg("watch").env("KENT_ENDPOINT", &port).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut watch = watch.spawn().expect("kent runs");
+    let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let mut until = |text: &str| lines.by_ref().take_while(|line| !line.contains(text)).collect::<Vec<_>>();
+    until("revision 1; changes follow");
+    create(&daemon, "meanwhile").await;
+    until("+ meanwhile");
+    daemon.kill();
+    let daemon = start();
+    create(&daemon, "after").await;
+    let between = until("+ after");
+    // No snapshot again, and nothing twice.
+    assert!(between.iter().all(|line| line.starts_with("revision 3")), "{between:?}");
+    watch.kill().expect("killed");
+    watch.wait().expect("ended");
+}
