@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
+    thread,
     time::Duration,
 };
 
@@ -118,6 +119,10 @@ pub struct Settings {
     /// The most AllocateStream calls at once [default: 4096].
     #[arg(long, env = "KENT_STREAMS", value_name = "COUNT")]
     pub streams: Option<u64>,
+
+    /// Threads that serve connections; a connection stays with one [default: one for each processor].
+    #[arg(long, env = "KENT_THREADS", value_name = "COUNT")]
+    pub threads: Option<u64>,
 
     /// The largest request message, in octets [default: 1048576].
     #[arg(long, env = "KENT_REQUEST_BYTES", value_name = "BYTES")]
@@ -272,6 +277,8 @@ pub struct Config {
     pub packed_bytes: u64,
     /// The most `AllocateStream` calls at once.
     pub streams: usize,
+    /// Threads that serve connections.
+    pub threads: usize,
     /// The largest request message, in octets.
     pub request_bytes: usize,
     /// How long requests in flight may take to finish after SIGTERM.
@@ -380,6 +387,7 @@ impl Settings {
             lease_count: self.lease_count.or(below.lease_count),
             packed_bytes: self.packed_bytes.or(below.packed_bytes),
             streams: self.streams.or(below.streams),
+            threads: self.threads.or(below.threads),
             request_bytes: self.request_bytes.or(below.request_bytes),
             grace: self.grace.or(below.grace),
             clock_tolerance: self.clock_tolerance.or(below.clock_tolerance),
@@ -410,6 +418,7 @@ impl Settings {
             // Stock gRPC clients refuse messages of more than 4 MiB.
             packed_bytes: Some(2 << 20),
             streams: Some(4096),
+            threads: Some(thread::available_parallelism().map_or(1, |count| count.get() as u64)),
             request_bytes: Some(1 << 20),
             grace: Some(Duration::from_secs(10)),
             clock_tolerance: Some(clock.tolerance),
@@ -453,6 +462,7 @@ impl Config {
             lease_count: get(set.lease_count),
             packed_bytes: get(set.packed_bytes),
             streams: usize::try_from(get(set.streams)).unwrap_or(usize::MAX),
+            threads: usize::try_from(get(set.threads)).unwrap_or(usize::MAX),
             request_bytes: usize::try_from(get(set.request_bytes)).unwrap_or(usize::MAX),
             grace: set.grace.unwrap_or_default(),
             clock: ClockPolicy {
@@ -485,6 +495,7 @@ impl Config {
         )?;
         range("packed-bytes", self.packed_bytes, "16 to 1073741824", (16..=1 << 30).contains(&self.packed_bytes))?;
         range("streams", self.streams, "1 to 1000000", (1..=1_000_000).contains(&self.streams))?;
+        range("threads", self.threads, "1 to 1024", (1..=1024).contains(&self.threads))?;
         range(
             "request-bytes",
             self.request_bytes,
@@ -643,6 +654,7 @@ mod tests {
         check_err("lease-count = 0", "lease-count is 0, but must be 1 to");
         check_err("packed-bytes = 8", "packed-bytes is 8, but must be 16 to");
         check_err("streams = 0", "streams is 0");
+        check_err("threads = 0", "threads is 0");
         check_err("request-bytes = 10", "request-bytes is 10");
         check_err("grace = '2h'", "grace is 7200s, but must be at most 1h");
         check_err("clock-tolerance = '2s'", "clock-tolerance is 2s, but must be 0s to 1s");

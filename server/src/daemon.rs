@@ -12,7 +12,7 @@ use kent_store::{
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::{service::Routes, transport::Server};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{error, info, warn};
 
@@ -26,6 +26,7 @@ use crate::{
     service::{AdminService, AllocatorService, CodecService, RegionsService},
     tasks::Tasks,
     witness::{self, WitnessError},
+    workers::Workers,
 };
 
 /// A running daemon.
@@ -65,6 +66,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The threads that serve connections cannot be started.
+    #[error("the threads that serve connections cannot be started (threads)")]
+    Threads(#[source] io::Error),
     /// Reflection cannot be offered.
     #[error("the protocol's descriptors cannot be served")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -160,10 +164,8 @@ impl Daemon {
         };
         let max = config.request_bytes;
         let (engine, tasks) = (self.node.engine(), self.node.tasks());
-        let router = Server::builder()
-            .initial_connection_window_size(WINDOW_BYTES)
-            .initial_stream_window_size(WINDOW_BYTES)
-            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+        let mut routes = Routes::builder();
+        routes
             .add_service(health_service)
             .add_service(reflection().build_v1()?)
             // Python's stock reflection client speaks the older version.
@@ -172,14 +174,11 @@ impl Daemon {
             .add_service(RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max))
             .add_service(CodecServer::new(CodecService).max_decoding_message_size(max))
             .add_service(AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max));
-        // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let closing = self.ports.stopping().clone().cancelled_owned();
-        self.ports.spawn("gRPC port", async move {
-            if let Err(error) = router.serve_with_incoming_shutdown(incoming, closing).await {
-                error!(%error, "the gRPC port failed");
-            }
-        });
+        let routes = routes.routes();
+        let router = || transport().add_routes(routes.clone());
+        let closing = self.ports.stopping().clone();
+        let workers = Workers::start(config.threads, router, &closing).map_err(StartError::Threads)?;
+        self.ports.spawn("gRPC port", async move { workers.accept(listener, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);
         Ok(())
@@ -194,6 +193,14 @@ impl Daemon {
             }
         });
     }
+}
+
+/// The settings of the gRPC transport.
+pub fn transport() -> Server {
+    Server::builder()
+        .initial_connection_window_size(WINDOW_BYTES)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .http2_keepalive_interval(Some(Duration::from_secs(30)))
 }
 
 /// How long the store may take to take the unused rest back.

@@ -25,6 +25,7 @@
 //! | `restore` | a new store from a backup, from which nothing is issued twice |
 //! | `witness` | how often the store was started, kept outside of it |
 //! | `node` | a daemon without ports, for the simulator |
+//! | `workers` | threads that serve connections, each with a runtime of its own |
 //! | `daemon` | start and stop, each one readable sequence |
 
 mod backup;
@@ -56,10 +57,11 @@ mod strict;
 mod tasks;
 pub mod telemetry;
 mod witness;
+pub mod workers;
 
 pub use backup::BadBackup;
 pub use config::{Args, Command, Config, ConfigError, EtcdSettings, Settings};
-pub use daemon::{Daemon, StartError};
+pub use daemon::{Daemon, StartError, transport};
 pub use engine::LoadError;
 pub use error::StoreFailure;
 pub use migrate::{MigrateArgs, MigrateError, Migration};

@@ -5,22 +5,25 @@
 
 use std::future::Future;
 
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::error;
 
 /// Spawns the daemon's tasks and ends them together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tasks {
+    /// Where they run, whichever thread asks for them.
+    runtime: Handle,
     tracker: TaskTracker,
     stop: CancellationToken,
     failed: CancellationToken,
 }
 
 impl Tasks {
-    /// No tasks yet.
+    /// No tasks yet. They will run where this is called.
     pub(crate) fn new() -> Self {
-        Self::default()
+        let (tracker, stop, failed) = <(TaskTracker, CancellationToken, CancellationToken)>::default();
+        Self { runtime: Handle::current(), tracker, stop, failed }
     }
 
     /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
@@ -29,9 +32,9 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let inner = tokio::spawn(task);
+        let inner = self.runtime.spawn(task);
         let tasks = self.clone();
-        self.tracker.spawn(async move {
+        let watch = async move {
             let outcome = inner.await;
             if let Err(panic) = &outcome {
                 error!(task = name, %panic, "a task of the daemon panicked; stopping");
@@ -41,7 +44,8 @@ impl Tasks {
             if outcome.is_err() || !tasks.stop.is_cancelled() {
                 tasks.failed.cancel();
             }
-        });
+        };
+        self.tracker.spawn_on(watch, &self.runtime);
     }
 
     /// Starts work that ends by itself, such as a commit that must not be abandoned half way. It goes on when the handle is
@@ -50,12 +54,12 @@ impl Tasks {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.tracker.spawn(work)
+        self.tracker.spawn_on(work, &self.runtime)
     }
 
     /// Starts work that ends by itself and keeps a processor busy meanwhile.
     pub(crate) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        self.tracker.spawn_blocking(work);
+        self.tracker.spawn_blocking_on(work, &self.runtime);
     }
 
     /// Cancelled when the daemon's tasks should end.

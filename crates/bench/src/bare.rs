@@ -1,9 +1,9 @@
-//! The bare transport: a tonic server with the daemon's settings, which answers every request with the same message. What is
-//! faster than this is not to be had over gRPC on the machine.
+//! The bare transport: a tonic server on the daemon's threads and with its settings, which answers every request with the same
+//! message.
 
-use std::{net::Ipv4Addr, pin::Pin};
+use std::{net::Ipv4Addr, pin::Pin, thread};
 
-use anyhow::Context;
+use anyhow::bail;
 use kent_client::proto::{
     AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, Encoding, PackedIdentifiers, SlotConstants,
     allocate_response::Identifiers,
@@ -11,28 +11,20 @@ use kent_client::proto::{
     allocator_server::{Allocator, AllocatorServer},
     block::Constants,
 };
+use kentd::workers::Workers;
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
-use tonic::{
-    Request, Response, Status, Streaming,
-    transport::{Server, server::TcpIncoming},
-};
-
-/// As the daemon has it.
-const WINDOW_BYTES: u32 = 8 << 20;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
 
 /// Serves until it is killed.
 pub(crate) fn run() -> anyhow::Result<()> {
     Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         println!("bare transport on {}", listener.local_addr()?);
-        Server::builder()
-            .initial_connection_window_size(WINDOW_BYTES)
-            .initial_stream_window_size(WINDOW_BYTES)
-            .add_service(AllocatorServer::new(Bare))
-            .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
-            .await
-            .context("the bare transport ended")
+        let (router, stop) = (|| kentd::transport().add_service(AllocatorServer::new(Bare)), CancellationToken::new());
+        Workers::start(thread::available_parallelism()?.get(), router, &stop)?.accept(listener, &stop).await;
+        bail!("the bare transport ended")
     })
 }
 

@@ -1,0 +1,104 @@
+//! Threads that serve connections, each with a runtime of its own.
+//!
+//! A connection stays with one thread: a call is read, answered and written there, and nothing is handed from processor to
+//! processor. Connections go to the threads in turn, so that two of one client are served by two processors.
+
+use std::{io, thread, time::Duration};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime, select,
+    sync::mpsc,
+    time,
+};
+use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
+use tonic::transport::server::Router;
+use tracing::{error, warn};
+
+/// How long accepting pauses after a failure: too many open files are not fewer at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Threads that serve the connections of one port.
+#[derive(Debug)]
+pub struct Workers {
+    lanes: Vec<mpsc::UnboundedSender<std::net::TcpStream>>,
+    running: TaskTracker,
+    ended: CancellationToken,
+}
+
+impl Workers {
+    /// Starts `count` threads, each with the services of a router of its own. They end when `stop` is cancelled and the
+    /// calls in flight are answered.
+    ///
+    /// # Errors
+    ///
+    /// Those of starting threads and runtimes.
+    pub fn start(count: usize, router: impl Fn() -> Router, stop: &CancellationToken) -> io::Result<Self> {
+        let (running, ended) = (TaskTracker::new(), CancellationToken::new());
+        let mut lanes = Vec::new();
+        for number in 0..count {
+            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+            let (lane, connections) = mpsc::unbounded_channel();
+            let worker = Worker { connections, router: router(), stop: stop.clone(), _running: running.token() };
+            // Fires also when the thread panics.
+            let ended = ended.clone().drop_guard();
+            thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
+                let _ended = ended;
+                runtime.block_on(worker.serve());
+            })?;
+            lanes.push(lane);
+        }
+        running.close();
+        Ok(Self { lanes, running, ended })
+    }
+
+    /// Accepts connections until `stop` is cancelled, and returns when the threads have ended; earlier if one of them ends
+    /// that should not.
+    pub async fn accept(self, listener: TcpListener, stop: &CancellationToken) {
+        for lane in self.lanes.iter().cycle() {
+            let accepted = select! {
+                () = stop.cancelled() => break,
+                () = self.ended.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
+            let handed = accepted.and_then(|(connection, _)| {
+                connection.set_nodelay(true)?;
+                connection.into_std()
+            });
+            match handed {
+                // OK because a thread that has ended is noticed above.
+                Ok(connection) => drop(lane.send(connection)),
+                Err(error) => {
+                    warn!(%error, "a connection was not accepted");
+                    time::sleep(PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        self.running.wait().await;
+    }
+}
+
+/// What one thread needs.
+struct Worker {
+    connections: mpsc::UnboundedReceiver<std::net::TcpStream>,
+    router: Router,
+    stop: CancellationToken,
+    _running: TaskTrackerToken,
+}
+
+impl Worker {
+    async fn serve(self) {
+        // Not before it has arrived here: a connection belongs to the runtime that makes it.
+        let connections = UnboundedReceiverStream::new(self.connections).map(TcpStream::from_std);
+        let served = self.router.serve_with_incoming_shutdown(connections, self.stop.cancelled_owned()).await;
+        if let Err(error) = served {
+            error!(%error, "the gRPC port failed");
+        }
+    }
+}
