@@ -22,9 +22,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let records = protox::compile([RECORDS], ["proto"])?;
     for set in [api, records] {
         tonic_prost_build::configure()
+            .codec_path("crate::codec::SizedCodec")
             .bytes(".")
             // In one order: a record has one form.
             .btree_map(".")
+            // Written by hand.
+            .extern_path(".kent.v1.PackedIdentifiers", "crate::packed::PackedIdentifiers")
             .extern_path(".google.rpc.Status", "::tonic_types::pb::Status")
             .compile_fds(set)?;
     }

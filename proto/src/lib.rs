@@ -4,13 +4,17 @@
 //! wire without its having been checked. Conversions into domain types are `TryFrom` (or a function that can fail) and name
 //! the field at fault; conversions out of them cannot fail.
 
+pub mod codec;
 pub mod model;
 pub mod note;
+pub mod packed;
 pub mod stored;
 
 /// Generated code of package `kent.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod v1 {
+    pub use crate::packed::{PackedData, PackedIdentifiers};
+
     tonic::include_proto!("kent.v1");
 }
 

@@ -8,7 +8,7 @@ mod regions;
 use thiserror::Error;
 use tonic::Code;
 
-pub use block::{AllocateInput, pack};
+pub use block::AllocateInput;
 pub use copy::{BadCopy, apply_change, table_of};
 pub use names::{RegionName, SpaceName, region_name, space_name};
 pub use regions::{

@@ -5,7 +5,8 @@ use std::{net::Ipv4Addr, pin::Pin, thread};
 
 use anyhow::bail;
 use kent_client::proto::{
-    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, Encoding, PackedIdentifiers, SlotConstants,
+    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, Encoding, PackedData, PackedIdentifiers,
+    SlotConstants,
     allocate_response::Identifiers,
     allocate_stream_response::Outcome,
     allocator_server::{Allocator, AllocatorServer},
@@ -57,7 +58,11 @@ fn answer(request: &AllocateRequest) -> AllocateResponse {
             let octets = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(ZEROS.len());
             // A static slice is not copied until it is framed.
             let data = bytes::Bytes::from_static(&ZEROS[..octets]);
-            Identifiers::Packed(PackedIdentifiers { width: 16, data, ..PackedIdentifiers::default() })
+            Identifiers::Packed(PackedIdentifiers {
+                width: 16,
+                data: PackedData::Octets(data),
+                ..PackedIdentifiers::default()
+            })
         }
         _ => Identifiers::Lease(Block {
             first: Some(u128::MAX.into()),

@@ -35,6 +35,9 @@ pub(crate) struct GrantArgs {
 struct Told {
     rate: Figures,
     octets: Figures,
+    cpu: f64,
+    n: u64,
+    b: u64,
     p50: Vec<u32>,
     p99: Vec<u32>,
 }
@@ -68,7 +71,7 @@ fn measure(args: &GrantArgs, scenario: &str, loads: &[(String, Load)]) -> anyhow
     let data = tempfile::tempdir()?;
     let daemon = Served::start(kentd(args.kentd.as_ref())?.arg("--data").arg(data.path()))?;
     let bare = Served::start(Command::new(env::current_exe()?).arg("bare"))?;
-    let contenders = [("bare", &bare.address), ("kentd", &daemon.address)];
+    let contenders = [("bare", &bare), ("kentd", &daemon)];
     let length = Duration::from_millis(args.millis);
     let bar = ProgressBar::new(u64::from(args.rounds + 1) * (loads.len() * contenders.len()) as u64);
     if !args.json {
@@ -82,7 +85,13 @@ fn measure(args: &GrantArgs, scenario: &str, loads: &[(String, Load)]) -> anyhow
         // The first round warms up.
         for round in 0..=args.rounds {
             for (told, (_, address)) in told.iter_mut().zip(contenders) {
-                let slice = runtime.block_on(load::run(*load, address, length))?;
+                let cpu = address.cpu();
+                let slice = runtime.block_on(load::run(*load, &address.address, length))?;
+                if round > 0 {
+                    told.cpu += address.cpu() - cpu;
+                    told.n += slice.answers;
+                    told.b += slice.octets;
+                }
                 bar.inc(1);
                 if round > 0 {
                     told.take(slice);
@@ -92,6 +101,7 @@ fn measure(args: &GrantArgs, scenario: &str, loads: &[(String, Load)]) -> anyhow
         let bare_rate = told[0].headline();
         for (told, (contender, _)) in told.iter().zip(contenders) {
             let ratio = told.headline() / bare_rate;
+            print!("{:7.2} us {:6.3} s/GB ", told.cpu * 1e6 / told.n as f64, told.cpu * 1e9 / told.b as f64);
             told.tell(args, scenario, name, contender, ratio);
         }
     }

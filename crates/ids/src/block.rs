@@ -21,12 +21,15 @@ use crate::{
     time::UnixNanos,
 };
 
-/// How many identifiers are made at once: enough to spread the cost of a dynamic call and of asking for randomness, few
+/// How many identifiers a walk makes at once: enough to spread the cost of a dynamic call and of asking for randomness, few
 /// enough that a walk stays small (1 KiB).
 const LOT: usize = 64;
 
+/// How many are made at once where all are wanted: what fits the fastest cache (8 KiB with their octets).
+const LARGE_LOT: usize = 256;
+
 /// A run of positions of one source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     source: BlockSource,
     first: Position,
@@ -34,7 +37,7 @@ pub struct Block {
 }
 
 /// Whose positions a block holds, and the constants that make them identifiers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BlockSource {
     /// A format's, granted through a slot.
     Slot(Format, SlotConstants),
@@ -278,21 +281,43 @@ impl Block {
     }
 
     /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) octets, most significant first.
-    pub fn pack_into<R: Rng>(&self, mut rng: R, out: &mut Vec<u8>) {
+    pub fn pack_into<R: Rng>(&self, rng: R, out: &mut Vec<u8>) {
+        out.reserve(self.packed_len());
+        self.pack(rng, |octets| out.extend_from_slice(octets));
+    }
+
+    /// How many octets the block's identifiers take together.
+    pub fn packed_len(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(self.width_bytes())
+    }
+
+    /// Hands the block's identifiers on, some at a time, each as [`width_bytes`](Self::width_bytes) octets, most significant
+    /// first.
+    pub fn pack<R: Rng>(&self, rng: R, mut take: impl FnMut(&[u8])) {
         let width = self.width_bytes();
-        let total = usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(width);
-        out.reserve(total);
-        let (mut maker, mut values) = (Maker::new(self), [0; LOT]);
+        let mut octets = [0; LARGE_LOT * 16];
+        self.values(rng, |values| {
+            let octets = &mut octets[..values.len() * width]; // OK because there are at most LARGE_LOT of at most 16 octets
+            match width {
+                16 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
+                8 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| {
+                    *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 octets is below 2^64
+                }),
+                _ => octets.chunks_exact_mut(width).zip(values).for_each(|(to, value)| {
+                    to.copy_from_slice(&value.to_be_bytes()[16 - width..]);
+                }),
+            }
+            take(octets);
+        });
+    }
+
+    /// Hands the block's identifiers on as numbers, some at a time: what [`Id::to_u128`] says of each.
+    pub fn values<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u128])) {
+        let (mut maker, mut values) = (Maker::new(self), [0; LARGE_LOT]);
         loop {
-            let made = maker.make(&mut rng, &mut values);
-            match (width, &values[..made]) {
-                (_, []) => return,
-                (16, values) => values.iter().for_each(|value| out.extend_from_slice(&value.to_be_bytes())),
-                // OK because an identifier of 8 octets is below 2^64.
-                (8, values) => values.iter().for_each(|value| out.extend_from_slice(&(*value as u64).to_be_bytes())),
-                (_, values) => {
-                    values.iter().for_each(|value| out.extend_from_slice(&value.to_be_bytes()[16 - width..]))
-                }
+            match maker.make(&mut rng, &mut values) {
+                0 => return,
+                made => take(&values[..made]),
             }
         }
     }
@@ -335,8 +360,8 @@ impl Maker {
     }
 
     /// Makes the next values, and says how many; none at the end.
-    fn make(&mut self, rng: &mut impl Rng, values: &mut [u128; LOT]) -> usize {
-        let made = usize::try_from(self.left).unwrap_or(LOT).min(LOT);
+    fn make(&mut self, rng: &mut impl Rng, values: &mut [u128]) -> usize {
+        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
         let values = &mut values[..made];
         match &self.source {
             BlockSource::Slot(format, constants) => {
@@ -344,14 +369,15 @@ impl Maker {
                 format.fill(constants, self.next, &mut self.scratch, values);
             }
             BlockSource::Region(constants) => {
-                let first = constants.base | self.next.get(); // OK because the base is zero where the suffix goes
-                for (value, offset) in values.iter_mut().zip(0..) {
-                    *value = first + offset;
-                }
-                if let Some(key) = &constants.scramble {
-                    for value in values.iter_mut() {
-                        // OK because scrambling keeps to the bits of the suffix.
-                        *value = constants.base | self.scrambler.scramble(key, *value ^ constants.base);
+                let base = constants.base; // zero where the suffix goes, and scrambling keeps to the bits of the suffix
+                match &constants.scramble {
+                    None => {
+                        let first = base | self.next.get();
+                        values.iter_mut().zip(0..).for_each(|(value, offset)| *value = first + offset);
+                    }
+                    Some(key) => {
+                        self.scrambler.fill(key, self.next.get(), values);
+                        values.iter_mut().for_each(|value| *value |= base);
                     }
                 }
             }
@@ -367,17 +393,26 @@ impl Maker {
     }
 }
 
-/// Draws a number of `bits` bits (at most 64) for each value, in one request for randomness.
+/// Draws a number of `bits` bits (at most 64) for each value, many in one request for randomness.
 fn draw_tails(rng: &mut impl Rng, bits: u32, values: &mut [u128]) {
     if bits == 0 {
         return;
     }
-    let mut octets = [0; LOT * 8];
-    let octets = &mut octets[..values.len() * 8]; // OK because there are at most LOT values
-    rng.fill_bytes(octets);
-    let (words, _) = octets.as_chunks::<8>();
-    for (value, word) in values.iter_mut().zip(words) {
-        *value = u128::from(u64::from_le_bytes(*word) >> (u64::BITS - bits));
+    let (mask, mut octets) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; LOT]);
+    for values in values.chunks_mut(LOT) {
+        // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
+        let (fours, rest) = values.split_at_mut(if bits <= 48 { values.len() & !3 } else { 0 });
+        let fours = fours.as_chunks_mut::<4>().0;
+        let octets = &mut octets[..3 * fours.len() + rest.len()]; // OK because LOT values need at most LOT words
+        rng.fill_bytes(octets.as_flattened_mut());
+        let (threes, words) = octets.split_at(3 * fours.len());
+        for (four, three) in fours.iter_mut().zip(threes.as_chunks::<3>().0) {
+            let [a, b, c] = three.map(u64::from_le_bytes);
+            *four = [a, a >> 48 | b << 16, b >> 32 | c << 32, c >> 16].map(|word| u128::from(word & mask));
+        }
+        for (value, word) in rest.iter_mut().zip(words) {
+            *value = u128::from(u64::from_le_bytes(*word) & mask);
+        }
     }
 }
 

@@ -28,6 +28,7 @@ mod permute;
 mod series;
 mod slot;
 mod source;
+mod tails;
 mod time;
 pub mod uid11;
 
@@ -45,5 +46,6 @@ pub use slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
 pub use source::{
     DEFAULT_SPACE, MAX_NAME_LEN, NameFault, RegionConstants, SlotConstants, Source, SourceError, check_name,
 };
+pub use tails::Tails;
 pub use time::{UnixNanos, UnixSeconds};
 pub use uid11::Uid11;

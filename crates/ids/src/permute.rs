@@ -92,6 +92,23 @@ impl NarrowPermutation {
             x ^ x >> self.shift
         })
     }
+
+    /// The images of `first` and the indices after it, for a permutation that is known to have so many bits, 32 at most: in
+    /// this form the compiler makes several at a time.
+    #[inline]
+    pub(crate) fn fill_bits<const BITS: u32>(&self, first: u32, images: &mut [u32]) {
+        debug_assert_eq!(u128::from(self.mask), mask(BITS), "a permutation of another width");
+        let mask = const { mask(BITS) as u32 }; // OK because the width is at most 32
+        let [added, a, b, c] = self.constants.map(|constant| constant as u32); // likewise
+        for (image, offset) in images.iter_mut().zip(0..) {
+            let mut x = ((first + offset) ^ added) & mask;
+            for factor in [a, b, c] {
+                x = x.wrapping_mul(factor) & mask;
+                x ^= x >> BITS.div_ceil(2);
+            }
+            *image = x;
+        }
+    }
 }
 
 /// The image of `index` under the permutation of this key, label, parameter and width: see [`Permutation`].
@@ -120,20 +137,63 @@ pub fn unscramble(key: &ClusterKey, suffix: u128) -> u128 {
 /// [`scramble`] of one number after another, with the permutation of the last octave kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrambler {
-    last: Option<(u32, Permutation)>,
+    last: Option<Octave>,
+}
+
+/// The counters `2^bits` to `2^(bits+1) - 1`.
+#[derive(Clone, Copy, Debug)]
+struct Octave {
+    bits: u32,
+    permutation: Permutation,
 }
 
 impl Scrambler {
-    pub(crate) fn scramble(&mut self, key: &ClusterKey, counter: u128) -> u128 {
-        in_octave(counter, |bits, index| {
-            let permutation = match self.last.take() {
-                Some((known, permutation)) if known == bits => permutation,
-                _ => Permutation::new(key, OCTAVES, u64::from(bits), bits),
+    /// What the counters from `first` on become.
+    pub(crate) fn fill(&mut self, key: &ClusterKey, first: u128, values: &mut [u128]) {
+        let (mut counter, mut rest) = (first, values);
+        while !rest.is_empty() {
+            let (now, later) = match counter.checked_ilog2() {
+                None => {
+                    let (zero, later) = rest.split_at_mut(1);
+                    zero.fill(0);
+                    (zero, later)
+                }
+                Some(bits) => {
+                    // How many are left of the octave, or of all counters.
+                    let left =
+                        usize::try_from(mask(bits + 1) - counter).map_or(usize::MAX, |more| more.saturating_add(1));
+                    let (now, later) = rest.split_at_mut(left.min(rest.len()));
+                    self.octave(key, bits).fill(counter ^ 1 << bits, now);
+                    (now, later)
+                }
             };
-            let value = permutation.apply(index);
-            self.last = Some((bits, permutation));
-            value
-        })
+            counter = counter.wrapping_add(now.len() as u128);
+            rest = later;
+        }
+    }
+
+    fn octave(&mut self, key: &ClusterKey, bits: u32) -> Octave {
+        match self.last {
+            Some(octave) if octave.bits == bits => octave,
+            _ => *self.last.insert(Octave { bits, permutation: Permutation::new(key, OCTAVES, u64::from(bits), bits) }),
+        }
+    }
+}
+
+impl Octave {
+    /// What the counters from `2^bits + first` on become, all of which are of this octave.
+    fn fill(&self, first: u128, values: &mut [u128]) {
+        let top = 1 << self.bits;
+        if self.bits <= u64::BITS {
+            let (narrow, first) = (self.permutation.narrow(), first as u64); // OK because it has at most 64 bits
+            for (value, offset) in values.iter_mut().zip(0..) {
+                *value = top | u128::from(narrow.apply(first + offset));
+            }
+        } else {
+            for (value, offset) in values.iter_mut().zip(0..) {
+                *value = top | self.permutation.apply(first + offset);
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The constants of every block of one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotConstants {
     /// The slot's number.
     pub slot: Slot,
@@ -32,7 +32,7 @@ pub struct SlotConstants {
 }
 
 /// The constants of a block of a region's suffixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionConstants {
     /// The prefix followed by zeros, as a number of `bits` bits: identifier = base + suffix.
     pub base: u128,

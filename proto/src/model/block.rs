@@ -7,7 +7,6 @@ use kent_ids::{
     Block, BlockSource, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Series, Slot, SlotConstants,
     SlotEpoch, Source, SourceError,
 };
-use rand_core::Rng;
 use thiserror::Error;
 
 use super::{Invalid, regions::REQUEST_ID_BYTES_MAX};
@@ -150,19 +149,6 @@ impl From<&Block> for v1::Block {
             }),
         };
         Self { first: Some(block.first().get().into()), count: block.count(), constants: Some(constants) }
-    }
-}
-
-/// The block's identifiers, finished. Random tails come from `rng`.
-pub fn pack(block: &Block, rng: impl Rng) -> v1::PackedIdentifiers {
-    let mut data = Vec::new();
-    block.pack_into(rng, &mut data);
-    let fence = block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token));
-    v1::PackedIdentifiers {
-        width: block.width_bytes() as u32, // OK because an identifier has 16 octets at most
-        data: data.into(),
-        fence_subject: fence.0,
-        fence_token: fence.1,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
 use kent_proto::{
-    model::{AllocateInput, code_name, pack},
+    model::{AllocateInput, code_name},
     v1::{
         self, AllocateRequest, AllocateResponse, AllocateStreamResponse, allocate_response::Identifiers,
         allocate_stream_response::Outcome, allocator_server::Allocator,
@@ -105,7 +105,7 @@ async fn grant(
 
 fn respond(granted: &Granted, packed: bool) -> AllocateResponse {
     let identifiers = match packed {
-        true => Identifiers::Packed(pack(&granted.block, rand::rng())),
+        true => Identifiers::Packed(v1::PackedIdentifiers::from(&granted.block)),
         false => Identifiers::Lease(v1::Block::from(&granted.block)),
     };
     AllocateResponse { identifiers: Some(identifiers), clock_epoch: granted.clock_epoch }

@@ -135,7 +135,7 @@ pub(crate) fn identifiers(reply: &AllocateResponse) -> Vec<u128> {
         Identifiers::Lease(lease) => expand(&Block::try_from(lease.clone()).expect("a valid block")),
         Identifiers::Packed(packed) => {
             let width = usize::try_from(packed.width).expect("small");
-            packed.data.chunks_exact(width).map(number).collect()
+            packed.data.clone().into_octets().chunks_exact(width).map(number).collect()
         }
     }
 }

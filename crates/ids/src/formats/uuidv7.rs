@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use uuid::Uuid;
 
-use super::{Family, Layout, Mint, Scratch};
+use super::{Family, Layout, Mint, Scratch, each_tick};
 use crate::{
     dce,
     error::{CodecError, OutOfRange},
@@ -171,15 +171,18 @@ impl Mint for UuidV7Format {
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
         let slot = u64::from(constants.slot.get()) << TAIL_BITS;
-        for (position, value) in (first.get()..).zip(values) {
-            let tail = *value as u64; // OK because a tail has 46 bits
-            let unix_ms = (position >> COUNTER_BITS) as u64; // OK because the line's ticks have 48 bits
-            let counter = position as u64 & ((1 << COUNTER_BITS) - 1); // OK because the mask keeps 22 bits
-            let counter_low = counter & ((1 << COUNTER_LOW_BITS) - 1);
-            let high = unix_ms << 16 | VERSION | counter >> COUNTER_LOW_BITS;
-            let low = VARIANT | counter_low << (Slot::BITS + TAIL_BITS) | slot | tail;
-            *value = u128::from(high) << 64 | u128::from(low);
-        }
+        // Where the low half of the counter wraps, the upper half of the UUID changes; up to there the lower half counts.
+        each_tick(first, COUNTER_LOW_BITS, values, |above, counter_low, values| {
+            let unix_ms = (above >> RAND_A_BITS) as u64; // OK because the line's ticks have 48 bits
+            let counter_high = above as u64 & ((1 << RAND_A_BITS) - 1); // OK because the mask keeps 12 bits
+            let high = u128::from(unix_ms << 16 | VERSION | counter_high) << 64;
+            let first = VARIANT | counter_low << (Slot::BITS + TAIL_BITS) | slot;
+            for (index, value) in (0..).zip(values) {
+                let tail = *value as u64; // OK because a tail has 46 bits
+                let counted = first + (index << (Slot::BITS + TAIL_BITS)); // OK because the low half does not wrap here
+                *value = high | u128::from(counted | tail);
+            }
+        });
     }
 }
 

@@ -95,6 +95,9 @@ impl From<Xid> for Uid11 {
     }
 }
 
+/// How many tails are made at once.
+const LOT: usize = 32;
+
 pub(crate) struct XidFormat;
 
 impl Layout for XidFormat {
@@ -145,12 +148,18 @@ impl Mint for XidFormat {
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]) {
-        let slot = u64::from(constants.slot.get()) << COUNTER_BITS;
+        let slot = u32::from(constants.slot.get()) << COUNTER_BITS;
         each_tick(first, COUNTER_BITS, values, |ts, counter, values| {
             let ts = ts as u64; // OK because the line's ticks have 42 bits
             let tails = scratch.permutation(ts, || Xid::tails(&constants.key, ts).narrow());
-            for (index, value) in (slot | counter..).zip(values) {
-                *value = u128::from(ts << RAND_BITS | tails.apply(index));
+            let (mut index, mut lot) = (slot | counter as u32, [0; LOT]); // OK because a counter has 16 bits
+            for values in values.chunks_mut(LOT) {
+                tails.fill_bits::<RAND_BITS>(index, &mut lot);
+                values
+                    .iter_mut()
+                    .zip(lot)
+                    .for_each(|(value, tail)| *value = u128::from(ts << RAND_BITS | u64::from(tail)));
+                index += LOT as u32;
             }
         });
     }

@@ -1,0 +1,221 @@
+//! `PackedIdentifiers`, written by hand: the sender's octets are made where they are sent from, not copied there.
+//!
+//! The message is the largest that Kent sends, and making identifiers is hardly more work than copying them. On the wire it is
+//! just what `allocator.proto` says.
+
+use bytes::{Buf, BufMut, Bytes};
+use kent_ids::{Block, Tails};
+use prost::{
+    DecodeError, Message,
+    encoding::{self, DecodeContext, WireType},
+};
+
+/// Finished identifiers: `kent.v1.PackedIdentifiers`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PackedIdentifiers {
+    /// The octets of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for n-bit identifiers.
+    pub width: u32,
+    /// `width * count` octets: the identifiers one after another, most significant octet first.
+    pub data: PackedData,
+    /// The fencing token: the slot's or region's number; 0 for a series.
+    pub fence_subject: u64,
+    /// And its epoch or revision.
+    pub fence_token: u64,
+}
+
+/// The octets of packed identifiers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PackedData {
+    /// As they came.
+    Octets(Bytes),
+    /// To be made of this block, with new random tails each time.
+    Block(Block),
+}
+
+impl Default for PackedData {
+    fn default() -> Self {
+        Self::Octets(Bytes::new())
+    }
+}
+
+impl PackedData {
+    /// The octets.
+    pub fn into_octets(self) -> Bytes {
+        match self {
+            Self::Octets(octets) => octets,
+            Self::Block(block) => {
+                let mut octets = Vec::with_capacity(block.packed_len());
+                pack(&block, |lot| octets.extend_from_slice(lot));
+                octets.into()
+            }
+        }
+    }
+
+    /// How many octets there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Octets(octets) => octets.len(),
+            Self::Block(block) => block.packed_len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<&Block> for PackedIdentifiers {
+    fn from(block: &Block) -> Self {
+        let fence = block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token));
+        Self {
+            width: block.width_bytes() as u32, // OK because an identifier has 16 octets at most
+            data: PackedData::Block(block.clone()),
+            fence_subject: fence.0,
+            fence_token: fence.1,
+        }
+    }
+}
+
+/// Fewer identifiers than this are not worth a generator of their own.
+const MANY: u64 = 64;
+
+/// Hands a block's identifiers on, some at a time.
+fn pack(block: &Block, take: impl FnMut(&[u8])) {
+    match block.count() {
+        0..MANY => block.pack(rand::rng(), take),
+        _ => block.pack(Tails::from_rng(&mut rand::rng()), take),
+    }
+}
+
+/// The fields' numbers in `allocator.proto`.
+const WIDTH: u32 = 1;
+const DATA: u32 = 2;
+const FENCE_SUBJECT: u32 = 3;
+const FENCE_TOKEN: u32 = 4;
+
+impl Message for PackedIdentifiers {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        if self.width != 0 {
+            encoding::uint32::encode(WIDTH, &self.width, buf);
+        }
+        if !self.data.is_empty() {
+            encoding::encode_key(DATA, WireType::LengthDelimited, buf);
+            encoding::encode_varint(self.data.len() as u64, buf); // OK because a usize has 64 bits at most
+            match &self.data {
+                PackedData::Octets(octets) => buf.put_slice(octets),
+                PackedData::Block(block) => pack(block, |lot| buf.put_slice(lot)),
+            }
+        }
+        if self.fence_subject != 0 {
+            encoding::uint64::encode(FENCE_SUBJECT, &self.fence_subject, buf);
+        }
+        if self.fence_token != 0 {
+            encoding::uint64::encode(FENCE_TOKEN, &self.fence_token, buf);
+        }
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        match tag {
+            WIDTH => encoding::uint32::merge(wire_type, &mut self.width, buf, ctx),
+            DATA => {
+                let mut octets = Bytes::new();
+                encoding::bytes::merge(wire_type, &mut octets, buf, ctx)?;
+                self.data = PackedData::Octets(octets);
+                Ok(())
+            }
+            FENCE_SUBJECT => encoding::uint64::merge(wire_type, &mut self.fence_subject, buf, ctx),
+            FENCE_TOKEN => encoding::uint64::merge(wire_type, &mut self.fence_token, buf, ctx),
+            _ => encoding::skip_field(wire_type, tag, buf, ctx),
+        }
+    }
+
+    fn encoded_len(&self) -> usize {
+        let data = self.data.len();
+        let number = |tag, value: u64| match value {
+            0 => 0,
+            _ => encoding::uint64::encoded_len(tag, &value),
+        };
+        let data = match data {
+            0 => 0,
+            // OK because a usize has 64 bits at most.
+            _ => encoding::key_len(DATA) + encoding::encoded_len_varint(data as u64) + data,
+        };
+        number(WIDTH, self.width.into())
+            + data
+            + number(FENCE_SUBJECT, self.fence_subject)
+            + number(FENCE_TOKEN, self.fence_token)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kent_ids::{ClusterKey, Position, RegionConstants, Series};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The message as prost would have written it.
+    #[derive(Clone, PartialEq, Message)]
+    struct Derived {
+        #[prost(uint32, tag = "1")]
+        width: u32,
+        #[prost(bytes = "bytes", tag = "2")]
+        data: Bytes,
+        #[prost(uint64, tag = "3")]
+        fence_subject: u64,
+        #[prost(uint64, tag = "4")]
+        fence_token: u64,
+    }
+
+    proptest! {
+        #[test]
+        fn ok_it_is_on_the_wire_what_prost_makes_of_it(
+            width in prop::sample::select(vec![0_u32, 1, 16, 300]),
+            data: Vec<u8>,
+            fence_subject in prop::sample::select(vec![0_u64, 1, 127, 128, u64::MAX]),
+            fence_token: u64,
+        ) {
+            let data = Bytes::from(data);
+            let derived = Derived { width, data: data.clone(), fence_subject, fence_token };
+            let ours = PackedIdentifiers { width, data: PackedData::Octets(data), fence_subject, fence_token };
+            prop_assert_eq!(ours.encode_to_vec(), derived.encode_to_vec());
+            prop_assert_eq!(PackedIdentifiers::decode(&*derived.encode_to_vec()), Ok(ours));
+        }
+    }
+
+    #[test]
+    fn ok_a_block_is_sent_as_its_identifiers() {
+        let constants =
+            RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number: 3, revision: 8, scramble: None };
+        for count in [1, 63, 64, 1000] {
+            let block = Block::region(constants, Position::new(17), count).expect("within the suffixes");
+            let message = PackedIdentifiers::from(&block);
+            let octets = message.clone().data.into_octets();
+            let sent = message.encode_to_vec();
+            assert_eq!(sent.len(), message.encoded_len());
+            let arrived = PackedIdentifiers::decode(&*sent).expect("a message");
+            assert_eq!(arrived, PackedIdentifiers { data: PackedData::Octets(octets.clone()), ..message });
+            let expected: Vec<u8> =
+                (0..count as u32).flat_map(|n| (0xb4000 + 17 + n).to_be_bytes()[1..].to_vec()).collect();
+            assert_eq!((octets, arrived.fence_subject, arrived.fence_token), (expected.into(), 3, 8));
+        }
+    }
+
+    #[test]
+    fn ok_a_series_has_no_fence() {
+        let block = Block::series(Series::FullRand, ClusterKey::new([1; 16]), Position::new(3), 4).expect("numbers");
+        let message = PackedIdentifiers::from(&block);
+        assert_eq!((message.width, message.data.len(), message.fence_subject, message.fence_token), (8, 32, 0, 0));
+    }
+}
