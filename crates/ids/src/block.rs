@@ -360,12 +360,12 @@ impl Maker {
     }
 
     /// Makes the next values, and says how many; none at the end.
-    fn make(&mut self, rng: &mut impl Rng, values: &mut [u128]) -> usize {
+    fn make<const N: usize>(&mut self, rng: &mut impl Rng, values: &mut [u128; N]) -> usize {
         let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
         let values = &mut values[..made];
         match &self.source {
             BlockSource::Slot(format, constants) => {
-                draw_tails(rng, format.tail_bits(), values);
+                draw_tails::<N>(rng, format.tail_bits(), values);
                 format.fill(constants, self.next, &mut self.scratch, values);
             }
             BlockSource::Region(constants) => {
@@ -393,26 +393,23 @@ impl Maker {
     }
 }
 
-/// Draws a number of `bits` bits (at most 64) for each value, many in one request for randomness.
-fn draw_tails(rng: &mut impl Rng, bits: u32, values: &mut [u128]) {
+/// Draws a number of `bits` bits (at most 64) for each of at most `N` values, in one request for randomness.
+fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, values: &mut [u128]) {
     if bits == 0 {
         return;
     }
-    let (mask, mut octets) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; LOT]);
-    for values in values.chunks_mut(LOT) {
-        // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
-        let (fours, rest) = values.split_at_mut(if bits <= 48 { values.len() & !3 } else { 0 });
-        let fours = fours.as_chunks_mut::<4>().0;
-        let octets = &mut octets[..3 * fours.len() + rest.len()]; // OK because LOT values need at most LOT words
-        rng.fill_bytes(octets.as_flattened_mut());
-        let (threes, words) = octets.split_at(3 * fours.len());
-        for (four, three) in fours.iter_mut().zip(threes.as_chunks::<3>().0) {
-            let [a, b, c] = three.map(u64::from_le_bytes);
-            *four = [a, a >> 48 | b << 16, b >> 32 | c << 32, c >> 16].map(|word| u128::from(word & mask));
-        }
-        for (value, word) in rest.iter_mut().zip(words) {
-            *value = u128::from(u64::from_le_bytes(*word) & mask);
-        }
+    let (mask, mut octets) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
+    // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
+    let (fours, rest) = values.split_at_mut(if bits <= 48 { values.len() & !3 } else { 0 });
+    let octets = &mut octets[..fours.len() / 4 * 3 + rest.len()]; // OK because N values need no more words
+    rng.fill_bytes(octets.as_flattened_mut());
+    let (threes, words) = octets.split_at(fours.len() / 4 * 3);
+    for (four, three) in fours.as_chunks_mut::<4>().0.iter_mut().zip(threes.as_chunks::<3>().0) {
+        let [a, b, c] = three.map(u64::from_le_bytes);
+        *four = [a, a >> 48 | b << 16, b >> 32 | c << 32, c >> 16].map(|word| u128::from(word & mask));
+    }
+    for (value, word) in rest.iter_mut().zip(words) {
+        *value = u128::from(u64::from_le_bytes(*word) & mask);
     }
 }
 
