@@ -49,6 +49,7 @@ impl<T: Message> Encoder for SizedEncoder<T> {
 
     fn encode(&mut self, item: T, buf: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buf.reserve(item.encoded_len());
-        item.encode(buf).map_err(|error| Status::internal(error.to_string()))
+        item.encode_raw(buf);
+        Ok(())
     }
 }

@@ -70,6 +70,34 @@ impl Counters {
         Self { store, directory, clock, chunk, tasks, entropy, cluster }
     }
 
+    /// Grants a block of a region's suffixes from the chunk in hand: at once, or not at all, for whatever reason.
+    pub(crate) fn grant_at_once(&self, space: &str, region: &str, count: NonZeroU64) -> Option<(Block, Duration)> {
+        let space = self.directory.find(space).ok()?;
+        self.check_touch().ok()?;
+        let facts = facts(&space, region).ok()?;
+        if facts.policy.chunk == ChunkPolicy::Strict {
+            return None;
+        }
+        self.grant_from_chunk(&facts, &space.cell(facts.number, self.chunk), count).ok()?
+    }
+
+    /// Grants a block from the chunk in hand, if it holds enough, and says when.
+    fn grant_from_chunk(
+        &self,
+        facts: &RegionFacts,
+        cell: &Cell,
+        count: NonZeroU64,
+    ) -> Result<Option<(Block, Duration)>, AllocateError> {
+        let Ok(first) = cell.with(|counter| counter.grant(count.get())) else { return Ok(None) };
+        // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
+        let block = Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)?;
+        // Whoever was paused since it looked at the region has cut a gap, not a block.
+        self.check_touch()?;
+        let now = self.clock.steady();
+        cell.granted(count.get(), now);
+        Ok(Some((block, now)))
+    }
+
     /// Grants a block of a region's suffixes, reserving a chunk if the one in hand does not hold enough.
     pub(crate) async fn grant(
         &self,
@@ -94,10 +122,7 @@ impl Counters {
                     "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
                 return Err(Invalid::new("request_id", problem).into());
             }
-            if !strict && let Some(block) = grant_in_hand(&facts, &cell, count)? {
-                // Whoever was paused since it looked at the region has cut a gap, not a block.
-                self.check_touch()?;
-                cell.granted(count.get(), self.clock.steady());
+            if !strict && let Some((block, _)) = self.grant_from_chunk(&facts, &cell, count)? {
                 return Ok(block);
             }
             // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
@@ -305,22 +330,19 @@ const fn chunk(policy: Policy, usual: Chunk) -> Chunk {
 }
 
 fn facts(space: &Space, region: &str) -> Result<RegionFacts, AllocateError> {
-    let (space_name, region) = (space.name(), region.to_owned());
-    match space.facts(&region) {
-        Err(_) => Err(NoSuchRegion { space: space_name, region }.into()),
-        Ok(facts) if facts.kind == Kind::Closed => Err(AllocateError::Closed { space: space_name, region }),
-        Ok(facts) if facts.delegated => Err(AllocateError::Delegated { space: space_name, region }),
-        Ok(facts) if facts.order == IssueOrder::External => Err(AllocateError::External { space: space_name, region }),
-        Ok(facts) if facts.sealed => Err(AllocateError::Sealed { space: space_name, region }),
+    let found = space.facts(region);
+    // The names are made only where there is something to say.
+    let refused = |why: fn(String, String) -> AllocateError| Err(why(space.name(), region.to_owned()));
+    match found {
+        Err(_) => refused(|space, region| NoSuchRegion { space, region }.into()),
+        Ok(facts) if facts.kind == Kind::Closed => refused(|space, region| AllocateError::Closed { space, region }),
+        Ok(facts) if facts.delegated => refused(|space, region| AllocateError::Delegated { space, region }),
+        Ok(facts) if facts.order == IssueOrder::External => {
+            refused(|space, region| AllocateError::External { space, region })
+        }
+        Ok(facts) if facts.sealed => refused(|space, region| AllocateError::Sealed { space, region }),
         Ok(facts) => Ok(facts),
     }
-}
-
-/// A block from the chunk in hand, if it holds enough.
-fn grant_in_hand(facts: &RegionFacts, cell: &Cell, count: NonZeroU64) -> Result<Option<Block>, AllocateError> {
-    let Ok(first) = cell.with(|counter| counter.grant(count.get())) else { return Ok(None) };
-    // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
-    Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
 }
 
 fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {

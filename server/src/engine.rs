@@ -198,6 +198,25 @@ impl Engine {
         }))
     }
 
+    /// Grants a block at once, and says when; or not at all, for whatever reason, which [`allocate`](Self::allocate) finds out.
+    pub(crate) fn allocate_at_once(&self, request: &AllocateInput) -> Option<(Granted, Duration)> {
+        if !request.request_id.is_empty() {
+            return None;
+        }
+        self.check_count(request).ok()?;
+        match &request.source {
+            Source::Format(format) => {
+                let (granted, now) = self.slots.try_grant(*format, request.count).ok()?;
+                Some((Granted { block: granted.block, clock_epoch: granted.clock_epoch }, now))
+            }
+            Source::Region { name, space } => {
+                let (block, now) = self.counters.grant_at_once(space, name, request.count)?;
+                Some((Granted { block, clock_epoch: self.slots.clock_epoch() }, now))
+            }
+            Source::Series(_) => None,
+        }
+    }
+
     /// Grants a block, waiting for the clock, a window or a chunk as long as `deadline` allows.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Slots {
     ) -> Result<TimeGrant, Refusal> {
         loop {
             let refusal = match self.try_grant(format, count) {
-                Ok(grant) => return Ok(grant),
+                Ok((grant, _)) => return Ok(grant),
                 Err(refusal) => refusal,
             };
             let left = patience.left(self.clock.steady());
@@ -103,7 +103,7 @@ impl Slots {
                     let mut supplied = pin!(self.supplied.notified());
                     supplied.as_mut().enable();
                     // It may have been supplied before we began to wait.
-                    if let Ok(grant) = self.try_grant(format, count) {
+                    if let Ok((grant, _)) = self.try_grant(format, count) {
                         return Ok(grant);
                     }
                     self.wanted.notify_one();
@@ -115,16 +115,17 @@ impl Slots {
         }
     }
 
-    /// Grants a block at once, or not at all.
-    fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<TimeGrant, Refusal> {
+    /// Grants a block at once, or not at all, and says when.
+    pub(crate) fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<(TimeGrant, Duration), Refusal> {
         // The clock is read under the lock: readings that overtake each other would look like steps back.
         let mut state = self.lock();
-        let now = self.now(&mut state)?;
+        let reading = self.reading();
+        let now = believe(&mut state, reading)?;
         let granted = state.issuer.grant(format, count, now);
         if let Err(Refusal::ClockStepped { back }) = &granted {
             log_step(*back);
         }
-        granted
+        Ok((granted?, reading.steady))
     }
 
     /// Waits until a slot is held, but no longer than `limit`.
@@ -171,17 +172,7 @@ impl Slots {
 
     /// The time to issue: what the wall clock says, as far as it is believed.
     fn now(&self, state: &mut State) -> Result<UnixNanos, Refusal> {
-        let before = state.trusted.quarantine();
-        let now = state.trusted.read(self.reading());
-        let after = state.trusted.quarantine();
-        match (before, after) {
-            (None, Some(Quarantine { ahead, .. })) => {
-                error!(ahead_s = ahead.as_secs(), "the clock jumped further ahead than is believed");
-            }
-            (Some(_), None) => info!("the clock is believed again"),
-            _ => {}
-        }
-        now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
+        believe(state, self.reading())
     }
 
     /// Steps of the clock beyond the tolerance since the start.
@@ -379,6 +370,21 @@ impl Slots {
         // OK because every method of the issuer leaves it whole, and a panic inside one would be a bug that stops the daemon.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The time to issue at this reading, as far as it is believed.
+fn believe(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusal> {
+    let before = state.trusted.quarantine();
+    let now = state.trusted.read(reading);
+    let after = state.trusted.quarantine();
+    match (before, after) {
+        (None, Some(Quarantine { ahead, .. })) => {
+            error!(ahead_s = ahead.as_secs(), "the clock jumped further ahead than is believed");
+        }
+        (Some(_), None) => info!("the clock is believed again"),
+        _ => {}
+    }
+    now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
 }
 
 /// How often the keeper looks whether an extension is due; the first windows last two seconds.

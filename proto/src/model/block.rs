@@ -30,9 +30,22 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
 
     fn try_from(request: &v1::AllocateRequest) -> Result<Self, Invalid> {
         let source = request.source.parse().map_err(|error: SourceError| Invalid::new("source", error))?;
-        let count =
+        let mut input = Self { source, count: NonZeroU64::MIN, packed: false, request_id: String::new() };
+        input.ask_again(request)?;
+        Ok(input)
+    }
+}
+
+impl AllocateInput {
+    /// Takes all but the source from another request for the same one.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field; half of the request may have been taken then.
+    pub fn ask_again(&mut self, request: &v1::AllocateRequest) -> Result<(), Invalid> {
+        self.count =
             NonZeroU64::new(request.count).ok_or_else(|| Invalid::new("count", "is 0, but must be at least 1"))?;
-        let packed = match v1::Encoding::try_from(request.encoding) {
+        self.packed = match v1::Encoding::try_from(request.encoding) {
             Ok(v1::Encoding::Packed) => true,
             Ok(v1::Encoding::Unspecified | v1::Encoding::Lease) => false,
             Err(_) => {
@@ -40,12 +53,13 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
                 return Err(Invalid::new("encoding", problem));
             }
         };
-        let request_id = request.request_id.clone();
-        if request_id.len() > REQUEST_ID_BYTES_MAX {
-            let problem = format!("has {} octets, but may have at most {REQUEST_ID_BYTES_MAX}", request_id.len());
+        if request.request_id.len() > REQUEST_ID_BYTES_MAX {
+            let problem =
+                format!("has {} octets, but may have at most {REQUEST_ID_BYTES_MAX}", request.request_id.len());
             return Err(Invalid::new("request_id", problem));
         }
-        Ok(Self { source, count, packed, request_id })
+        self.request_id.clone_from(&request.request_id);
+        Ok(())
     }
 }
 

@@ -1,8 +1,13 @@
 //! `Allocator`: blocks of identifiers, one by one or in a pipeline.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use kent_proto::{
     model::{AllocateInput, code_name},
     v1::{
@@ -10,12 +15,14 @@ use kent_proto::{
         allocate_stream_response::Outcome, allocator_server::Allocator,
     },
 };
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     deadline::deadline,
     engine::{Engine, Granted},
     error::AllocateError,
+    metrics::{SourceMetrics, StreamGuard},
     status,
 };
 
@@ -33,53 +40,144 @@ impl AllocatorService {
 
 #[tonic::async_trait]
 impl Allocator for AllocatorService {
-    type AllocateStreamStream = Pin<Box<dyn Stream<Item = Result<AllocateStreamResponse, Status>> + Send>>;
+    type AllocateStreamStream = Replies;
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let deadline = deadline(request.metadata());
-        answer(&self.engine, request.into_inner(), deadline).await.map(Response::new)
+        match answer_at_once(&self.engine, request.get_ref(), &mut None) {
+            Some(granted) => Ok(Response::new(granted)),
+            // Boxed, for it is large and seldom needed.
+            None => Box::pin(answer(&self.engine, request.get_ref(), deadline)).await.map(Response::new),
+        }
     }
 
-    async fn allocate_stream(
-        &self,
-        request: Request<Streaming<AllocateRequest>>,
-    ) -> Result<Response<Self::AllocateStreamStream>, Status> {
+    async fn allocate_stream(&self, request: Request<Streaming<AllocateRequest>>) -> Result<Response<Replies>, Status> {
         let max = self.engine.limits().streams;
         let open = self.engine.metrics().gauges().open_stream(max).ok_or_else(|| status::too_many_streams(max))?;
-        let engine = self.engine.clone();
-        let draining = engine.draining().clone().cancelled_owned();
-        // A request is taken in only after the one before it has been answered, and a block belongs to the one message that
-        // carries it: a client that goes away in the middle leaves nothing behind that another could get.
-        let replies = request.into_inner().then(move |request| {
-            let engine = engine.clone();
-            async move { reply(&engine, request?).await }
-        });
-        // The call counts as open until its stream is dropped.
-        let counted = replies.take_until(draining).map(move |reply| {
-            let _open = &open;
-            reply
-        });
-        Ok(Response::new(Box::pin(counted)))
+        Ok(Response::new(Replies {
+            requests: request.into_inner(),
+            draining: Box::pin(self.engine.draining().clone().cancelled_owned()),
+            engine: self.engine.clone(),
+            known: None,
+            waiting: None,
+            answered: 0,
+            _open: open,
+        }))
     }
 }
 
-/// Answers one request of a stream. A refusal does not end the stream.
-async fn reply(engine: &Engine, request: AllocateRequest) -> Result<AllocateStreamResponse, Status> {
-    let outcome = match answer(engine, request, None).await {
-        Ok(granted) => Outcome::Granted(granted),
-        Err(refused) => Outcome::Refused(status::to_wire(&refused)),
-    };
-    Ok(AllocateStreamResponse { outcome: Some(outcome) })
+/// The answers to a stream of requests, in their order.
+///
+/// A request is taken in only after the one before it has been answered, and a block belongs to the one message that carries
+/// it: a client that goes away in the middle leaves nothing behind that another could get.
+pub(crate) struct Replies {
+    requests: Streaming<AllocateRequest>,
+    draining: Pin<Box<WaitForCancellationFutureOwned>>,
+    engine: Arc<Engine>,
+    known: Option<Known>,
+    /// The answer to a request that cannot be answered at once.
+    waiting: Option<Pin<Box<dyn Future<Output = AllocateStreamResponse> + Send>>>,
+    answered: u32,
+    /// The call counts as open until its stream is dropped.
+    _open: StreamGuard,
 }
 
-/// Answers one request, and counts it.
+/// A stream that never runs out of requests looks as often as this whether the daemon is stopping.
+const LOOK_EVERY: u32 = 64;
+
+impl Stream for Replies {
+    type Item = Result<AllocateStreamResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.answered.is_multiple_of(LOOK_EVERY) && this.draining.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        loop {
+            if let Some(waiting) = &mut this.waiting {
+                let reply = match waiting.as_mut().poll(cx) {
+                    Poll::Ready(reply) => reply,
+                    Poll::Pending => return this.poll_draining(cx),
+                };
+                this.waiting = None;
+                return this.reply(reply);
+            }
+            let request = match Pin::new(&mut this.requests).poll_next(cx) {
+                Poll::Ready(Some(Ok(request))) => request,
+                Poll::Ready(Some(Err(broken))) => return Poll::Ready(Some(Err(broken))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return this.poll_draining(cx),
+            };
+            if let Some(granted) = answer_at_once(&this.engine, &request, &mut this.known) {
+                return this.reply(AllocateStreamResponse { outcome: Some(Outcome::Granted(granted)) });
+            }
+            let engine = this.engine.clone();
+            this.waiting = Some(Box::pin(async move {
+                // A refusal does not end the stream.
+                let outcome = match answer(&engine, &request, None).await {
+                    Ok(granted) => Outcome::Granted(granted),
+                    Err(refused) => Outcome::Refused(status::to_wire(&refused)),
+                };
+                AllocateStreamResponse { outcome: Some(outcome) }
+            }));
+        }
+    }
+}
+
+impl Replies {
+    fn reply(&mut self, reply: AllocateStreamResponse) -> Poll<Option<Result<AllocateStreamResponse, Status>>> {
+        self.answered = self.answered.wrapping_add(1);
+        Poll::Ready(Some(Ok(reply)))
+    }
+
+    /// Nothing to answer for now: ends if the daemon is stopping.
+    fn poll_draining<T>(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.draining.as_mut().poll(cx).map(|()| None)
+    }
+}
+
+/// What a caller asked for last: it is likely to ask for it again, and then nothing needs to be looked up.
+struct Known {
+    source: String,
+    input: AllocateInput,
+    metrics: Arc<SourceMetrics>,
+}
+
+/// Answers one request and counts it, if nothing has to be waited for and nothing is wrong.
+fn answer_at_once(engine: &Engine, request: &AllocateRequest, known: &mut Option<Known>) -> Option<AllocateResponse> {
+    let began = engine.clock().steady();
+    match known {
+        Some(known) if known.source == request.source => {
+            known.input.ask_again(request).ok()?;
+            let (granted, took) = grant_at_once(engine, &known.input, began)?;
+            known.metrics.granted(granted.block.count(), took);
+            Some(respond(&granted, known.input.packed))
+        }
+        _ => {
+            let input = AllocateInput::try_from(request).ok()?;
+            let (granted, took) = grant_at_once(engine, &input, began)?;
+            let metrics = engine.metrics().source(&request.source);
+            metrics.granted(granted.block.count(), took);
+            let response = respond(&granted, input.packed);
+            *known = Some(Known { source: request.source.clone(), input, metrics });
+            Some(response)
+        }
+    }
+}
+
+fn grant_at_once(engine: &Engine, input: &AllocateInput, began: Duration) -> Option<(Granted, Duration)> {
+    let (granted, now) = engine.allocate_at_once(input)?;
+    Some((granted, now.saturating_sub(began)))
+}
+
+/// Answers one request and counts it, waiting as long as `deadline` allows.
 async fn answer(
     engine: &Engine,
-    request: AllocateRequest,
+    request: &AllocateRequest,
     deadline: Option<Duration>,
 ) -> Result<AllocateResponse, Status> {
     let began = engine.clock().steady();
-    match grant(engine, &request, deadline).await {
+    match grant(engine, request, deadline).await {
         Ok((granted, packed)) => {
             let took = engine.clock().steady().saturating_sub(began);
             engine.metrics().source(&request.source).granted(granted.block.count(), took);
