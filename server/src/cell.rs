@@ -13,13 +13,15 @@ use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
 use tracing::warn;
 
-use crate::{error::StoreFailure, rate::Rate};
+use crate::{error::StoreFailure, rate::Rate, strict};
 
 /// The counter of one region or series.
 #[derive(Debug)]
 pub(crate) struct Cell {
     counter: Mutex<Counter>,
     rate: Mutex<Rate>,
+    /// Requests for grants that must be durable first.
+    strict: Mutex<strict::Queue>,
     /// Held while a chunk is reserved, or while an edit decides about what is issued.
     pub(crate) reserving: tokio::sync::Mutex<()>,
 }
@@ -53,6 +55,7 @@ impl Cell {
         Self {
             counter: Mutex::new(Counter::new(policy)),
             rate: Mutex::default(),
+            strict: Mutex::default(),
             reserving: tokio::sync::Mutex::default(),
         }
     }
@@ -70,6 +73,11 @@ impl Cell {
     /// Uses the counter, for a moment.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Counter) -> T) -> T {
         act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Uses the queue of requests for durable grants, for a moment.
+    pub(crate) fn with_queue<T>(&self, act: impl FnOnce(&mut strict::Queue) -> T) -> T {
+        act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Tries to reserve a chunk that holds `count`. The caller holds `reserving`.

@@ -7,7 +7,7 @@ use kent_issue::Chunk;
 use kent_proto::model::{EditOptions, Invalid};
 use kent_regions::{ChunkPolicy, Count, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
-use tokio::time;
+use tokio::{sync::oneshot, time};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -125,19 +125,18 @@ impl Counters {
             if !strict && let Some((block, _)) = self.grant_from_chunk(&facts, &cell, count)? {
                 return Ok(block);
             }
-            // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
             let left = patience.left(self.clock.steady());
-            let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
             if strict {
-                let grant = self.clone().grant_strictly(space, region, cell, count, request_id.to_owned());
-                match time::timeout(left, self.tasks.spawn_work(grant)).await {
-                    Ok(Ok(granted)) => match granted? {
+                match time::timeout(left, self.grant_strictly(&space, region, &cell, count, request_id, &facts)).await {
+                    Ok(Some(granted)) => match granted? {
                         Some(block) => return Ok(block),
                         None => continue,
                     },
-                    Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
+                    Ok(None) | Err(_) => return Err(AllocateError::Late),
                 }
             }
+            // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
+            let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
             let reservation = self.clone().reserve(space, region, cell, count);
             match time::timeout(left, self.tasks.spawn_work(reservation)).await {
                 Ok(Ok(reserved)) => reserved?,
@@ -186,43 +185,84 @@ impl Counters {
         }
     }
 
-    /// One attempt at a grant that is durable before it is answered, and made once for a request_id.
+    /// One attempt at a grant that is durable before it is answered, and made once for a request_id. `None` if it was given
+    /// up.
     async fn grant_strictly(
-        self,
-        space: Arc<Space>,
-        region: String,
-        cell: Arc<Cell>,
+        &self,
+        space: &Arc<Space>,
+        region: &str,
+        cell: &Arc<Cell>,
         count: NonZeroU64,
-        request_id: String,
-    ) -> Result<Option<Block>, AllocateError> {
-        let seen = facts(&space, &region)?;
-        if self.expand(&space, &region, &seen, count).await {
-            return Ok(None);
+        request_id: &str,
+        facts: &RegionFacts,
+    ) -> Option<strict::Outcome> {
+        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, request_id));
+        let (answer, granted) = oneshot::channel();
+        let ask = strict::Ask { region: region.to_owned(), count, request, answer };
+        if cell.with_queue(|queue| queue.add(ask)) {
+            // What is under way goes on although its caller goes away: others wait for it, too.
+            self.tasks.spawn_work(self.clone().commit_for_all(space.clone(), cell.clone()));
+        }
+        granted.await.ok()
+    }
+
+    /// Commits for those who wait, until nobody does.
+    async fn commit_for_all(self, space: Arc<Space>, cell: Arc<Cell>) {
+        loop {
+            let asks = cell.with_queue(strict::Queue::next);
+            let [first, ..] = &*asks else { return };
+            let region = first.region.clone();
+            let outcomes: Vec<strict::Outcome> = match self.grant_together(&space, &region, &cell, &asks).await {
+                Ok(outcomes) => outcomes,
+                Err(AllocateError::Store(failure)) => asks.iter().map(|_| Err(failure.clone().into())).collect(),
+                // Whatever is wrong with the region, each finds out for itself.
+                Err(_) => asks.iter().map(|_| Ok(None)).collect(),
+            };
+            for (ask, outcome) in asks.into_iter().zip(outcomes) {
+                // OK because a caller who went away meanwhile leaves a gap.
+                let _ = ask.answer.send(outcome);
+            }
+        }
+    }
+
+    /// One attempt at several grants in one commit.
+    async fn grant_together(
+        &self,
+        space: &Arc<Space>,
+        region: &str,
+        cell: &Cell,
+        asks: &[strict::Ask],
+    ) -> Result<Vec<strict::Outcome>, AllocateError> {
+        let seen = facts(space, region)?;
+        let total = asks.iter().fold(0, |total: u64, ask| total.saturating_add(ask.count.get()));
+        if self.expand(space, region, &seen, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
+            return Ok(asks.iter().map(|_| Ok(None)).collect());
         }
         let reserving = cell.reserving.lock().await;
-        let facts = facts(&space, &region)?;
+        let facts = facts(space, region)?;
         // What is left of a chunk from before the region was strict would be a gap.
-        give_back(&*self.store, &space, facts.number, &cell).await;
-        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, &request_id));
+        give_back(&*self.store, space, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
-        let granted = strict::grant(&*self.store, &record(&space, &facts), request.as_ref(), count, wall).await?;
-        match granted {
-            strict::Granted::Now(first, reserved) => {
-                space.set_reserved(facts.number, reserved);
-                cell.granted(count.get(), self.clock.steady());
-                Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
-            }
-            strict::Granted::Before(first, granted) if granted == count.get() => {
-                Block::region(facts.constants, first, granted).map(Some).map_err(AllocateError::Broken)
-            }
-            strict::Granted::Before(_, count) => Err(AllocateError::Reused { count }),
-            strict::Granted::Full(reserved) => Err(exhausted(&space, &region, &facts, reserved, count)),
-            strict::Granted::Conflict(key) if key == keys::region(space.key(), facts.number.0) => {
-                drop(reserving);
-                self.follow(&space, &facts).await.map(|()| None)
-            }
-            strict::Granted::Conflict(_) => Ok(None),
+        let attempted = strict::grant(&*self.store, &record(space, &facts), asks, wall).await?;
+        if let Some(reserved) = attempted.reserved {
+            space.set_reserved(facts.number, reserved);
+            cell.granted(total, self.clock.steady());
         }
+        drop(reserving);
+        if attempted.conflict.is_some_and(|key| key == keys::region(space.key(), facts.number.0)) {
+            self.follow(space, &facts).await?;
+        }
+        let block =
+            |first, count| Block::region(facts.constants, first, count).map(Some).map_err(AllocateError::Broken);
+        let outcome = |(ask, granted): (&strict::Ask, strict::Granted)| match granted {
+            strict::Granted::Now(first) => block(first, ask.count.get()),
+            strict::Granted::Before(first, count) if count == ask.count.get() => block(first, count),
+            strict::Granted::Before(_, count) => Err(AllocateError::Reused { count }),
+            strict::Granted::Full(reserved) => Err(exhausted(space, region, &facts, reserved, ask.count)),
+            strict::Granted::Again => Ok(None),
+            strict::Granted::Failed(failure) => Err(failure.into()),
+        };
+        Ok(asks.iter().zip(attempted.granted).map(outcome).collect())
     }
 
     /// Waits for an edit of ours that is under way, or reads the table again if the store has moved on without us.

@@ -27,7 +27,7 @@ pub(crate) struct NoSuchRegion {
 }
 
 /// What is stored cannot be read, or a write's fate is not known.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum StoreFailure {
     /// A read failed.
     #[error(transparent)]

@@ -1,65 +1,160 @@
 //! Strict regions: every grant is durable before it is answered, nothing is reserved beyond it, and a request_id is granted once.
+//!
+//! Requests that come while a commit is under way share the next one.
 
-use std::num::NonZeroU64;
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+    num::NonZeroU64,
+};
 
-use kent_ids::Position;
+use futures_util::future::try_join_all;
+use kent_ids::{Block, Position};
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
+use tokio::sync::oneshot;
 
 use crate::{
     cell::{Record, read_counter},
-    error::StoreFailure,
+    error::{AllocateError, StoreFailure},
     space::RegionFacts,
 };
 
-/// How an attempt at a strict grant ended.
+/// The most requests that share a commit: with the counter, less than the 128 records that etcd takes at once.
+const SHARED_MAX: usize = 100;
+
+/// Requests that wait for a commit. While one is under way others gather, and share the next.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Ask>,
+    /// Whether somebody commits for those who wait.
+    is_led: bool,
+}
+
+/// A request for a grant, and where its answer goes.
 #[derive(Debug)]
+pub(crate) struct Ask {
+    /// The region, as its caller calls it.
+    pub(crate) region: String,
+    /// How many identifiers.
+    pub(crate) count: NonZeroU64,
+    /// The record of what was granted under the request_id.
+    pub(crate) request: Option<Key>,
+    /// Takes the outcome.
+    pub(crate) answer: oneshot::Sender<Outcome>,
+}
+
+/// A block; or that another attempt is needed; or why there is none.
+pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
+
+impl Queue {
+    /// Adds a request. True if its caller must see to it that somebody commits.
+    pub(crate) fn add(&mut self, ask: Ask) -> bool {
+        self.waiting.push_back(ask);
+        !mem::replace(&mut self.is_led, true)
+    }
+
+    /// The requests that share the next commit, without those that nobody waits for any more; none when there are no more, and
+    /// then whoever committed for them is done.
+    pub(crate) fn next(&mut self) -> Vec<Ask> {
+        self.waiting.retain(|ask| !ask.answer.is_closed());
+        let shared = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).collect::<Vec<_>>();
+        self.is_led = !shared.is_empty();
+        shared
+    }
+}
+
+/// What became of requests that shared a commit.
+#[derive(Debug)]
+pub(crate) struct Attempted {
+    /// What became of each, in their order.
+    pub(crate) granted: Vec<Granted>,
+    /// How many suffixes are issued now, if more than before.
+    pub(crate) reserved: Option<Count>,
+    /// The record that somebody else wrote first.
+    pub(crate) conflict: Option<Key>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// From this position on; so many are issued now.
-    Now(Position, Count),
+    /// From this position on.
+    Now(Position),
     /// It was granted under the same request_id before: from this position on, so many.
     Before(Position, u64),
     /// There is no room for as many: so many are issued.
     Full(Position),
-    /// Somebody else wrote this record first.
-    Conflict(Key),
+    /// It must be tried again.
+    Again,
+    /// Whether it was granted is not known, or it was not. With a request_id, a retry finds out.
+    Failed(StoreFailure),
 }
 
-/// One attempt at a grant: the counter moves and, with a request_id, what was granted is recorded, in one commit.
+/// One attempt at several grants: the counter moves and, for those with a request_id, what was granted is recorded, in one
+/// commit.
 pub(crate) async fn grant(
     store: &dyn Store,
     record: &Record,
-    request: Option<&Key>,
-    count: NonZeroU64,
+    asks: &[Ask],
     unix_nanos: i64,
-) -> Result<Granted, StoreFailure> {
-    if let Some(key) = request
-        && let Some(before) = store.get(key).await?
-    {
-        let before = stored::decode_grant(&before.value)?;
-        return Ok(Granted::Before(Position::new(before.first), before.count));
-    }
+) -> Result<Attempted, StoreFailure> {
+    let before = try_join_all(asks.iter().map(|ask| granted_before(store, ask.request.as_ref()))).await?;
     let read = read_counter(store, &record.key).await?;
-    let first = Position::new(read.value.get().unwrap_or(u128::MAX));
-    let next = first.checked_add(count.get().into()).filter(|next| *next <= record.capacity);
-    let Some(next) = next else { return Ok(Granted::Full(first)) };
-    let reserved = Count::Below(next.get());
     let txn = Txn::new().expect(record.key.clone(), Version::new(read.version));
-    let txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
-    let txn = match request {
-        Some(key) => {
-            let grant = StrictGrant { first: first.get(), count: count.get(), unix_nanos };
-            txn.expect(key.clone(), Version::ABSENT).put(key.clone(), stored::encode_grant(&grant))
+    let mut txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
+    let start = Position::new(read.value.get().unwrap_or(u128::MAX));
+    let (mut issued, mut named, mut granted) = (start, HashSet::new(), Vec::new());
+    for (ask, before) in asks.iter().zip(before) {
+        if let Some(before) = before {
+            granted.push(before);
+            continue;
         }
-        None => txn,
-    };
-    match store.commit(txn.put(record.key.clone(), stored::encode_counter(reserved))).await {
-        Ok(_) => Ok(Granted::Now(first, reserved)),
-        Err(CommitError::Conflict { key, .. }) => Ok(Granted::Conflict(key)),
-        // Whether it was granted is not known. With a request_id, a retry finds out.
-        Err(error) => Err(error.into()),
+        // Of two with the same request_id, the second is answered what the first was granted, when that is durable.
+        if ask.request.as_ref().is_some_and(|key| !named.insert(key)) {
+            granted.push(Granted::Again);
+            continue;
+        }
+        let first = issued;
+        let Some(next) = first.checked_add(ask.count.get().into()).filter(|next| *next <= record.capacity) else {
+            granted.push(Granted::Full(first));
+            continue;
+        };
+        if let Some(key) = &ask.request {
+            let grant = StrictGrant { first: first.get(), count: ask.count.get(), unix_nanos };
+            txn = txn.expect(key.clone(), Version::ABSENT).put(key.clone(), stored::encode_grant(&grant));
+        }
+        granted.push(Granted::Now(first));
+        issued = next;
     }
+    if issued == start {
+        return Ok(Attempted { granted, reserved: None, conflict: None });
+    }
+    let reserved = Count::Below(issued.get());
+    let committed = store.commit(txn.put(record.key.clone(), stored::encode_counter(reserved))).await;
+    let mut instead = |outcome: Granted| {
+        granted.iter_mut().filter(|granted| matches!(granted, Granted::Now(_))).for_each(|now| *now = outcome.clone());
+    };
+    let (reserved, conflict) = match committed {
+        Ok(_) => (Some(reserved), None),
+        Err(CommitError::Conflict { key, .. }) => {
+            instead(Granted::Again);
+            (None, Some(key))
+        }
+        Err(error) => {
+            instead(Granted::Failed(error.into()));
+            (None, None)
+        }
+    };
+    Ok(Attempted { granted, reserved, conflict })
+}
+
+/// What was granted under a request_id before.
+async fn granted_before(store: &dyn Store, request: Option<&Key>) -> Result<Option<Granted>, StoreFailure> {
+    let Some(key) = request else { return Ok(None) };
+    let Some(before) = store.get(key).await? else { return Ok(None) };
+    let before = stored::decode_grant(&before.value)?;
+    Ok(Some(Granted::Before(Position::new(before.first), before.count)))
 }
 
 /// By how many bits a region expands by itself now, if it does: its policy says at which share, by how many and how far.
