@@ -243,9 +243,11 @@ impl Counters {
         // What is left of a chunk from before the region was strict would be a gap.
         give_back(&*self.store, space, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
-        let attempted = strict::grant(&*self.store, &record(space, &facts), asks, wall).await?;
-        if let Some(reserved) = attempted.reserved {
-            space.set_reserved(facts.number, reserved);
+        let last = cell.with_queue(strict::Queue::take_last);
+        let attempted = strict::grant(&*self.store, &record(space, &facts), asks, last, wall).await?;
+        if let Some(counter) = attempted.counter {
+            cell.with_queue(|queue| queue.set_last(Some(counter)));
+            space.set_reserved(facts.number, counter.value);
             cell.granted(total, self.clock.steady());
         }
         drop(reserving);

@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::future::try_join_all;
 use kent_ids::{Block, Position};
+use kent_issue::Stored;
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
@@ -30,6 +31,8 @@ pub(crate) struct Queue {
     waiting: VecDeque<Ask>,
     /// Whether somebody commits for those who wait.
     is_led: bool,
+    /// The counter as the last commit left it. Somebody else may have moved it since, and then a commit tells.
+    last: Option<Stored<Count>>,
 }
 
 /// A request for a grant, and where its answer goes.
@@ -49,6 +52,16 @@ pub(crate) struct Ask {
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
 impl Queue {
+    /// Takes the counter as the last commit left it, if it is known; who commits next says how that left it.
+    pub(crate) fn take_last(&mut self) -> Option<Stored<Count>> {
+        self.last.take()
+    }
+
+    /// Takes note of the counter as a commit left it.
+    pub(crate) fn set_last(&mut self, last: Option<Stored<Count>>) {
+        self.last = last;
+    }
+
     /// Adds a request. True if its caller must see to it that somebody commits.
     pub(crate) fn add(&mut self, ask: Ask) -> bool {
         self.waiting.push_back(ask);
@@ -70,8 +83,8 @@ impl Queue {
 pub(crate) struct Attempted {
     /// What became of each, in their order.
     pub(crate) granted: Vec<Granted>,
-    /// How many suffixes are issued now, if more than before.
-    pub(crate) reserved: Option<Count>,
+    /// The counter as the commit left it, if there was one.
+    pub(crate) counter: Option<Stored<Count>>,
     /// The record that somebody else wrote first.
     pub(crate) conflict: Option<Key>,
 }
@@ -92,15 +105,19 @@ pub(crate) enum Granted {
 }
 
 /// One attempt at several grants: the counter moves and, for those with a request_id, what was granted is recorded, in one
-/// commit.
+/// commit. `last` is the counter as it was last seen, which saves reading it.
 pub(crate) async fn grant(
     store: &dyn Store,
     record: &Record,
     asks: &[Ask],
+    last: Option<Stored<Count>>,
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
     let before = try_join_all(asks.iter().map(|ask| granted_before(store, ask.request.as_ref()))).await?;
-    let read = read_counter(store, &record.key).await?;
+    let read = match last {
+        Some(last) => last,
+        None => read_counter(store, &record.key).await?,
+    };
     let txn = Txn::new().expect(record.key.clone(), Version::new(read.version));
     let mut txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
     let start = Position::new(read.value.get().unwrap_or(u128::MAX));
@@ -117,7 +134,8 @@ pub(crate) async fn grant(
         }
         let first = issued;
         let Some(next) = first.checked_add(ask.count.get().into()).filter(|next| *next <= record.capacity) else {
-            granted.push(Granted::Full(first));
+            // Only what is stored tells for sure.
+            granted.push(if last.is_some() { Granted::Again } else { Granted::Full(first) });
             continue;
         };
         if let Some(key) = &ask.request {
@@ -128,15 +146,15 @@ pub(crate) async fn grant(
         issued = next;
     }
     if issued == start {
-        return Ok(Attempted { granted, reserved: None, conflict: None });
+        return Ok(Attempted { granted, counter: None, conflict: None });
     }
     let reserved = Count::Below(issued.get());
     let committed = store.commit(txn.put(record.key.clone(), stored::encode_counter(reserved))).await;
     let mut instead = |outcome: Granted| {
         granted.iter_mut().filter(|granted| matches!(granted, Granted::Now(_))).for_each(|now| *now = outcome.clone());
     };
-    let (reserved, conflict) = match committed {
-        Ok(_) => (Some(reserved), None),
+    let (counter, conflict) = match committed {
+        Ok(committed) => (Some(Stored { version: committed.version.get(), value: reserved }), None),
         Err(CommitError::Conflict { key, .. }) => {
             instead(Granted::Again);
             (None, Some(key))
@@ -146,7 +164,7 @@ pub(crate) async fn grant(
             (None, None)
         }
     };
-    Ok(Attempted { granted, reserved, conflict })
+    Ok(Attempted { granted, counter, conflict })
 }
 
 /// What was granted under a request_id before.
