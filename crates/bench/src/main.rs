@@ -3,13 +3,19 @@
 //! Machines are shared and noisy, so a single figure means little: what is compared is interleaved, repeated, and told as the
 //! median and as a ratio.
 
+mod arena;
 mod bare;
 mod codec;
-mod daemon;
+mod contest;
 mod figures;
 mod grant;
 mod index;
+mod interrupt;
 mod load;
+mod packed;
+mod peers;
+mod process;
+mod regions;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -27,23 +33,25 @@ enum Bench {
     /// Serve the bare transport, for the others to measure.
     #[command(hide = true)]
     Bare,
-    /// Unary grants beside the bare transport: requests a second and latencies.
     Grant(grant::GrantArgs),
-    /// Pipelined grants beside the bare transport.
+    /// As `grant`, over streams with several requests on the way.
     Stream(grant::GrantArgs),
-    /// Finished identifiers in large replies, beside the bare transport.
-    Packed(grant::GrantArgs),
+    Packed(packed::PackedArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
     Table(table::TableArgs),
 }
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().bench {
+    let bench = Cli::parse().bench;
+    if !matches!(bench, Bench::Bare) {
+        interrupt::watch()?;
+    }
+    match bench {
         Bench::Bare => bare::run(),
         Bench::Grant(args) => grant::grant(&args),
         Bench::Stream(args) => grant::stream(&args),
-        Bench::Packed(args) => grant::packed(&args),
+        Bench::Packed(args) => packed::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
         Bench::Table(args) => table::run(&args),

@@ -21,8 +21,8 @@ use rand::{RngExt, rngs::StdRng};
 use tokio::runtime::Runtime;
 
 use crate::{
-    daemon::{Served, kentd},
     figures::{now, rate},
+    process::{Served, kentd},
 };
 
 /// A daemon with a table of many regions: start, pages, edits, classification, memory.
