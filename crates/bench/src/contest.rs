@@ -297,7 +297,9 @@ impl Contest {
     }
 
     fn row(&self, load: &Load, outcome: &Outcome, reference: &Outcome) {
-        let (low, high) = outcome.rates.extremes();
+        let (slowest, fastest) = outcome.rates.extremes();
+        // The other way round as times.
+        let (low, high) = if matches!(self.unit, Unit::Nanos(_)) { (fastest, slowest) } else { (slowest, fastest) };
         let (rates, ratio) = (outcome.rates.median(), outcome.rates.ratio(&reference.rates));
         let p99 = outcome.micros(2).map(|_| outcome.percentiles[2].ratio(&reference.percentiles[2]));
         if self.options.json {

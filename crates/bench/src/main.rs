@@ -5,6 +5,7 @@
 
 mod arena;
 mod bare;
+mod client;
 mod codec;
 mod contest;
 mod figures;
@@ -37,6 +38,7 @@ enum Bench {
     /// As `grant`, over streams with several requests on the way.
     Stream(grant::GrantArgs),
     Packed(packed::PackedArgs),
+    Client(client::ClientArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
     Table(table::TableArgs),
@@ -52,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Grant(args) => grant::grant(&args),
         Bench::Stream(args) => grant::stream(&args),
         Bench::Packed(args) => packed::run(&args),
+        Bench::Client(args) => client::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
         Bench::Table(args) => table::run(&args),
