@@ -17,6 +17,8 @@ mod packed;
 mod peers;
 mod process;
 mod regions;
+mod start;
+mod strict;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +41,8 @@ enum Bench {
     Stream(grant::GrantArgs),
     Packed(packed::PackedArgs),
     Client(client::ClientArgs),
+    Strict(strict::StrictArgs),
+    Start(start::StartArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
     Table(table::TableArgs),
@@ -55,6 +59,8 @@ fn main() -> anyhow::Result<()> {
         Bench::Stream(args) => grant::stream(&args),
         Bench::Packed(args) => packed::run(&args),
         Bench::Client(args) => client::run(&args),
+        Bench::Strict(args) => strict::run(&args),
+        Bench::Start(args) => start::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
         Bench::Table(args) => table::run(&args),
