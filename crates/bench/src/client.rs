@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use crate::{
-    contest::{Bound, Contender, Contest, Load, Options, Outcomes, Slice, Unit},
+    contest::{Bound, Contender, Contest, Options, Outcomes, Slice, Unit},
     figures::now,
     interrupt,
     process::Served,
@@ -87,9 +87,8 @@ pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<()> {
     alone.push(ring.bulk("uuidv7 take", &ring.uuids, u64::MAX));
     alone.push(ring.bulk("xid take", &ring.xids, XID_BURST));
     alone.push(ring.bulk("region take", &ring.regional, u64::MAX));
-    let one = contest.run(&Load::at("1 thread", "threads", 1), alone)?;
-    let several = Load::at(format!("{} threads", args.threads), "threads", args.threads);
-    let many = contest.run(&several, ring.contenders(args.threads))?;
+    let one = contest.run("1 thread", alone)?;
+    let many = contest.run(&format!("{} threads", args.threads), ring.contenders(args.threads))?;
     facts(&contest, &one, &many);
 
     let counter = stall(args.count, || Some(COUNTER.fetch_add(1, Ordering::Relaxed)))?;

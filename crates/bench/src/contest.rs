@@ -86,16 +86,34 @@ pub(crate) enum Unit {
     Nanos(&'static str),
 }
 
+/// What a contender is called.
+#[derive(Clone, Debug, Default)]
+struct Label {
+    name: String,
+    /// Its line in a plot.
+    series: String,
+    at: Option<(&'static str, u64)>,
+}
+
 /// One of those that are compared.
 pub(crate) struct Contender<'a> {
-    name: String,
+    label: Label,
     is_reference: bool,
     slice: Box<dyn FnMut() -> anyhow::Result<Slice> + 'a>,
 }
 
 impl<'a> Contender<'a> {
     pub(crate) fn new(name: impl Into<String>, slice: impl FnMut() -> anyhow::Result<Slice> + 'a) -> Self {
-        Self { name: name.into(), is_reference: false, slice: Box::new(slice) }
+        let name = name.into();
+        let label = Label { series: name.clone(), name, at: None };
+        Self { label, is_reference: false, slice: Box::new(slice) }
+    }
+
+    /// Where it is on the axis of a plot. It is called `NAME, VALUE AXIS` then, and its line in the plot by the name alone.
+    pub(crate) fn at(self, axis: &'static str, value: u64) -> Self {
+        let series = self.label.series;
+        let name = name_at(&series, value, axis);
+        Self { label: Label { name, series, at: Some((axis, value)) }, ..self }
     }
 
     /// Of those so marked, the fastest is what the others are compared with; without any, the first contender is.
@@ -104,22 +122,11 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// What one load is called, and where it is on the axis of a plot.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
-    pub(crate) name: String,
-    /// What the axis counts, and the value.
-    pub(crate) axis: Option<(&'static str, u64)>,
-}
-
-impl Load {
-    pub(crate) fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), axis: None }
-    }
-
-    pub(crate) fn at(name: impl Into<String>, axis: &'static str, value: u64) -> Self {
-        Self { name: name.into(), axis: Some((axis, value)) }
-    }
+/// What a contender is called that is somewhere on an axis.
+pub(crate) fn name_at(series: &str, value: u64, axis: &str) -> String {
+    let axis = if value == 1 { axis.trim_end_matches('s') } else { axis };
+    // OK because values on an axis are far below 2^53.
+    format!("{series}, {} {axis}", rate(value as f64))
 }
 
 /// Which shares of the calls took at most so long, in the order of [`Outcome::percentiles`].
@@ -128,7 +135,7 @@ pub(crate) const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// What the slices of one contender came to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    name: String,
+    label: Label,
     rates: Figures,
     percentiles: [Figures; PERCENTILES.len()],
 }
@@ -188,12 +195,12 @@ impl Outcomes {
     /// The fastest of those whose names begin so, against the reference.
     pub(crate) fn best(&self, prefix: &str) -> Option<f64> {
         let reference = &self.all.get(self.reference)?.rates;
-        let named = self.all.iter().filter(|outcome| outcome.name.starts_with(prefix));
+        let named = self.all.iter().filter(|outcome| outcome.label.name.starts_with(prefix));
         named.map(|outcome| outcome.rates.ratio(reference)).reduce(f64::max)
     }
 
     fn of(&self, name: &str) -> Option<&Outcome> {
-        self.all.iter().find(|outcome| outcome.name == name)
+        self.all.iter().find(|outcome| outcome.label.name == name)
     }
 }
 
@@ -226,22 +233,22 @@ impl Contest {
         };
         let [load, contender] = [scenario, "contender"];
         contest.line(&format!(
-            "{load:26} {contender:22} {unit:>14} {:>25} {:>9} {:>9} {:>7} {:>7}",
+            "{load:24} {contender:29} {unit:>14} {:>25} {:>9} {:>9} {:>7} {:>7}",
             "from, to", "p50 us", "p99 us", "ratio", "p99"
         ));
         Ok(contest)
     }
 
     /// Measures contenders under one load, and prints a row for each.
-    pub(crate) fn run(&self, load: &Load, mut contenders: Vec<Contender<'_>>) -> anyhow::Result<Outcomes> {
+    pub(crate) fn run(&self, load: &str, mut contenders: Vec<Contender<'_>>) -> anyhow::Result<Outcomes> {
         let mut all: Vec<Outcome> =
-            contenders.iter().map(|one| Outcome { name: one.name.clone(), ..Outcome::default() }).collect();
+            contenders.iter().map(|one| Outcome { label: one.label.clone(), ..Outcome::default() }).collect();
         self.bar.inc_length(u64::from(self.options.rounds + 1) * contenders.len() as u64); // OK because there are few
         // The first round warms up.
         for round in 0..=self.options.rounds {
             for (contender, outcome) in contenders.iter_mut().zip(&mut all) {
                 interrupt::check()?;
-                self.bar.set_message(format!("{}: {}", load.name, contender.name));
+                self.bar.set_message(format!("{load}: {}", contender.label.name));
                 let slice = (contender.slice)()?;
                 self.bar.inc(1);
                 if round > 0 {
@@ -296,7 +303,7 @@ impl Contest {
         }
     }
 
-    fn row(&self, load: &Load, outcome: &Outcome, reference: &Outcome) {
+    fn row(&self, load: &str, outcome: &Outcome, reference: &Outcome) {
         let (slowest, fastest) = outcome.rates.extremes();
         // The other way round as times.
         let (low, high) = if matches!(self.unit, Unit::Nanos(_)) { (fastest, slowest) } else { (slowest, fastest) };
@@ -310,11 +317,11 @@ impl Contest {
             };
             let [p50_us, p90_us, p99_us, p999_us, max_us] = [0, 1, 2, 3, 4].map(|index| outcome.micros(index));
             let line = json!({
-                "scenario": self.scenario, "load": load.name, "axis": load.axis.map(|(axis, _)| axis),
-                "at": load.axis.map(|(_, value)| value), "contender": outcome.name, "unit": unit, "what": what,
+                "scenario": self.scenario, "load": load, "axis": outcome.label.at.map(|(axis, _)| axis),
+                "at": outcome.label.at.map(|(_, value)| value), "series": outcome.label.series, "contender": outcome.label.name, "unit": unit, "what": what,
                 "median": self.value(rates), "low": self.value(low), "high": self.value(high), "p50_us": p50_us,
                 "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us, "ratio": ratio,
-                "p99_ratio": p99, "reference": reference.name,
+                "p99_ratio": p99, "reference": reference.label.name,
             });
             self.bar.suspend(|| println!("{line}"));
             return;
@@ -323,9 +330,9 @@ impl Contest {
         let spread = format!("{}, {}", self.tell(low), self.tell(high));
         let p99 = p99.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
         self.line(&format!(
-            "{:26} {:22} {:>14} {spread:>25} {:>9} {:>9} {ratio:>7.2} {p99:>7}",
-            load.name,
-            outcome.name,
+            "{:24} {:29} {:>14} {spread:>25} {:>9} {:>9} {ratio:>7.2} {p99:>7}",
+            load,
+            outcome.label.name,
             self.tell(rates),
             micros(0),
             micros(2),
@@ -361,7 +368,7 @@ mod tests {
     use super::*;
 
     fn outcome(name: &str, counts: &[u64]) -> Outcome {
-        let mut outcome = Outcome { name: name.to_owned(), ..Outcome::default() };
+        let mut outcome = Outcome { label: Label { name: name.to_owned(), ..Label::default() }, ..Outcome::default() };
         for count in counts {
             outcome.take(Slice { count: *count, took: Duration::from_secs(1), nanos: vec![1000, 2000, 3000] });
         }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::{
     arena::Arena,
-    contest::{Bound, Contender, Load as Name, Options, Outcomes, Unit},
+    contest::{Bound, Contender, Options, Outcomes, Unit},
     load::{Load, lease},
     peers::{Peer, Peers, PeersArgs},
 };
@@ -105,7 +105,7 @@ impl Rivals {
             let slice = move || peer.slice(&arena.runtime, clients, depth, arena.options.length());
             contenders.push(Contender::new(name, slice));
         }
-        arena.contest.run(&Name::new(name), contenders)
+        arena.contest.run(name, contenders)
     }
 
     fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {

@@ -32,8 +32,9 @@ pub(crate) enum Load {
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// How long connections have to close.
+/// How long connections have to close: so long, and as much for each.
 const SETTLE: Duration = Duration::from_millis(3);
+const SETTLE_EACH: Duration = Duration::from_micros(100);
 
 /// A connection to a server of gRPC.
 pub(crate) async fn connect(address: &str) -> anyhow::Result<Channel> {
@@ -75,6 +76,7 @@ pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow:
                 let own = own.take(wanted.div_ceil(*in_flight)).cloned().map(AllocatorClient::new).collect();
                 tasks.spawn(call(own, ask.clone(), began + length));
             }
+            drop(channels);
         }
         Load::Stream { ask, depth, .. } => {
             for channel in channels {
@@ -88,13 +90,13 @@ pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow:
         }
     }
     let slice = gather(tasks, began).await;
-    settle().await;
+    settle(wanted).await;
     slice
 }
 
-/// Lets the tasks end that close connections. They must not run at the cost of the next contender.
-pub(crate) async fn settle() {
-    sleep(SETTLE).await;
+/// Lets the tasks end, here and in the server, that close connections. They must not run at the cost of the next contender.
+pub(crate) async fn settle(connections: usize) {
+    sleep(SETTLE + SETTLE_EACH * u32::try_from(connections).unwrap_or(u32::MAX)).await;
 }
 
 /// What all tasks did together, from their beginning to the end of the last one.

@@ -5,6 +5,7 @@
 
 mod arena;
 mod bare;
+mod classify;
 mod client;
 mod codec;
 mod contest;
@@ -17,6 +18,7 @@ mod packed;
 mod peers;
 mod process;
 mod regions;
+mod scale;
 mod start;
 mod strict;
 mod table;
@@ -43,6 +45,8 @@ enum Bench {
     Client(client::ClientArgs),
     Strict(strict::StrictArgs),
     Start(start::StartArgs),
+    Classify(classify::ClassifyArgs),
+    Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
     Table(table::TableArgs),
@@ -61,6 +65,8 @@ fn main() -> anyhow::Result<()> {
         Bench::Client(args) => client::run(&args),
         Bench::Strict(args) => strict::run(&args),
         Bench::Start(args) => start::run(&args),
+        Bench::Classify(args) => classify::run(&args),
+        Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
         Bench::Table(args) => table::run(&args),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     arena::Arena,
-    contest::{Bound, Contender, Load as Name, Options, Unit},
+    contest::{Bound, Contender, Options, Unit},
     load::{Load, packed},
     peers::Ferroid,
     regions,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
         let slice = || ferroid.slice(&arena.runtime, args.options.length());
         contenders.push(Contender::new("ferroid-tonic-server", slice));
     }
-    let outcomes = arena.contest.run(&Name::new("1 client"), contenders)?;
+    let outcomes = arena.contest.run("1 client", contenders)?;
     for (name, ..) in SOURCES {
         let best = outcomes.best(&format!("kentd, {name},"));
         arena.contest.fact(format!("{name} of the best bare"), best, Bound::AtLeast(0.65));

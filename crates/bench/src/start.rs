@@ -7,7 +7,7 @@ use clap::Args;
 use kent_client::proto::allocator_client::AllocatorClient;
 
 use crate::{
-    contest::{Bound, Contender, Contest, Load, Options, Slice, Unit},
+    contest::{Bound, Contender, Contest, Options, Slice, Unit},
     figures::now,
     load::{self, lease},
     process::{Served, beside, installed},
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &StartArgs) -> anyhow::Result<()> {
             first_grant(options, || Served::kentd(options.kentd.as_ref(), used.path()))
         }),
     ];
-    let outcomes = contest.run(&Load::new("until the first grant"), contenders)?;
+    let outcomes = contest.run("until the first grant", contenders)?;
     for name in ["kentd, new store", "kentd, its store"] {
         let millis = outcomes.median_micros(name).map(|micros| micros / 1e3);
         contest.fact(format!("{name}, first grant after ms"), millis, Bound::AtMost(50.0));

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     arena::Arena,
-    contest::{Bound, Contender, Load as Name, Options, Slice, Unit},
+    contest::{Bound, Contender, Options, Slice, Unit},
     figures::now,
     load::{Load, lease},
     regions,
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
             Contender::new("strict", || arena.slice(&arena.daemon, &strict)),
             Contender::new("fdatasync", || synchronize(&file, arena.options.length())),
         ];
-        let outcomes = arena.contest.run(&Name::at(&name, "calls", in_flight as u64), contenders)?; // OK because it is small
+        let outcomes = arena.contest.run(&name, contenders)?;
         if in_flight == 1 {
             let [plain, strict, sync] = ["plain", "strict", "fdatasync"].map(|name| outcomes.median_micros(name));
             let costs =

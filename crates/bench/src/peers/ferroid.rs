@@ -56,7 +56,7 @@ impl Ferroid {
                 slice.took = began.elapsed();
             }
             drop(chunks);
-            load::settle().await;
+            load::settle(1).await;
             Ok(slice)
         })
     }
