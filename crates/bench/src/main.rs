@@ -22,6 +22,7 @@ mod scale;
 mod start;
 mod strict;
 mod table;
+mod text;
 
 use clap::{Parser, Subcommand};
 
@@ -45,6 +46,7 @@ enum Bench {
     Client(client::ClientArgs),
     Strict(strict::StrictArgs),
     Start(start::StartArgs),
+    Text(text::TextArgs),
     Classify(classify::ClassifyArgs),
     Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
@@ -65,6 +67,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Client(args) => client::run(&args),
         Bench::Strict(args) => strict::run(&args),
         Bench::Start(args) => start::run(&args),
+        Bench::Text(args) => text::run(&args),
         Bench::Classify(args) => classify::run(&args),
         Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
