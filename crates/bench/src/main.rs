@@ -16,11 +16,13 @@ mod interrupt;
 mod load;
 mod packed;
 mod peers;
+mod plot;
 mod process;
 mod regions;
 mod scale;
 mod start;
 mod strict;
+mod svg;
 mod table;
 mod text;
 
@@ -51,6 +53,7 @@ enum Bench {
     Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
+    Plot(plot::PlotArgs),
     Table(table::TableArgs),
 }
 
@@ -72,6 +75,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
+        Bench::Plot(args) => plot::run(&args),
         Bench::Table(args) => table::run(&args),
     }
 }
