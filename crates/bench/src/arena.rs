@@ -55,7 +55,7 @@ impl Arena {
         Ok(Client::new(format!("http://{}", self.daemon.address))?)
     }
 
-    /// The directory of the daemon's store, on whose disk others write as well.
+    /// The directory around the daemon's store: what is written here is on the same disk.
     pub(crate) fn data(&self) -> &Path {
         self.data.path()
     }

@@ -100,8 +100,8 @@ impl Drawn for Axis {
     }
 
     fn panel(&self, row: &Value) -> Panel {
-        let [scenario, what, axis] = ["scenario", "what", "axis"].map(|name| text(row, name).unwrap_or_default());
-        let title = format!("{scenario}: {what} a second");
+        let [load, what, axis] = ["load", "what", "axis"].map(|name| text(row, name).unwrap_or_default());
+        let title = format!("{load}: {what} a second");
         Panel { title, x: axis.to_owned(), tick: svg::digits, lines: Vec::new() }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) struct Served {
 }
 
 /// The daemon to measure, unless another is named: the one beside this program.
-pub(crate) fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
+fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
     let mut command = Command::new(beside("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
     Ok(command)
@@ -148,9 +148,14 @@ impl Served {
         Ok(Self { address: address.to_owned(), process })
     }
 
-    /// A daemon with a store in a directory.
-    pub(crate) fn kentd(named: Option<&PathBuf>, data: &Path) -> anyhow::Result<Self> {
-        Self::start(kentd(named)?.arg("--data").arg(data))
+    /// A daemon with a store in a directory, which gets all that it writes: the witness is beside the store.
+    pub(crate) fn kentd(named: Option<&PathBuf>, dir: &Path) -> anyhow::Result<Self> {
+        Self::kentd_on(named, &dir.join("store"))
+    }
+
+    /// A daemon on a store.
+    pub(crate) fn kentd_on(named: Option<&PathBuf>, store: &Path) -> anyhow::Result<Self> {
+        Self::start(kentd(named)?.arg("--data").arg(store))
     }
 
     /// The bare transport.

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         regions::create_strict(&client, "strict").await
     })?;
     // Beside the store, and not in it.
-    let file = tempfile::tempfile_in(arena.data().parent().unwrap_or(arena.data()))?;
+    let file = tempfile::tempfile_in(arena.data())?;
     for in_flight in [1, 64] {
         let [plain, strict] = ["region:plain", "region:strict"].map(|source| Load::Unary {
             ask: lease(source, 1),

@@ -69,9 +69,9 @@ fn axes(panels: &[Panel]) -> (Axis, Axis) {
     (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)))
 }
 
-/// A number in digits.
+/// A number in digits; millions as such.
 pub(crate) fn digits(value: f64) -> String {
-    value.to_string()
+    if value < 1e6 { value.to_string() } else { format!("{} M", value / 1e6) }
 }
 
 /// The panels, two in a row, above what the colors mean.
@@ -107,7 +107,7 @@ fn one(panel: &Panel, x: &Axis, y: &Axis) -> String {
     for value in y.powers() {
         let at = HEIGHT - y.share(value) * HEIGHT;
         text += &rule(0.0, at, WIDTH, at);
-        text += &format!("<text x=\"-6\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>\n", at + 4.0);
+        text += &format!("<text x=\"-6\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n", at + 4.0, digits(value));
     }
     text += &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", WIDTH / 2.0, HEIGHT + 32.0, panel.x);
     for line in &panel.lines {

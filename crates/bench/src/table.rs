@@ -57,7 +57,8 @@ const LEVEL_BITS: u32 = 24;
 pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let temporary = tempfile::tempdir()?;
-    let data = args.data.as_deref().unwrap_or(temporary.path());
+    let new = temporary.path().join("store");
+    let data = args.data.as_deref().unwrap_or(&new);
     let daemon = Daemon::start(args, data)?;
     let took = runtime.block_on(fill(&daemon.client, args.regions))?;
     if let Some(took) = took {
@@ -235,7 +236,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(args: &TableArgs, data: &Path) -> anyhow::Result<Self> {
-        let served = Served::kentd(args.kentd.as_ref(), data)?;
+        let served = Served::kentd_on(args.kentd.as_ref(), data)?;
         let client = Client::new(format!("http://{}", served.address))?;
         Ok(Self { served, client })
     }
