@@ -47,7 +47,8 @@ impl Arena {
 
     /// One slice of load on a server.
     pub(crate) fn slice(&self, server: &Served, load: &Load) -> anyhow::Result<Slice> {
-        self.runtime.block_on(load::run(load, &server.address, self.options.length()))
+        let slice = || self.runtime.block_on(load::run(load, &server.address, self.options.length()));
+        server.process.watched(slice)
     }
 
     /// A client of the daemon. Use it inside of the runtime.

@@ -59,6 +59,8 @@ pub(crate) struct Slice {
     pub(crate) took: Duration,
     /// How long each call took, in nanoseconds; empty where there are no calls.
     pub(crate) nanos: Vec<u32>,
+    /// For how long processors worked for the server, if that was looked at.
+    pub(crate) busy: Option<Duration>,
 }
 
 impl Slice {
@@ -138,11 +140,17 @@ pub(crate) struct Outcome {
     label: Label,
     rates: Figures,
     percentiles: [Figures; PERCENTILES.len()],
+    /// Microseconds of the server's processors for each that is counted.
+    busy: Figures,
 }
 
 impl Outcome {
     fn take(&mut self, mut slice: Slice) {
         self.rates.record(slice.count, slice.took);
+        if let Some(busy) = slice.busy {
+            // OK because counts of a measurement are far below 2^53.
+            self.busy.push(busy.as_secs_f64() * 1e6 / slice.count as f64);
+        }
         slice.nanos.sort_unstable();
         for (share, figures) in PERCENTILES.iter().zip(&mut self.percentiles) {
             if let Some(nanos) = at(&slice.nanos, *share) {
@@ -233,8 +241,8 @@ impl Contest {
         };
         let [load, contender] = [scenario, "contender"];
         contest.line(&format!(
-            "{load:24} {contender:29} {unit:>14} {:>25} {:>9} {:>9} {:>7} {:>7}",
-            "from, to", "p50 us", "p99 us", "ratio", "p99"
+            "{load:24} {contender:29} {unit:>14} {:>25} {:>9} {:>9} {:>7} {:>7} {:>7}",
+            "from, to", "p50 us", "p99 us", "cpu us", "ratio", "p99"
         ));
         Ok(contest)
     }
@@ -321,7 +329,7 @@ impl Contest {
                 "at": outcome.label.at.map(|(_, value)| value), "series": outcome.label.series, "contender": outcome.label.name, "unit": unit, "what": what,
                 "median": self.value(rates), "low": self.value(low), "high": self.value(high), "p50_us": p50_us,
                 "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us, "ratio": ratio,
-                "p99_ratio": p99, "reference": reference.label.name,
+                "p99_ratio": p99, "server_cpu_us": outcome.busy.if_any(), "reference": reference.label.name,
             });
             self.bar.suspend(|| println!("{line}"));
             return;
@@ -329,8 +337,11 @@ impl Contest {
         let micros = |index| outcome.micros(index).map(|micros| format!("{micros:.0}")).unwrap_or_default();
         let spread = format!("{}, {}", self.tell(low), self.tell(high));
         let p99 = p99.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+        // Of an octet there is nothing to tell.
+        let busy = outcome.busy.if_any().filter(|_| matches!(self.unit, Unit::Each(_)));
+        let busy = busy.map(|micros| format!("{micros:.2}")).unwrap_or_default();
         self.line(&format!(
-            "{:24} {:29} {:>14} {spread:>25} {:>9} {:>9} {ratio:>7.2} {p99:>7}",
+            "{:24} {:29} {:>14} {spread:>25} {:>9} {:>9} {busy:>7} {ratio:>7.2} {p99:>7}",
             load,
             outcome.label.name,
             self.tell(rates),
@@ -370,7 +381,12 @@ mod tests {
     fn outcome(name: &str, counts: &[u64]) -> Outcome {
         let mut outcome = Outcome { label: Label { name: name.to_owned(), ..Label::default() }, ..Outcome::default() };
         for count in counts {
-            outcome.take(Slice { count: *count, took: Duration::from_secs(1), nanos: vec![1000, 2000, 3000] });
+            outcome.take(Slice {
+                count: *count,
+                took: Duration::from_secs(1),
+                nanos: vec![1000, 2000, 3000],
+                ..Slice::default()
+            });
         }
         outcome
     }

@@ -13,7 +13,8 @@ use crate::{
 ///
 /// The bare transport answers every call with the same message: no server of gRPC can do more on this machine. A peer's
 /// request raises a durable counter by 1000. The column `ratio` says how many times as fast as the first contender, and `p99`
-/// how many times as long the slowest of a hundred calls takes.
+/// how many times as long the slowest of a hundred calls takes; `cpu us` is what processors work for a request in the server,
+/// which says more than the rate where the load is what keeps the machine busy.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
     #[command(flatten)]

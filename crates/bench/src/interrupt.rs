@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::bail;
+use tokio::signal::unix::{SignalKind, signal};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -16,9 +17,11 @@ const EXIT: i32 = 130;
 /// Listens for Ctrl-C from now on. The second one ends the program at once.
 pub(crate) fn watch() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // From here on, not from when the thread runs.
+    let mut signals = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
     thread::spawn(move || {
         runtime.block_on(async {
-            while tokio::signal::ctrl_c().await.is_ok() {
+            while signals.recv().await.is_some() {
                 if INTERRUPTED.swap(true, Ordering::Relaxed) {
                     process::exit(EXIT);
                 }

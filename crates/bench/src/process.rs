@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-use crate::figures::now;
+use crate::{contest::Slice, figures::now};
 
 /// A program that runs until it is dropped.
 pub(crate) struct Process {
@@ -72,6 +72,13 @@ impl Process {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib << 10)
+    }
+
+    /// A slice of load on it, with the time that processors spent on it meanwhile.
+    pub(crate) fn watched(&self, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
+        let before = self.busy()?;
+        let slice = slice()?;
+        Ok(Slice { busy: Some(self.busy()?.saturating_sub(before)), ..slice })
     }
 
     /// The time that processors have spent on it.

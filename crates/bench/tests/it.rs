@@ -90,6 +90,11 @@ fn ok_text() {
 }
 
 #[test]
+fn ok_codec() {
+    check("codec", "--lines 100", &["bare JSON", "uuid.parse", "ext.print"]);
+}
+
+#[test]
 fn ok_start() {
     let lines = lines("start", "--idle-millis 100");
     assert!(lines.iter().any(|line| line["contender"] == "kentd, new store"));

@@ -27,7 +27,7 @@ use crate::{
 /// A server of our own.
 pub(crate) struct Redis {
     // In this order: the server ends before its directory goes.
-    _process: Process,
+    process: Process,
     _dir: TempDir,
     address: String,
 }
@@ -40,13 +40,13 @@ impl Redis {
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--dir"]).arg(dir.path());
         command.args(["--appendonly", "yes", "--appendfsync", "always", "--save", ""]);
         let process = listening(command.stdout(Stdio::null()), address)?;
-        Ok(Self { _process: process, _dir: dir, address: address.to_string() })
+        Ok(Self { process, _dir: dir, address: address.to_string() })
     }
 }
 
 impl Peer for Redis {
     fn slice(&self, runtime: &Runtime, clients: usize, depth: usize, length: Duration) -> anyhow::Result<Slice> {
-        runtime.block_on(async {
+        let slice = async {
             let mut streams = Vec::new();
             for _ in 0..clients {
                 let stream = TcpStream::connect(&self.address).await?;
@@ -58,7 +58,8 @@ impl Peer for Redis {
                 tasks.spawn(client(stream, depth, began + length));
             }
             load::gather(tasks, began).await
-        })
+        };
+        self.process.watched(|| runtime.block_on(slice))
     }
 }
 
