@@ -17,6 +17,7 @@ use ferroid::{
     id::SnowflakeMastodonId,
     time::MonotonicClock,
 };
+use indicatif::ProgressBar;
 use kent_client::{Client, Handle, Identifier};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -52,7 +53,7 @@ const BULK: usize = 1_000_000;
 const XID_BURST: u64 = 20_000_000;
 /// Between two looks at the clock.
 const PIECE: u64 = 1024;
-/// As often Ctrl-C is looked for while a stall is sought.
+/// As often progress is told and Ctrl-C looked for, while a stall is sought.
 const LOOK: u64 = 1 << 20;
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -91,8 +92,9 @@ pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<()> {
     let many = contest.run(&format!("{} threads", args.threads), ring.contenders(args.threads))?;
     facts(&contest, &one, &many);
 
-    let counter = stall(args.count, || Some(COUNTER.fetch_add(1, Ordering::Relaxed)))?;
-    let uuids = ring.runtime.block_on(async { stall(args.count, || ring.uuids.try_next()) })?;
+    let bar = contest.progress("longest stall", 2 * (args.count / LOOK));
+    let counter = stall(args.count, bar, || Some(COUNTER.fetch_add(1, Ordering::Relaxed)))?;
+    let uuids = ring.runtime.block_on(async { stall(args.count, bar, || ring.uuids.try_next()) })?;
     let millis = |stall: Duration| Some(stall.as_secs_f64() * 1e3);
     contest.fact(format!("longest stall of {} numbers from fetch_add, ms", args.count), millis(counter), Bound::Any);
     contest.fact(format!("longest stall of {} uuidv7 from try_next, ms", args.count), millis(uuids), Bound::Any);
@@ -202,7 +204,7 @@ fn spin<T>(length: Duration, most: u64, mut next: impl FnMut() -> T) -> Slice {
 }
 
 /// The longest time from one identifier to the next.
-fn stall<T>(count: u64, mut next: impl FnMut() -> Option<T>) -> anyhow::Result<Duration> {
+fn stall<T>(count: u64, bar: &ProgressBar, mut next: impl FnMut() -> Option<T>) -> anyhow::Result<Duration> {
     let (mut longest, mut last, mut taken) = (Duration::ZERO, now(), 0);
     while taken < count {
         match black_box(next()) {
@@ -216,7 +218,10 @@ fn stall<T>(count: u64, mut next: impl FnMut() -> Option<T>) -> anyhow::Result<D
         longest = longest.max(time - last);
         last = time;
         if taken % LOOK == 0 {
+            bar.inc(1);
             interrupt::check()?;
+            // What these took is nobody's stall.
+            last = now();
         }
     }
     Ok(longest)

@@ -273,6 +273,13 @@ impl Contest {
         Ok(outcomes)
     }
 
+    /// The progress bar, for steps that are not slices of contenders.
+    pub(crate) fn progress(&self, what: &'static str, steps: u64) -> &ProgressBar {
+        self.bar.inc_length(steps);
+        self.bar.set_message(what);
+        &self.bar
+    }
+
     /// Takes note of what should be seen at the end, if it was measured.
     pub(crate) fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {
         if let Some(value) = value {
