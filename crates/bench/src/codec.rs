@@ -2,7 +2,6 @@
 //! JSON costs by itself.
 
 use std::{
-    env,
     fs::File,
     io::{BufWriter, Seek, Write},
     path::PathBuf,
@@ -12,21 +11,23 @@ use std::{
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use rand::{Rng, RngExt};
 use serde_json::{Value, json};
 
-use crate::figures::{Figures, now, rate};
+use crate::{
+    contest::{Contender, Contest, Options, Slice, Unit},
+    figures::now,
+    process::beside,
+};
 
-/// How many lines a second `kent codec` answers, on one core.
+/// `kent codec`: lines a second of one process on one core, beside what reading and writing the same JSON costs by itself.
 #[derive(Debug, Args)]
 pub(crate) struct CodecArgs {
-    /// How many lines each round has.
+    #[command(flatten)]
+    options: Options,
+    /// How many lines each slice has.
     #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1..))]
     lines: u32,
-    /// How many rounds; the figures are their medians.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
     /// The command to measure; without it, `kent` beside this program.
     #[arg(long, value_name = "PATH")]
     kent: Option<PathBuf>,
@@ -50,48 +51,18 @@ const QUESTIONS: [(&str, Question); 4] = [
 ];
 
 pub(crate) fn run(args: &CodecArgs) -> anyhow::Result<()> {
-    let kent = kent(args)?;
-    let bar = ProgressBar::new((QUESTIONS.len() as u64 + 1) * u64::from(args.rounds));
-    bar.set_style(ProgressStyle::with_template("{msg:14} {wide_bar} {pos}/{len}")?);
-    let mut inputs = Vec::new();
-    for (name, question) in QUESTIONS {
-        inputs.push((name, write(args.lines, question)?, Figures::default()));
-    }
-    let mut bare = Figures::default();
+    let kent = beside("kent", args.kent.as_ref())?;
+    let contest = Contest::new("codec", Unit::Each("lines"), &args.options)?;
     let sample = lines(args.lines, QUESTIONS[1].1);
-    for _ in 0..args.rounds {
-        bar.set_message("bare JSON");
-        bare.record(args.lines.into(), bare_json(&sample)?);
-        bar.inc(1);
-        for (name, input, figures) in &mut inputs {
-            bar.set_message(*name);
-            figures.record(args.lines.into(), answer(&kent, input)?);
-            bar.inc(1);
-        }
+    let slice = |took| Slice { count: args.lines.into(), took, ..Slice::default() };
+    let mut contenders = vec![Contender::new("bare JSON", || Ok(slice(bare_json(&sample)?)))];
+    for (name, question) in QUESTIONS {
+        let (mut input, kent) = (write(args.lines, question)?, &kent);
+        contenders.push(Contender::new(name, move || Ok(slice(answer(kent, &mut input)?))));
     }
-    bar.finish_and_clear();
-    println!("{} lines a round, medians of {} rounds (smallest to largest)", args.lines, args.rounds);
-    println!("{:14} {:>12} lines/s", "bare JSON", rate(bare.median()));
-    for (name, _, figures) in &inputs {
-        let (least, most) = figures.extremes();
-        let (median, ratio) = (figures.median(), figures.median() / bare.median());
-        println!(
-            "{name:14} {:>12} lines/s  {ratio:.2} of bare JSON  ({} to {})",
-            rate(median),
-            rate(least),
-            rate(most)
-        );
-    }
+    contest.run("JSON lines", contenders)?;
+    contest.finish();
     Ok(())
-}
-
-fn kent(args: &CodecArgs) -> anyhow::Result<PathBuf> {
-    let kent = match &args.kent {
-        Some(path) => path.clone(),
-        None => env::current_exe()?.with_file_name("kent"),
-    };
-    ensure!(kent.exists(), "{} is not there: build it with cargo build --release -p kent-cli", kent.display());
-    Ok(kent)
 }
 
 /// How long a process takes to answer a file, from start to end.

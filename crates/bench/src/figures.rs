@@ -19,22 +19,42 @@ impl Figures {
         self.0.push(count as f64 / took.as_secs_f64());
     }
 
+    /// Takes note of a figure.
+    pub(crate) fn push(&mut self, figure: f64) {
+        self.0.push(figure);
+    }
+
+    /// All figures, in the order in which they were measured.
+    pub(crate) fn all(&self) -> &[f64] {
+        &self.0
+    }
+
     /// The median, in things a second.
     pub(crate) fn median(&self) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        match sorted.len() {
-            0 => 0.0,
-            even if even % 2 == 0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
-            _ => sorted[middle],
-        }
+        median(&self.0)
+    }
+
+    /// The median, if there are any.
+    pub(crate) fn if_any(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.median())
     }
 
     /// The smallest and the largest.
     pub(crate) fn extremes(&self) -> (f64, f64) {
         let fold = |pick: fn(f64, f64) -> f64| self.0.iter().copied().reduce(pick).unwrap_or_default();
         (fold(f64::min), fold(f64::max))
+    }
+}
+
+/// The middle of some figures; 0 if there are none.
+pub(crate) fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        even if even % 2 == 0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
     }
 }
 

@@ -1,157 +1,115 @@
-//! `kent-bench grant`, `stream` and `packed`: the daemon beside the bare transport, slice by slice in turn.
-
-use std::{env, path::PathBuf, process::Command, time::Duration};
+//! `kent-bench grant` and `stream`: blocks of 1000 uuidv7, from the daemon, the bare transport and peers.
 
 use clap::Args;
-use indicatif::ProgressBar;
-use serde_json::json;
-use tokio::runtime::Runtime;
 
 use crate::{
-    daemon::{Served, kentd},
-    figures::{Figures, rate},
-    load::{self, Load, Slice},
+    arena::Arena,
+    contest::{Bound, Contender, Options, Outcomes, Unit},
+    load::{Load, lease},
+    peers::{Peer, Peers, PeersArgs},
 };
 
-/// How long, how often, and of what.
+/// One block of 1000 uuidv7 a call, beside the bare transport and peers: requests a second and latencies.
+///
+/// The bare transport answers every call with the same message: no server of gRPC can do more on this machine. A peer's
+/// request raises a durable counter by 1000. The column `ratio` says how many times as fast as the first contender, and `p99`
+/// how many times as long the slowest of a hundred calls takes; `cpu us` is what processors work for a request in the server,
+/// which says more than the rate where the load is what keeps the machine busy.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
-    /// Slices of each contender.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Milliseconds of a slice.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..))]
-    millis: u64,
-    /// The daemon to measure; without it, `kentd` beside this program.
-    #[arg(long, value_name = "PATH")]
-    kentd: Option<PathBuf>,
-    /// One JSON object a line instead of a table.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    peers: PeersArgs,
 }
 
-/// What the slices of one contender came to.
-#[derive(Default)]
-struct Told {
-    rate: Figures,
-    octets: Figures,
-    cpu: f64,
-    n: u64,
-    b: u64,
-    p50: Vec<u32>,
-    p99: Vec<u32>,
+/// What takes part.
+struct Rivals {
+    arena: Arena,
+    peers: Peers,
 }
 
-/// Unary calls: a lease of 1000 uuidv7 each.
+/// Unary calls.
 pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
-    let loads = [1, 64, 256].map(|in_flight| (format!("{in_flight} in flight"), Load::Unary { in_flight }));
-    measure(args, "grant", &loads)
+    let rivals = Rivals::open("grant", args, true)?;
+    let unary = |connections, in_flight| Load::Unary { ask: lease("uuidv7", 1000), connections, in_flight };
+    let Peers { redis, postgres, etcd } = &rivals.peers;
+    let one = rivals.run(
+        "1 client",
+        &unary(1, 1),
+        1,
+        1,
+        &[("redis", as_peer(redis)), ("postgres", as_peer(postgres)), ("etcd", as_peer(etcd))],
+    )?;
+    rivals.run("8 clients", &unary(8, 8), 8, 1, &[("postgres", as_peer(postgres)), ("etcd", as_peer(etcd))])?;
+    let fifty = rivals.run("50 clients", &unary(50, 50), 50, 1, &[("redis", as_peer(redis))])?;
+    let deep = rivals.run("64 calls, 1 connection", &unary(1, 64), 1, 1, &[])?;
+    let deeper = rivals.run("256 calls, 1 connection", &unary(1, 256), 1, 1, &[])?;
+    for (load, outcomes) in [("1 call", &one), ("64 calls", &deep), ("256 calls", &deeper)] {
+        let (ratio, p99) = (outcomes.ratio("kentd", "bare"), outcomes.percentile_ratio(2, "kentd", "bare"));
+        rivals.fact(format!("{load} in flight, kentd of bare"), ratio, Bound::AtLeast(0.9));
+        rivals.fact(format!("{load} in flight, p99 of kentd of bare's"), p99, Bound::AtMost(1.25));
+    }
+    for (load, outcomes) in [("1 client", &one), ("50 clients", &fifty)] {
+        rivals.fact(format!("{load}, kentd of Redis"), outcomes.ratio("kentd", "redis"), Bound::AtLeast(1.0));
+    }
+    rivals.arena.close()
 }
 
-/// Pipelined streams of leases.
+/// Pipelined streams.
 pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
-    let loads = [(1, 64), (4, 16)].map(|(connections, depth)| {
-        (format!("{connections} connections, {depth} deep"), Load::Stream { connections, depth })
-    });
-    measure(args, "stream", &loads)
-}
-
-/// A stream of packed identifiers to one client.
-pub(crate) fn packed(args: &GrantArgs) -> anyhow::Result<()> {
-    let load = |source, count| Load::Packed { source, count, depth: 4 };
-    let loads = [
-        ("uuidv7, 2 MiB a reply".to_owned(), load("uuidv7", 131_072)),
-        ("xid, 1 MiB a reply".to_owned(), load("xid", 131_072)),
-    ];
-    measure(args, "packed", &loads)
-}
-
-fn measure(args: &GrantArgs, scenario: &str, loads: &[(String, Load)]) -> anyhow::Result<()> {
-    let runtime = Runtime::new()?;
-    let data = tempfile::tempdir()?;
-    let daemon = Served::start(kentd(args.kentd.as_ref())?.arg("--data").arg(data.path()))?;
-    let bare = Served::start(Command::new(env::current_exe()?).arg("bare"))?;
-    let contenders = [("bare", &bare), ("kentd", &daemon)];
-    let length = Duration::from_millis(args.millis);
-    let bar = ProgressBar::new(u64::from(args.rounds + 1) * (loads.len() * contenders.len()) as u64);
-    if !args.json {
-        println!(
-            "{:26} {:8} {:>12} {:>25} {:>8} {:>8} {:>8}",
-            scenario, "", "a second", "from, to", "p50 us", "p99 us", "of bare"
-        );
+    let rivals = Rivals::open("stream", args, false)?;
+    let stream = |connections, depth| Load::Stream { ask: lease("uuidv7", 1000), connections, depth };
+    let redis = as_peer(&rivals.peers.redis);
+    let one = rivals.run("1 stream, 64 deep", &stream(1, 64), 1, 64, &[("redis", redis)])?;
+    let four = rivals.run("4 streams, 16 deep", &stream(4, 16), 4, 16, &[("redis", redis)])?;
+    // Redis as most clients use it: a connection each, and one command at a time.
+    let fifty = rivals.run(
+        "50 streams, 16 deep",
+        &stream(50, 16),
+        50,
+        16,
+        &[("redis", redis), ("redis, unpipelined", redis)],
+    )?;
+    for (load, outcomes) in [("1 stream", &one), ("4 streams", &four), ("50 streams", &fifty)] {
+        let ratio = outcomes.ratio("kentd", "bare");
+        rivals.fact(format!("{load}, kentd of bare"), ratio, Bound::AtLeast(0.7));
     }
-    for (name, load) in loads {
-        let mut told = [Told::default(), Told::default()];
-        // The first round warms up.
-        for round in 0..=args.rounds {
-            for (told, (_, address)) in told.iter_mut().zip(contenders) {
-                let cpu = address.cpu();
-                let slice = runtime.block_on(load::run(*load, &address.address, length))?;
-                if round > 0 {
-                    told.cpu += address.cpu() - cpu;
-                    told.n += slice.answers;
-                    told.b += slice.octets;
-                }
-                bar.inc(1);
-                if round > 0 {
-                    told.take(slice);
-                }
-            }
+    let ratio = fifty.ratio("kentd", "redis, unpipelined");
+    rivals.fact("kentd of Redis with 50 clients, unpipelined", ratio, Bound::AtLeast(5.0));
+    rivals.arena.close()
+}
+
+fn as_peer<P: Peer>(peer: &Option<P>) -> Option<&dyn Peer> {
+    peer.as_ref().map(|peer| peer as &dyn Peer)
+}
+
+impl Rivals {
+    fn open(scenario: &'static str, args: &GrantArgs, with_databases: bool) -> anyhow::Result<Self> {
+        let peers = Peers::start(&args.peers, with_databases);
+        Ok(Self { arena: Arena::open(scenario, Unit::Each("requests"), &args.options)?, peers })
+    }
+
+    /// The bare transport, the daemon, and those peers that are there.
+    fn run(
+        &self,
+        name: &str,
+        load: &Load,
+        clients: usize,
+        depth: usize,
+        peers: &[(&str, Option<&dyn Peer>)],
+    ) -> anyhow::Result<Outcomes> {
+        let arena = &self.arena;
+        let mut contenders = vec![arena.bare(load), arena.kentd(load)];
+        for (name, peer) in peers.iter().filter_map(|(name, peer)| Some((*name, (*peer)?))) {
+            let depth = if name.ends_with("unpipelined") { 1 } else { depth };
+            let slice = move || peer.slice(&arena.runtime, clients, depth, arena.options.length());
+            contenders.push(Contender::new(name, slice));
         }
-        let bare_rate = told[0].headline();
-        for (told, (contender, _)) in told.iter().zip(contenders) {
-            let ratio = told.headline() / bare_rate;
-            print!("{:7.2} us {:6.3} s/GB ", told.cpu * 1e6 / told.n as f64, told.cpu * 1e9 / told.b as f64);
-            told.tell(args, scenario, name, contender, ratio);
-        }
-    }
-    bar.finish_and_clear();
-    daemon.stop()
-}
-
-impl Told {
-    fn take(&mut self, mut slice: Slice) {
-        self.rate.record(slice.answers, slice.took);
-        self.octets.record(slice.octets, slice.took);
-        slice.micros.sort_unstable();
-        let at = |share: usize| slice.micros.get(slice.micros.len() * share / 100).copied();
-        self.p50.extend(at(50));
-        self.p99.extend(at(99));
+        arena.contest.run(name, contenders)
     }
 
-    /// Octets a second where there are any, otherwise answers a second.
-    fn headline(&self) -> f64 {
-        if self.octets.median() > 0.0 { self.octets.median() } else { self.rate.median() }
+    fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {
+        self.arena.contest.fact(what, value, bound);
     }
-
-    fn tell(&self, args: &GrantArgs, scenario: &str, load: &str, contender: &str, ratio: f64) {
-        let (p50, p99) = (middle(&self.p50), middle(&self.p99));
-        let is_octets = self.octets.median() > 0.0;
-        let (low, high) = if is_octets { self.octets.extremes() } else { self.rate.extremes() };
-        if args.json {
-            let line = json!({
-                "scenario": scenario, "load": load, "contender": contender, "per_second": self.headline(),
-                "unit": if is_octets { "octets" } else { "answers" }, "low": low, "high": high,
-                "p50_us": p50, "p99_us": p99, "of_bare": ratio,
-            });
-            println!("{line}");
-            return;
-        }
-        let micros = |micros: Option<u32>| micros.map(|micros| micros.to_string()).unwrap_or_default();
-        let (headline, spread) = match is_octets {
-            true => (format!("{:.2} GB", self.headline() / 1e9), format!("{:.2}, {:.2}", low / 1e9, high / 1e9)),
-            false => (rate(self.headline()), format!("{}, {}", rate(low), rate(high))),
-        };
-        println!(
-            "{load:26} {contender:8} {headline:>12} {spread:>25} {:>8} {:>8} {ratio:>8.2}",
-            micros(p50),
-            micros(p99)
-        );
-    }
-}
-
-fn middle(micros: &[u32]) -> Option<u32> {
-    let mut sorted = micros.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
 }

@@ -3,7 +3,6 @@
 //! The index of crates/regions is compared with the paper's method (Kent 1992: one prefix length after another), with searches
 //! of the same intervals, and with public crates for longest prefix matches. All answers are compared with each other.
 
-mod plot;
 mod regions;
 mod rivals;
 
@@ -15,11 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kent_regions::Table;
 
 use self::{
-    plot::{Line, Panel},
     regions::Stream,
     rivals::{Built, METHODS, Method},
 };
-use crate::figures::{Figures, now, rate};
+use crate::{
+    figures::{Figures, now, rate},
+    svg::{self, Axes, Line, Panel},
+};
 
 /// How long it takes to find the region of an identifier, by number of regions.
 #[derive(Debug, Args)]
@@ -77,12 +78,13 @@ pub(crate) fn run(args: &IndexArgs) -> anyhow::Result<()> {
         bar.suspend(|| tell(args, *bits, &sizes));
         for (at, stream) in Stream::ALL.iter().enumerate() {
             let lines = METHODS.iter().map(|method| line(method, at, &sizes)).collect();
-            panels.push(Panel { title: format!("{bits} bits, identifiers {}", stream.name()), lines });
+            let title = format!("{bits} bits, identifiers {}: ns a lookup", stream.name());
+            panels.push(Panel { title, x: "regions".to_owned(), tick: svg::digits, lines });
         }
     }
     bar.finish_and_clear();
     if let Some(path) = &args.plot {
-        fs::write(path, plot::svg(&panels))?;
+        fs::write(path, svg::svg(&panels, Axes::Shared))?;
     }
     Ok(())
 }
@@ -142,7 +144,7 @@ fn nanoseconds(figures: &Figures) -> f64 {
 
 fn line(method: &'static Method, stream: usize, sizes: &[Size]) -> Line {
     let point = |size: &Size| Some((size.count(), nanoseconds(&size.of(method)?.lookups[stream])));
-    Line { name: method.name, color: method.color, points: sizes.iter().filter_map(point).collect() }
+    Line { name: method.name.to_owned(), color: method.color, points: sizes.iter().filter_map(point).collect() }
 }
 
 impl Size {

@@ -1,45 +1,43 @@
 //! Load on a server of `Allocator`: calls, streams and large replies, for a while.
+//!
+//! Connections are made before the clock runs. The load shares the machine with the server, and is the same for all servers.
 
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, bail};
 use kent_client::proto::{
     AllocateRequest, Encoding, allocate_response::Identifiers, allocate_stream_response::Outcome,
     allocator_client::AllocatorClient,
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::figures::now;
-
-/// What a slice of load came to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Slice {
-    /// Answers.
-    pub(crate) answers: u64,
-    /// Octets of packed identifiers.
-    pub(crate) octets: u64,
-    pub(crate) took: Duration,
-    /// How long each call took, in microseconds; of streams, none.
-    pub(crate) micros: Vec<u32>,
-}
+use crate::{contest::Slice, figures::now};
 
 /// A kind of load.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Load {
-    /// So many unary calls at once, on one connection, of a lease of 1000 uuidv7.
-    Unary { in_flight: usize },
+    /// Unary calls, so many at once in all. A caller goes from one of its connections to the next.
+    Unary { ask: AllocateRequest, connections: usize, in_flight: usize },
     /// Streams on connections of their own, with so many requests on the way on each.
-    Stream { connections: usize, depth: usize },
-    /// One stream of packed replies of 2 MiB, with so many requests on the way.
-    Packed { source: &'static str, count: u64, depth: usize },
+    Stream { ask: AllocateRequest, connections: usize, depth: usize },
+    /// One stream, of which the octets of packed identifiers are counted; at most so many.
+    Packed { ask: AllocateRequest, depth: usize, most: u64 },
 }
 
 /// Large replies need large windows and frames on the client's side.
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
-async fn connect(address: &str) -> anyhow::Result<Channel> {
+/// How long connections have to close: so long, and as much for each.
+const SETTLE: Duration = Duration::from_millis(3);
+const SETTLE_EACH: Duration = Duration::from_micros(100);
+
+/// A connection to a server of gRPC.
+pub(crate) async fn connect(address: &str) -> anyhow::Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .tcp_nodelay(true)
         .initial_connection_window_size(WINDOW_BYTES)
@@ -48,78 +46,122 @@ async fn connect(address: &str) -> anyhow::Result<Channel> {
     endpoint.connect().await.context("no connection")
 }
 
-fn lease() -> AllocateRequest {
-    let (source, encoding) = ("uuidv7".to_owned(), Encoding::Lease.into());
-    AllocateRequest { source, count: 1000, encoding, ..AllocateRequest::default() }
+/// A request for a block, to be expanded by the client.
+pub(crate) fn lease(source: &str, count: u64) -> AllocateRequest {
+    AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
+}
+
+/// A request for finished identifiers.
+pub(crate) fn packed(source: &str, count: u64) -> AllocateRequest {
+    AllocateRequest { encoding: Encoding::Packed.into(), ..lease(source, count) }
 }
 
 /// Puts load on a server for a while.
-pub(crate) async fn run(load: Load, address: &str, length: Duration) -> anyhow::Result<Slice> {
+pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow::Result<Slice> {
+    let wanted = match load {
+        Load::Unary { connections, .. } | Load::Stream { connections, .. } => *connections,
+        Load::Packed { .. } => 1,
+    };
+    let mut channels = Vec::new();
+    for _ in 0..wanted {
+        channels.push(connect(address).await?);
+    }
     let mut tasks = JoinSet::new();
     let began = now();
     match load {
-        Load::Unary { in_flight } => {
-            let channel = connect(address).await?;
-            (0..in_flight).for_each(|_| drop(tasks.spawn(call(channel.clone(), length))));
+        Load::Unary { ask, in_flight, .. } => {
+            for caller in 0..*in_flight {
+                // Where there are more connections than callers, each caller has several.
+                let own = channels.iter().cycle().skip(caller % wanted).step_by(*in_flight);
+                let own = own.take(wanted.div_ceil(*in_flight)).cloned().map(AllocatorClient::new).collect();
+                tasks.spawn(call(own, ask.clone(), began + length));
+            }
+            drop(channels);
         }
-        Load::Stream { connections, depth } => {
-            for _ in 0..connections {
-                tasks.spawn(stream(connect(address).await?, lease(), depth, length));
+        Load::Stream { ask, depth, .. } => {
+            for channel in channels {
+                tasks.spawn(stream(channel, ask.clone(), *depth, began + length, None));
             }
         }
-        Load::Packed { source, count, depth } => {
-            let (source, encoding) = (source.to_owned(), Encoding::Packed.into());
-            let packed = AllocateRequest { source, count, encoding, ..AllocateRequest::default() };
-            tasks.spawn(stream(connect(address).await?, packed, depth, length));
+        Load::Packed { ask, depth, most } => {
+            for channel in channels {
+                tasks.spawn(stream(channel, ask.clone(), *depth, began + length, Some(*most)));
+            }
         }
     }
+    let slice = gather(tasks, began).await;
+    settle(wanted).await;
+    slice
+}
+
+/// Lets the tasks end, here and in the server, that close connections. They must not run at the cost of the next contender.
+pub(crate) async fn settle(connections: usize) {
+    sleep(SETTLE + SETTLE_EACH * u32::try_from(connections).unwrap_or(u32::MAX)).await;
+}
+
+/// What all tasks did together, from their beginning to the end of the last one.
+pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Instant) -> anyhow::Result<Slice> {
     let mut sum = Slice::default();
     while let Some(slice) = tasks.join_next().await {
-        let slice = slice??;
-        sum.answers += slice.answers;
-        sum.octets += slice.octets;
-        sum.micros.extend(slice.micros);
+        sum.add(slice??);
     }
     sum.took = began.elapsed();
     Ok(sum)
 }
 
 /// One call after the other.
-async fn call(channel: Channel, length: Duration) -> anyhow::Result<Slice> {
-    let mut client = AllocatorClient::new(channel);
-    let (began, mut slice) = (now(), Slice::default());
-    while began.elapsed() < length {
-        let asked = now();
-        client.allocate(lease()).await?;
-        slice.micros.push(u32::try_from(asked.elapsed().as_micros()).unwrap_or(u32::MAX));
-        slice.answers += 1;
+async fn call(mut clients: Vec<AllocatorClient<Channel>>, ask: AllocateRequest, end: Instant) -> anyhow::Result<Slice> {
+    let (mut slice, mut asked) = (Slice::default(), now());
+    loop {
+        for client in &mut clients {
+            client.allocate(ask.clone()).await?;
+            let answered = now();
+            slice.call(answered - asked);
+            slice.count += 1;
+            if answered >= end {
+                return Ok(slice);
+            }
+            asked = answered;
+        }
     }
-    Ok(slice)
 }
 
-/// A stream with so many requests on the way.
-async fn stream(channel: Channel, ask: AllocateRequest, depth: usize, length: Duration) -> anyhow::Result<Slice> {
+/// A stream with so many requests on the way. It counts answers, or else octets up to a number.
+async fn stream(
+    channel: Channel,
+    ask: AllocateRequest,
+    depth: usize,
+    end: Instant,
+    octets: Option<u64>,
+) -> anyhow::Result<Slice> {
     let mut client = AllocatorClient::new(channel).max_decoding_message_size(usize::MAX);
     let (requests, outgoing) = tokio::sync::mpsc::channel(depth);
+    let (mut slice, mut asked) = (Slice::default(), VecDeque::new());
     for _ in 0..depth {
         requests.try_send(ask.clone()).context("the channel has room")?;
+        asked.push_back(now());
     }
     let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
     let mut replies = client.allocate_stream(outgoing).await?.into_inner();
-    let (began, mut slice) = (now(), Slice::default());
-    while began.elapsed() < length {
+    loop {
         let Some(reply) = replies.message().await? else { bail!("the stream ended") };
-        match reply.outcome {
-            Some(Outcome::Granted(granted)) => {
-                slice.answers += 1;
-                if let Some(Identifiers::Packed(packed)) = granted.identifiers {
-                    slice.octets += packed.data.len() as u64; // OK because a usize has 64 bits at most
-                }
-            }
-            Some(Outcome::Refused(status)) => bail!("refused: {}", status.message),
-            None => bail!("an empty answer"),
+        let answered = now();
+        if let Some(asked) = asked.pop_front() {
+            slice.call(answered - asked);
+        }
+        slice.count += match (reply.outcome, octets) {
+            (Some(Outcome::Granted(granted)), Some(_)) => match granted.identifiers {
+                Some(Identifiers::Packed(packed)) => packed.data.len() as u64, // OK because a usize has 64 bits at most
+                _ => bail!("a lease instead of identifiers"),
+            },
+            (Some(Outcome::Granted(_)), None) => 1,
+            (Some(Outcome::Refused(status)), _) => bail!("refused: {}", status.message),
+            (None, _) => bail!("an empty answer"),
+        };
+        if answered >= end || octets.is_some_and(|most| slice.count >= most) {
+            return Ok(slice);
         }
         requests.send(ask.clone()).await.ok().context("the stream takes no more")?;
+        asked.push_back(answered);
     }
-    Ok(slice)
 }

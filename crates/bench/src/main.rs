@@ -3,14 +3,28 @@
 //! Machines are shared and noisy, so a single figure means little: what is compared is interleaved, repeated, and told as the
 //! median and as a ratio.
 
+mod arena;
 mod bare;
+mod classify;
+mod client;
 mod codec;
-mod daemon;
+mod contest;
 mod figures;
 mod grant;
 mod index;
+mod interrupt;
 mod load;
+mod packed;
+mod peers;
+mod plot;
+mod process;
+mod regions;
+mod scale;
+mod start;
+mod strict;
+mod svg;
 mod table;
+mod text;
 
 use clap::{Parser, Subcommand};
 
@@ -27,25 +41,41 @@ enum Bench {
     /// Serve the bare transport, for the others to measure.
     #[command(hide = true)]
     Bare,
-    /// Unary grants beside the bare transport: requests a second and latencies.
     Grant(grant::GrantArgs),
-    /// Pipelined grants beside the bare transport.
+    /// As `grant`, over streams with several requests on the way.
     Stream(grant::GrantArgs),
-    /// Finished identifiers in large replies, beside the bare transport.
-    Packed(grant::GrantArgs),
+    Packed(packed::PackedArgs),
+    Client(client::ClientArgs),
+    Strict(strict::StrictArgs),
+    Start(start::StartArgs),
+    Text(text::TextArgs),
+    Classify(classify::ClassifyArgs),
+    Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
+    Plot(plot::PlotArgs),
     Table(table::TableArgs),
 }
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().bench {
+    let bench = Cli::parse().bench;
+    if !matches!(bench, Bench::Bare) {
+        interrupt::watch()?;
+    }
+    match bench {
         Bench::Bare => bare::run(),
         Bench::Grant(args) => grant::grant(&args),
         Bench::Stream(args) => grant::stream(&args),
-        Bench::Packed(args) => grant::packed(&args),
+        Bench::Packed(args) => packed::run(&args),
+        Bench::Client(args) => client::run(&args),
+        Bench::Strict(args) => strict::run(&args),
+        Bench::Start(args) => start::run(&args),
+        Bench::Text(args) => text::run(&args),
+        Bench::Classify(args) => classify::run(&args),
+        Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
+        Bench::Plot(args) => plot::run(&args),
         Bench::Table(args) => table::run(&args),
     }
 }

@@ -21,8 +21,10 @@ use rand::{RngExt, rngs::StdRng};
 use tokio::runtime::Runtime;
 
 use crate::{
-    daemon::{Served, kentd},
     figures::{now, rate},
+    interrupt,
+    process::Served,
+    regions::SPACE,
 };
 
 /// A daemon with a table of many regions: start, pages, edits, classification, memory.
@@ -49,14 +51,14 @@ pub(crate) struct TableArgs {
 const LITTER: u64 = 56;
 /// Where all regions of the measurement are.
 const TOP: &str = "top";
-const SPACE: &str = "spaces/default";
 /// Prefixes of the first level are so many bits longer than that of the region around all.
 const LEVEL_BITS: u32 = 24;
 
 pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let temporary = tempfile::tempdir()?;
-    let data = args.data.as_deref().unwrap_or(temporary.path());
+    let new = temporary.path().join("store");
+    let data = args.data.as_deref().unwrap_or(&new);
     let daemon = Daemon::start(args, data)?;
     let took = runtime.block_on(fill(&daemon.client, args.regions))?;
     if let Some(took) = took {
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
 }
 
 /// Makes the regions, unless the store has them already.
-async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
+pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
     let mut stub = client.regions();
     let top = CreateRegionRequest {
         parent: SPACE.to_owned(),
@@ -85,9 +87,10 @@ async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>>
         prefix: Some("0".to_owned()),
         ..CreateRegionRequest::default()
     };
-    if stub.create_region(top).await.is_err_and(|status| status.code() == tonic::Code::AlreadyExists) {
-        return Ok(None);
-    }
+    match stub.create_region(top).await {
+        Err(status) if status.code() == tonic::Code::AlreadyExists => return Ok(None),
+        made => made.context("the region around all was not made")?,
+    };
     let bar = ProgressBar::new(regions);
     bar.set_style(ProgressStyle::with_template("{msg:14} {wide_bar} {pos}/{len} {eta}")?);
     bar.set_message("regions");
@@ -96,12 +99,14 @@ async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>>
     let firsts = regions.div_ceil(LITTER + 1);
     let mut made = 1;
     while made < firsts {
+        interrupt::check()?;
         let litter = (made..firsts.min(made + LITTER)).map(|at| newcomer(first(at), at, LEVEL_BITS)).collect();
         subdivide(client, TOP, LEVEL_BITS, litter).await?;
         made += LITTER;
         bar.set_position(made);
     }
     for at in 1..firsts {
+        interrupt::check()?;
         let litter = (1..=LITTER).map(|inner| newcomer(format!("{}-{inner}", first(at)), inner, 6)).collect();
         subdivide(client, &first(at), 6, litter).await?;
         bar.inc(LITTER);
@@ -231,7 +236,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(args: &TableArgs, data: &Path) -> anyhow::Result<Self> {
-        let served = Served::start(kentd(args.kentd.as_ref())?.arg("--data").arg(data))?;
+        let served = Served::kentd_on(args.kentd.as_ref(), data)?;
         let client = Client::new(format!("http://{}", served.address))?;
         Ok(Self { served, client })
     }

@@ -1,19 +1,31 @@
-//! Figures against sizes as an SVG: panels side by side, both axes logarithmic.
+//! Figures as an SVG: panels side by side, both axes logarithmic, and below them what the colors mean.
 
-use std::fmt::Write;
+use std::{fmt::Write, slice};
 
 /// One plot.
-pub(super) struct Panel {
-    pub(super) title: String,
-    pub(super) lines: Vec<Line>,
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    /// What the axis counts.
+    pub(crate) x: String,
+    /// How the axis writes a power of ten.
+    pub(crate) tick: fn(f64) -> String,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// Whether panels can be compared by eye.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axes {
+    /// All have the same axes.
+    Shared,
+    /// Each has its own.
+    Own,
 }
 
 /// One line of a plot.
-pub(super) struct Line {
-    pub(super) name: &'static str,
-    pub(super) color: &'static str,
-    /// Numbers of regions, and nanoseconds.
-    pub(super) points: Vec<(f64, f64)>,
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) color: &'static str,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// What every panel shows of an axis, as powers of ten.
@@ -51,10 +63,19 @@ impl Axis {
     }
 }
 
-/// The panels, two in a row, above what the colors mean.
-pub(super) fn svg(panels: &[Panel]) -> String {
+/// The axes around all points of some panels.
+fn axes(panels: &[Panel]) -> (Axis, Axis) {
     let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-    let (x, y) = (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)));
+    (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)))
+}
+
+/// A number in digits; millions as such.
+pub(crate) fn digits(value: f64) -> String {
+    if value < 1e6 { value.to_string() } else { format!("{} M", value / 1e6) }
+}
+
+/// The panels, two in a row, above what the colors mean.
+pub(crate) fn svg(panels: &[Panel], sharing: Axes) -> String {
     let rows = panels.len().div_ceil(COLUMNS) as f64; // OK because there are few
     let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK as well
     let height = chart + LEGEND_ROWS as f64 * LEGEND_STEP + MARGIN / 2.0; // OK as well
@@ -65,6 +86,7 @@ pub(super) fn svg(panels: &[Panel]) -> String {
     for (at, panel) in panels.iter().enumerate() {
         let (column, row) = ((at % COLUMNS) as f64, (at / COLUMNS) as f64); // OK because there are few
         let (left, top) = (MARGIN + column * (WIDTH + MARGIN), MARGIN + row * (HEIGHT + 1.5 * MARGIN) - 20.0);
+        let (x, y) = axes(if sharing == Axes::Shared { panels } else { slice::from_ref(panel) });
         text += &format!("<g transform=\"translate({left} {top})\">\n{}</g>\n", one(panel, &x, &y));
     }
     text += &legend(panels, chart);
@@ -72,18 +94,22 @@ pub(super) fn svg(panels: &[Panel]) -> String {
 }
 
 fn one(panel: &Panel, x: &Axis, y: &Axis) -> String {
-    let mut text = format!("<text y=\"-10\" font-weight=\"bold\">{}: ns a lookup</text>\n", panel.title);
+    let mut text = format!("<text y=\"-10\" font-weight=\"bold\">{}</text>\n", panel.title);
     for value in x.powers() {
         let at = x.share(value) * WIDTH;
         text += &rule(at, 0.0, at, HEIGHT);
-        text += &format!("<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{value}</text>\n", HEIGHT + 16.0);
+        text += &format!(
+            "<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+            HEIGHT + 16.0,
+            (panel.tick)(value)
+        );
     }
     for value in y.powers() {
         let at = HEIGHT - y.share(value) * HEIGHT;
         text += &rule(0.0, at, WIDTH, at);
-        text += &format!("<text x=\"-6\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>\n", at + 4.0);
+        text += &format!("<text x=\"-6\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n", at + 4.0, digits(value));
     }
-    text += &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">regions</text>\n", WIDTH / 2.0, HEIGHT + 32.0);
+    text += &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", WIDTH / 2.0, HEIGHT + 32.0, panel.x);
     for line in &panel.lines {
         let at = |&(size, value): &(f64, f64)| (x.share(size) * WIDTH, HEIGHT - y.share(value) * HEIGHT);
         let mut points = String::new();
@@ -115,7 +141,13 @@ fn legend(panels: &[Panel], top: f64) -> String {
             line.name
         )
     };
-    panels.first().map(|panel| panel.lines.iter().enumerate().map(entry).collect()).unwrap_or_default()
+    let mut lines: Vec<&Line> = Vec::new();
+    for line in panels.iter().flat_map(|panel| &panel.lines) {
+        if lines.iter().all(|known| known.name != line.name) {
+            lines.push(line);
+        }
+    }
+    lines.into_iter().enumerate().map(entry).collect()
 }
 
 #[cfg(test)]
@@ -133,13 +165,20 @@ mod tests {
 
     #[test]
     fn ok_every_line_and_name_is_drawn() {
-        let line = |name, color| Line { name, color, points: vec![(10.0, 3.0), (100.0, 30.0)] };
+        let line = |name: &str, color| Line { name: name.to_owned(), color, points: vec![(10.0, 3.0), (100.0, 30.0)] };
         let panels: Vec<Panel> = ["a", "b", "c"]
-            .map(|title| Panel { title: title.into(), lines: vec![line("one", "#111111"), line("two", "#222222")] })
+            .map(|title| Panel {
+                title: title.into(),
+                x: "regions".into(),
+                tick: digits,
+                lines: vec![line("one", "#111111"), line("two", "#222222")],
+            })
             .into();
-        let text = svg(&panels);
+        let text = svg(&panels, Axes::Own);
         assert_eq!(text.matches("<polyline").count(), 6);
         assert_eq!(text.matches("<circle").count(), 12);
+        // Each is named once, below all panels.
+        assert_eq!(text.matches(">one</text>").count(), 1);
         assert!(text.contains(">one</text>") && text.contains(">two</text>") && text.ends_with("</svg>\n"));
     }
 }

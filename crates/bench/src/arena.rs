@@ -1,0 +1,71 @@
+//! What most scenarios need: a fresh daemon, the bare transport beside it, and what makes load on both.
+
+use std::path::Path;
+
+use kent_client::Client;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::{
+    contest::{Contender, Contest, Options, Slice, Unit},
+    load::{self, Load},
+    process::Served,
+};
+
+/// Ends with all that it started.
+pub(crate) struct Arena {
+    pub(crate) options: Options,
+    pub(crate) contest: Contest,
+    pub(crate) runtime: Runtime,
+    pub(crate) bare: Served,
+    pub(crate) daemon: Served,
+    data: TempDir,
+}
+
+impl Arena {
+    pub(crate) fn open(scenario: &'static str, unit: Unit, options: &Options) -> anyhow::Result<Self> {
+        let data = tempfile::tempdir()?;
+        Ok(Self {
+            options: options.clone(),
+            contest: Contest::new(scenario, unit, options)?,
+            runtime: options.runtime()?,
+            bare: Served::bare()?,
+            daemon: Served::kentd(options.kentd.as_ref(), data.path())?,
+            data,
+        })
+    }
+
+    /// The bare transport under a load.
+    pub(crate) fn bare<'a>(&'a self, load: &'a Load) -> Contender<'a> {
+        Contender::new("bare", || self.slice(&self.bare, load))
+    }
+
+    /// The daemon under a load.
+    pub(crate) fn kentd<'a>(&'a self, load: &'a Load) -> Contender<'a> {
+        Contender::new("kentd", || self.slice(&self.daemon, load))
+    }
+
+    /// One slice of load on a server.
+    pub(crate) fn slice(&self, server: &Served, load: &Load) -> anyhow::Result<Slice> {
+        let slice = || self.runtime.block_on(load::run(load, &server.address, self.options.length()));
+        server.process.watched(slice)
+    }
+
+    /// A client of the daemon. Use it inside of the runtime.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::new(format!("http://{}", self.daemon.address))?)
+    }
+
+    /// The directory around the daemon's store: what is written here is on the same disk.
+    pub(crate) fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Says what was to be seen, and ends everything.
+    pub(crate) fn close(self) -> anyhow::Result<()> {
+        self.contest.finish();
+        // Connections would keep the daemon from ending at once.
+        drop(self.runtime);
+        self.daemon.stop()
+    }
+}

@@ -1,0 +1,422 @@
+//! Contenders measured in turn, slice by slice: A B C, A B C. One loop, one table and one form of JSON for every scenario.
+//!
+//! Machines are shared and noisy. What disturbs one contender's slice disturbs its neighbours' as well, so that ratios are
+//! taken within each round, and told as the median over the rounds.
+
+use std::{cell::RefCell, path::PathBuf, time::Duration};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use tokio::runtime::{self, Runtime};
+
+use crate::{
+    figures::{Figures, median, rate},
+    interrupt,
+};
+
+/// How long, how often, and of what.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Slices of each contender, after one that warms up.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Milliseconds of a slice.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
+    pub(crate) millis: u64,
+    /// The daemon to measure; without it, `kentd` beside this program.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) kentd: Option<PathBuf>,
+    /// Threads that make the load, of all contenders alike. The servers need the other processors.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) load_threads: u32,
+    /// One JSON object a line instead of a table. `kent-bench plot` draws what is kept of them.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Options {
+    /// How long a slice is.
+    pub(crate) fn length(&self) -> Duration {
+        Duration::from_millis(self.millis)
+    }
+
+    /// What the load runs on.
+    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+        let mut builder = match self.load_threads {
+            1 => runtime::Builder::new_current_thread(),
+            _ => runtime::Builder::new_multi_thread(),
+        };
+        Ok(builder.worker_threads(self.load_threads.try_into()?).enable_all().build()?)
+    }
+}
+
+/// What a slice came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slice {
+    /// How many of what the scenario counts.
+    pub(crate) count: u64,
+    pub(crate) took: Duration,
+    /// How long each call took, in nanoseconds; empty where there are no calls.
+    pub(crate) nanos: Vec<u32>,
+    /// For how long processors worked for the server, if that was looked at.
+    pub(crate) busy: Option<Duration>,
+}
+
+impl Slice {
+    /// Takes note of a call.
+    pub(crate) fn call(&mut self, took: Duration) {
+        self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because 4 s are as bad as more
+    }
+
+    /// Adds what another task did at the same time.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.took = self.took.max(other.took);
+        self.nanos.extend(other.nanos);
+    }
+}
+
+/// What is counted, and how it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// So many a second.
+    Each(&'static str),
+    /// Octets a second.
+    Octets,
+    /// Nanoseconds each.
+    Nanos(&'static str),
+}
+
+/// What a contender is called.
+#[derive(Clone, Debug, Default)]
+struct Label {
+    name: String,
+    /// Its line in a plot.
+    series: String,
+    at: Option<(&'static str, u64)>,
+}
+
+/// One of those that are compared.
+pub(crate) struct Contender<'a> {
+    label: Label,
+    is_reference: bool,
+    slice: Box<dyn FnMut() -> anyhow::Result<Slice> + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    pub(crate) fn new(name: impl Into<String>, slice: impl FnMut() -> anyhow::Result<Slice> + 'a) -> Self {
+        let name = name.into();
+        let label = Label { series: name.clone(), name, at: None };
+        Self { label, is_reference: false, slice: Box::new(slice) }
+    }
+
+    /// Where it is on the axis of a plot. It is called `NAME, VALUE AXIS` then, and its line in the plot by the name alone.
+    pub(crate) fn at(self, axis: &'static str, value: u64) -> Self {
+        let series = self.label.series;
+        let name = name_at(&series, value, axis);
+        Self { label: Label { name, series, at: Some((axis, value)) }, ..self }
+    }
+
+    /// Of those so marked, the fastest is what the others are compared with; without any, the first contender is.
+    pub(crate) fn reference(self) -> Self {
+        Self { is_reference: true, ..self }
+    }
+}
+
+/// What a contender is called that is somewhere on an axis.
+pub(crate) fn name_at(series: &str, value: u64, axis: &str) -> String {
+    let axis = if value == 1 { axis.trim_end_matches('s') } else { axis };
+    // OK because values on an axis are far below 2^53.
+    format!("{series}, {} {axis}", rate(value as f64))
+}
+
+/// Which shares of the calls took at most so long, in the order of [`Outcome::percentiles`].
+pub(crate) const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
+
+/// What the slices of one contender came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    label: Label,
+    rates: Figures,
+    percentiles: [Figures; PERCENTILES.len()],
+    /// Microseconds of the server's processors for each that is counted.
+    busy: Figures,
+}
+
+impl Outcome {
+    fn take(&mut self, mut slice: Slice) {
+        self.rates.record(slice.count, slice.took);
+        if let Some(busy) = slice.busy {
+            // OK because counts of a measurement are far below 2^53.
+            self.busy.push(busy.as_secs_f64() * 1e6 / slice.count as f64);
+        }
+        slice.nanos.sort_unstable();
+        for (share, figures) in PERCENTILES.iter().zip(&mut self.percentiles) {
+            if let Some(nanos) = at(&slice.nanos, *share) {
+                figures.push(f64::from(nanos) / 1e3);
+            }
+        }
+    }
+
+    /// The median of a percentile of the latency, in microseconds.
+    fn micros(&self, index: usize) -> Option<f64> {
+        self.percentiles[index].if_any()
+    }
+}
+
+/// What is at a share of sorted values.
+fn at(sorted: &[u32], share: f64) -> Option<u32> {
+    let last = sorted.len().checked_sub(1)?;
+    // OK because an index of a slice in hand is far below 2^53.
+    sorted.get((sorted.len() as f64 * share) as usize).or(sorted.get(last)).copied()
+}
+
+/// What all contenders came to under one load.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcomes {
+    all: Vec<Outcome>,
+    reference: usize,
+}
+
+impl Outcomes {
+    /// How many times as fast one is as another; `None` if either did not take part.
+    pub(crate) fn ratio(&self, one: &str, other: &str) -> Option<f64> {
+        Some(self.of(one)?.rates.ratio(&self.of(other)?.rates))
+    }
+
+    /// How many times as long a percentile of one takes as that of another.
+    pub(crate) fn percentile_ratio(&self, index: usize, one: &str, other: &str) -> Option<f64> {
+        Some(self.of(one)?.percentiles[index].ratio(&self.of(other)?.percentiles[index]))
+    }
+
+    /// The median latency in microseconds.
+    pub(crate) fn median_micros(&self, name: &str) -> Option<f64> {
+        self.of(name)?.micros(0)
+    }
+
+    /// The median of so many a second.
+    pub(crate) fn rate(&self, name: &str) -> Option<f64> {
+        Some(self.of(name)?.rates.median())
+    }
+
+    /// The fastest of those whose names begin so, against the reference.
+    pub(crate) fn best(&self, prefix: &str) -> Option<f64> {
+        let reference = &self.all.get(self.reference)?.rates;
+        let named = self.all.iter().filter(|outcome| outcome.label.name.starts_with(prefix));
+        named.map(|outcome| outcome.rates.ratio(reference)).reduce(f64::max)
+    }
+
+    fn of(&self, name: &str) -> Option<&Outcome> {
+        self.all.iter().find(|outcome| outcome.label.name == name)
+    }
+}
+
+/// What a fact should be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+    /// It is told, and may be anything.
+    Any,
+}
+
+/// One scenario: its table, and what is to be seen from it.
+pub(crate) struct Contest {
+    scenario: &'static str,
+    unit: Unit,
+    options: Options,
+    bar: ProgressBar,
+    facts: RefCell<Vec<(String, f64, Bound)>>,
+}
+
+impl Contest {
+    pub(crate) fn new(scenario: &'static str, unit: Unit, options: &Options) -> anyhow::Result<Self> {
+        let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg:34} {wide_bar} {pos}/{len}")?);
+        let contest = Self { scenario, unit, options: options.clone(), bar, facts: RefCell::default() };
+        let unit = match unit {
+            Unit::Each(what) => format!("{what}/s"),
+            Unit::Octets => "GB/s".to_owned(),
+            Unit::Nanos(what) => format!("ns/{what}"),
+        };
+        let [load, contender] = [scenario, "contender"];
+        contest.line(&format!(
+            "{load:24} {contender:29} {unit:>14} {:>25} {:>9} {:>9} {:>7} {:>7} {:>7}",
+            "from, to", "p50 us", "p99 us", "cpu us", "ratio", "p99"
+        ));
+        Ok(contest)
+    }
+
+    /// Measures contenders under one load, and prints a row for each.
+    pub(crate) fn run(&self, load: &str, mut contenders: Vec<Contender<'_>>) -> anyhow::Result<Outcomes> {
+        let mut all: Vec<Outcome> =
+            contenders.iter().map(|one| Outcome { label: one.label.clone(), ..Outcome::default() }).collect();
+        self.bar.inc_length(u64::from(self.options.rounds + 1) * contenders.len() as u64); // OK because there are few
+        // The first round warms up.
+        for round in 0..=self.options.rounds {
+            for (contender, outcome) in contenders.iter_mut().zip(&mut all) {
+                interrupt::check()?;
+                self.bar.set_message(format!("{load}: {}", contender.label.name));
+                let slice = (contender.slice)()?;
+                self.bar.inc(1);
+                if round > 0 {
+                    outcome.take(slice);
+                }
+            }
+        }
+        let marked = contenders.iter().enumerate().filter(|(_, one)| one.is_reference).map(|(index, _)| index);
+        let reference = marked.max_by(|a, b| all[*a].rates.median().total_cmp(&all[*b].rates.median())).unwrap_or(0);
+        let outcomes = Outcomes { all, reference };
+        for outcome in &outcomes.all {
+            self.row(load, outcome, &outcomes.all[outcomes.reference]);
+        }
+        Ok(outcomes)
+    }
+
+    /// The progress bar, for steps that are not slices of contenders.
+    pub(crate) fn progress(&self, what: &'static str, steps: u64) -> &ProgressBar {
+        self.bar.inc_length(steps);
+        self.bar.set_message(what);
+        &self.bar
+    }
+
+    /// Takes note of what should be seen at the end, if it was measured.
+    pub(crate) fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {
+        if let Some(value) = value {
+            self.facts.borrow_mut().push((what.into(), value, bound));
+        }
+    }
+
+    /// Says what was noted.
+    pub(crate) fn finish(self) {
+        self.bar.finish_and_clear();
+        for (what, value, bound) in self.facts.borrow().iter() {
+            let (is_met, wanted) = match bound {
+                Bound::AtLeast(least) => (Some(value >= least), format!("at least {least}")),
+                Bound::AtMost(most) => (Some(value <= most), format!("at most {most}")),
+                Bound::Any => (None, String::new()),
+            };
+            if self.options.json {
+                let line = json!({
+                    "scenario": self.scenario, "fact": what, "value": value, "wanted": wanted, "met": is_met,
+                });
+                println!("{line}");
+                continue;
+            }
+            let verdict = match is_met {
+                Some(true) => "met   ",
+                Some(false) => "missed",
+                None => "      ",
+            };
+            println!("{verdict} {what}: {value:.3}{}", if wanted.is_empty() { wanted } else { format!(" ({wanted})") });
+        }
+    }
+
+    fn line(&self, text: &str) {
+        if !self.options.json {
+            self.bar.suspend(|| println!("{text}"));
+        }
+    }
+
+    fn row(&self, load: &str, outcome: &Outcome, reference: &Outcome) {
+        let (slowest, fastest) = outcome.rates.extremes();
+        // The other way round as times.
+        let (low, high) = if matches!(self.unit, Unit::Nanos(_)) { (fastest, slowest) } else { (slowest, fastest) };
+        let (rates, ratio) = (outcome.rates.median(), outcome.rates.ratio(&reference.rates));
+        let p99 = outcome.micros(2).map(|_| outcome.percentiles[2].ratio(&reference.percentiles[2]));
+        if self.options.json {
+            let (unit, what) = match self.unit {
+                Unit::Each(what) => ("per_second", what),
+                Unit::Octets => ("per_second", "octets"),
+                Unit::Nanos(what) => ("nanoseconds", what),
+            };
+            let [p50_us, p90_us, p99_us, p999_us, max_us] = [0, 1, 2, 3, 4].map(|index| outcome.micros(index));
+            let line = json!({
+                "scenario": self.scenario, "load": load, "axis": outcome.label.at.map(|(axis, _)| axis),
+                "at": outcome.label.at.map(|(_, value)| value), "series": outcome.label.series, "contender": outcome.label.name, "unit": unit, "what": what,
+                "median": self.value(rates), "low": self.value(low), "high": self.value(high), "p50_us": p50_us,
+                "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us, "ratio": ratio,
+                "p99_ratio": p99, "server_cpu_us": outcome.busy.if_any(), "reference": reference.label.name,
+            });
+            self.bar.suspend(|| println!("{line}"));
+            return;
+        }
+        let micros = |index| outcome.micros(index).map(|micros| format!("{micros:.0}")).unwrap_or_default();
+        let spread = format!("{}, {}", self.tell(low), self.tell(high));
+        let p99 = p99.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+        // Of an octet there is nothing to tell.
+        let busy = outcome.busy.if_any().filter(|_| matches!(self.unit, Unit::Each(_)));
+        let busy = busy.map(|micros| format!("{micros:.2}")).unwrap_or_default();
+        self.line(&format!(
+            "{:24} {:29} {:>14} {spread:>25} {:>9} {:>9} {busy:>7} {ratio:>7.2} {p99:>7}",
+            load,
+            outcome.label.name,
+            self.tell(rates),
+            micros(0),
+            micros(2),
+        ));
+    }
+
+    fn value(&self, per_second: f64) -> Value {
+        match self.unit {
+            Unit::Nanos(_) => json!(1e9 / per_second),
+            Unit::Each(_) | Unit::Octets => json!(per_second),
+        }
+    }
+
+    fn tell(&self, per_second: f64) -> String {
+        match self.unit {
+            Unit::Each(_) => rate(per_second),
+            Unit::Octets => format!("{:.3}", per_second / 1e9),
+            Unit::Nanos(_) => format!("{:.2}", 1e9 / per_second),
+        }
+    }
+}
+
+impl Figures {
+    /// How many times as large these are as others: the median over the rounds.
+    fn ratio(&self, other: &Self) -> f64 {
+        let ratios: Vec<f64> = self.all().iter().zip(other.all()).map(|(one, other)| one / other).collect();
+        median(&ratios)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(name: &str, counts: &[u64]) -> Outcome {
+        let mut outcome = Outcome { label: Label { name: name.to_owned(), ..Label::default() }, ..Outcome::default() };
+        for count in counts {
+            outcome.take(Slice {
+                count: *count,
+                took: Duration::from_secs(1),
+                nanos: vec![1000, 2000, 3000],
+                ..Slice::default()
+            });
+        }
+        outcome
+    }
+
+    #[test]
+    fn ok_ratios_are_taken_within_a_round() {
+        // The machine was slow in the second round, for both.
+        let all = vec![outcome("bare", &[100, 10, 100]), outcome("kentd", &[90, 9, 80])];
+        let outcomes = Outcomes { all, reference: 0 };
+        assert!(outcomes.ratio("kentd", "bare").is_some_and(|ratio| (ratio - 0.9).abs() < 1e-9));
+        assert!(outcomes.best("kent").is_some_and(|ratio| (ratio - 0.9).abs() < 1e-9));
+        assert!(outcomes.percentile_ratio(2, "kentd", "bare").is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9));
+        assert_eq!(outcomes.ratio("redis", "bare"), None);
+    }
+
+    #[test]
+    fn ok_percentiles_are_values_that_were_seen() {
+        let values: Vec<u32> = (1..=1000).collect();
+        assert_eq!(
+            PERCENTILES.map(|share| at(&values, share)),
+            [Some(501), Some(901), Some(991), Some(1000), Some(1000)]
+        );
+        assert_eq!(at(&[], 0.5), None);
+        assert_eq!(at(&[7], 0.999), Some(7));
+    }
+}

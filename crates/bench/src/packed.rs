@@ -1,0 +1,79 @@
+//! `kent-bench packed`: finished identifiers as octets, streamed to one client.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{
+    arena::Arena,
+    contest::{Bound, Contender, Options, Unit},
+    load::{Load, packed},
+    peers::Ferroid,
+    regions,
+};
+
+/// Finished identifiers as octets, streamed to one client: gigabytes a second, beside the bare transport.
+///
+/// The bare transport sends as many zeros from memory. It is measured with several sizes of replies, and what all others are
+/// compared with is the fastest of them.
+#[derive(Debug, Args)]
+pub(crate) struct PackedArgs {
+    #[command(flatten)]
+    options: Options,
+    /// Octets of a reply, in KiB.
+    #[arg(long, value_delimiter = ',', default_values_t = [64, 256, 1024, 2048], value_name = "KIB,...")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=2048))]
+    sizes: Vec<u64>,
+    /// The program ferroid-tonic-server, as a peer: `cargo install ferroid-tonic-server` makes it, with protoc installed. It
+    /// leaves Nagle's algorithm on, which costs it 40 ms now and then; to be fair, let its main.rs say
+    /// `TcpIncoming::from(tcp).with_nodelay(Some(true))` instead of `TcpListenerStream::new(tcp)`.
+    #[arg(long, value_name = "PATH")]
+    ferroid: Option<PathBuf>,
+}
+
+/// What is streamed, and how many octets an identifier has.
+const SOURCES: [(&str, &str, u64); 3] = [("uuidv7", "uuidv7", 16), ("xid", "xid", 8), ("region", "region:packed", 8)];
+
+/// Requests on the way.
+const DEPTH: usize = 4;
+
+/// xids a second that their clock allows for long, by slot.
+const XID_RATE: u64 = 65_536_000;
+/// The clock runs ahead by a second at the most: bursts of so many xids go out without waiting for it.
+const XID_BURST: u64 = 40_000_000;
+
+pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
+    let arena = Arena::open("packed", Unit::Octets, &args.options)?;
+    arena.runtime.block_on(async { regions::create(&arena.client()?, "packed").await })?;
+    let ferroid = args.ferroid.as_deref().map(Ferroid::start).transpose()?;
+    let load = |source, count, most| Load::Packed { ask: packed(source, count), depth: DEPTH, most };
+    let mut loads = Vec::new();
+    for kib in &args.sizes {
+        loads.push((format!("bare, {kib} KiB"), load("uuidv7", kib * 64, u64::MAX), true));
+        for (name, source, width) in SOURCES {
+            // Faster than its clock in the long run, xid is measured in bursts. The slices of three others lie between two of
+            // them, and give the clock the time to catch up.
+            let most =
+                if name == "xid" { XID_BURST.min(XID_RATE * args.options.millis / 500) * width } else { u64::MAX };
+            loads.push((format!("kentd, {name}, {kib} KiB"), load(source, kib * 1024 / width, most), false));
+        }
+    }
+    let mut contenders = Vec::new();
+    for (name, load, is_bare) in &loads {
+        let server = if *is_bare { &arena.bare } else { &arena.daemon };
+        let contender = Contender::new(name, || arena.slice(server, load));
+        contenders.push(if *is_bare { contender.reference() } else { contender });
+    }
+    if let Some(ferroid) = &ferroid {
+        let slice = || ferroid.slice(&arena.runtime, args.options.length());
+        contenders.push(Contender::new("ferroid-tonic-server", slice));
+    }
+    let outcomes = arena.contest.run("1 client", contenders)?;
+    for (name, ..) in SOURCES {
+        let best = outcomes.best(&format!("kentd, {name},"));
+        arena.contest.fact(format!("{name} of the best bare"), best, Bound::AtLeast(0.65));
+        let of_ferroid = best.zip(outcomes.best("ferroid")).map(|(best, ferroid)| best / ferroid);
+        arena.contest.fact(format!("{name} of ferroid-tonic-server"), of_ferroid, Bound::AtLeast(1.5));
+    }
+    arena.close()
+}

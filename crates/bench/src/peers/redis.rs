@@ -1,0 +1,89 @@
+//! Redis: INCRBY, with its append-only file synchronized before each answer.
+
+use std::{
+    collections::VecDeque,
+    iter,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    runtime::Runtime,
+    task::JoinSet,
+};
+
+use super::{Peer, free_port, listening, resp};
+use crate::{
+    contest::Slice,
+    figures::now,
+    load,
+    process::{Process, installed},
+};
+
+/// A server of our own.
+pub(crate) struct Redis {
+    // In this order: the server ends before its directory goes.
+    process: Process,
+    _dir: TempDir,
+    address: String,
+}
+
+impl Redis {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let program = installed("redis-server", &[]).context("redis-server is not installed")?;
+        let (dir, address) = (tempfile::tempdir()?, free_port()?);
+        let mut command = Command::new(program);
+        command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--dir"]).arg(dir.path());
+        command.args(["--appendonly", "yes", "--appendfsync", "always", "--save", ""]);
+        let process = listening(command.stdout(Stdio::null()), address)?;
+        Ok(Self { process, _dir: dir, address: address.to_string() })
+    }
+}
+
+impl Peer for Redis {
+    fn slice(&self, runtime: &Runtime, clients: usize, depth: usize, length: Duration) -> anyhow::Result<Slice> {
+        let slice = async {
+            let mut streams = Vec::new();
+            for _ in 0..clients {
+                let stream = TcpStream::connect(&self.address).await?;
+                stream.set_nodelay(true)?;
+                streams.push(stream);
+            }
+            let (mut tasks, began) = (JoinSet::new(), now());
+            for stream in streams {
+                tasks.spawn(client(stream, depth, began + length));
+            }
+            load::gather(tasks, began).await
+        };
+        self.process.watched(|| runtime.block_on(slice))
+    }
+}
+
+/// One client: as many commands go out as answers have come.
+async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Result<Slice> {
+    let command = resp::incrby("ids", 1000);
+    let pipeline = command.repeat(depth);
+    let (mut slice, mut came) = (Slice::default(), Vec::new());
+    let mut asked = VecDeque::from(vec![now(); depth]);
+    stream.write_all(&pipeline).await?;
+    loop {
+        ensure!(stream.read_buf(&mut came).await? > 0, "Redis ended the connection");
+        let (count, taken) = resp::integers(&came)?;
+        if count == 0 {
+            continue;
+        }
+        came.drain(..taken);
+        let answered = now();
+        asked.drain(..count).for_each(|asked| slice.call(answered - asked));
+        slice.count += count as u64; // OK because a usize has 64 bits at most
+        if answered >= end {
+            return Ok(slice);
+        }
+        stream.write_all(&pipeline[..command.len() * count]).await?;
+        asked.extend(iter::repeat_n(answered, count));
+    }
+}

@@ -1,0 +1,184 @@
+//! `kent-bench plot`: draws what scenarios measured, from the lines that they wrote with `--json`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::svg::{self, Axes, Line, Panel};
+
+/// Draw figures as SVG, from the lines that `grant --json` and `scale --json` wrote.
+///
+/// Two files are made: latency.svg has the percentiles of the latency of each contender, one panel for each load; scale.svg has
+/// what changes with the number of regions, of connections, and of identifiers in a block.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kent-bench grant --json > run.jsonl\n  kent-bench scale --json >> run.jsonl\n  \
+                        kent-bench plot run.jsonl --out docs")]
+pub(crate) struct PlotArgs {
+    /// Files with one JSON object a line.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where the figures go.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+}
+
+/// Percentiles, how they are called in the lines, and where they are on an axis of powers of ten: 99 % is one of a hundred.
+const PERCENTILES: [(&str, f64); 4] = [("p50_us", 2.0), ("p90_us", 10.0), ("p99_us", 100.0), ("p999_us", 1000.0)];
+
+/// Colors that can be told apart, also by those who confuse red and green (Okabe and Ito).
+const COLORS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000"];
+
+pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for file in &args.files {
+        let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        rows.extend(parse(&text).with_context(|| format!("{} has other lines", file.display()))?);
+    }
+    let latency = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
+    let scale = panels(&rows, |row| row["at"].is_u64(), Axis);
+    ensure!(latency.len() + scale.len() > 0, "there is nothing to draw: neither of grant nor of scale");
+    write(&args.out, "latency.svg", &latency)?;
+    write(&args.out, "scale.svg", &scale)
+}
+
+fn write(dir: &Path, name: &str, panels: &[Panel]) -> anyhow::Result<()> {
+    if panels.is_empty() {
+        eprintln!("{name} is left out: no scenario measured what it shows");
+        return Ok(());
+    }
+    let path = dir.join(name);
+    fs::write(&path, svg::svg(panels, Axes::Own)).with_context(|| format!("{} cannot be written", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+/// The lines with figures; those with facts are left out.
+fn parse(lines: &str) -> serde_json::Result<Vec<Value>> {
+    let rows = lines.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str);
+    Ok(rows
+        .collect::<serde_json::Result<Vec<Value>>>()?
+        .into_iter()
+        .filter(|row| row["contender"].is_string())
+        .collect())
+}
+
+fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
+    row[name].as_str()
+}
+
+/// What of a row goes into a panel.
+trait Drawn {
+    fn points(&self, row: &Value) -> Vec<(f64, f64)>;
+    fn panel(&self, row: &Value) -> Panel;
+}
+
+/// Latencies by the share of calls that take no longer.
+struct Percentiles;
+
+/// Rates by what is on the row's axis.
+struct Axis;
+
+impl Drawn for Percentiles {
+    fn points(&self, row: &Value) -> Vec<(f64, f64)> {
+        PERCENTILES.iter().filter_map(|(name, at)| Some((*at, row[*name].as_f64()?))).collect()
+    }
+
+    fn panel(&self, row: &Value) -> Panel {
+        let title = format!("{}: latency, µs", text(row, "load").unwrap_or_default());
+        Panel { title, x: "share of the calls".to_owned(), tick: share, lines: Vec::new() }
+    }
+}
+
+impl Drawn for Axis {
+    fn points(&self, row: &Value) -> Vec<(f64, f64)> {
+        row["at"].as_f64().zip(row["median"].as_f64()).into_iter().collect()
+    }
+
+    fn panel(&self, row: &Value) -> Panel {
+        let [load, what, axis] = ["load", "what", "axis"].map(|name| text(row, name).unwrap_or_default());
+        let title = format!("{load}: {what} a second");
+        Panel { title, x: axis.to_owned(), tick: svg::digits, lines: Vec::new() }
+    }
+}
+
+/// The share of calls below one of so many.
+fn share(one_of: f64) -> String {
+    let percent = 100.0 - 100.0 / one_of;
+    format!("{} %", (percent * 1000.0).round() / 1000.0)
+}
+
+/// A panel for each scenario and load, in the order in which they come, with a line for each series.
+fn panels(rows: &[Value], is_shown: impl Fn(&Value) -> bool, drawn: impl Drawn) -> Vec<Panel> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut panels: Vec<([Option<&str>; 2], Panel)> = Vec::new();
+    for row in rows.iter().filter(|row| is_shown(row)) {
+        let (key, Some(series)) = (["scenario", "load"].map(|name| text(row, name)), text(row, "series")) else {
+            continue;
+        };
+        let at = panels.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+            panels.push((key, drawn.panel(row)));
+            panels.len() - 1
+        });
+        let color = names.iter().position(|known| *known == series).unwrap_or_else(|| {
+            names.push(series);
+            names.len() - 1
+        });
+        let lines = &mut panels[at].1.lines;
+        match lines.iter_mut().find(|line| line.name == series) {
+            Some(line) => line.points.extend(drawn.points(row)),
+            None => {
+                let color = COLORS[color % COLORS.len()];
+                lines.push(Line { name: series.to_owned(), color, points: drawn.points(row) });
+            }
+        }
+    }
+    panels.into_iter().map(|(_, panel)| panel).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = r#"
+{"scenario": "grant", "load": "1 client", "contender": "bare", "series": "bare", "p50_us": 30, "p90_us": 40, "p99_us": 80}
+{"scenario": "grant", "load": "1 client", "contender": "kentd", "series": "kentd", "p50_us": 31, "p99_us": 90}
+{"scenario": "grant", "fact": "kentd of bare", "value": 0.95}
+{"scenario": "scale", "load": "regions", "contender": "kentd, 1 region", "series": "kentd", "axis": "regions", "at": 1, "median": 5e4, "what": "requests"}
+{"scenario": "scale", "load": "regions", "contender": "kentd, 10 regions", "series": "kentd", "axis": "regions", "at": 10, "median": 4e4, "what": "requests"}
+"#;
+
+    #[test]
+    fn ok_percentiles_have_a_line_for_each_contender() {
+        let rows = parse(LINES).expect("well-formed");
+        let panels = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
+        let [Panel { title, lines, .. }] = panels.as_slice() else { panic!("one load") };
+        assert_eq!(title, "1 client: latency, µs");
+        let points: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.points.as_slice())).collect();
+        assert_eq!(points[0], ("bare", [(2.0, 30.0), (10.0, 40.0), (100.0, 80.0)].as_slice()));
+        assert_eq!(points[1], ("kentd", [(2.0, 31.0), (100.0, 90.0)].as_slice()));
+    }
+
+    #[test]
+    fn ok_sizes_are_points_of_one_line() {
+        let rows = parse(LINES).expect("well-formed");
+        let panels = panels(&rows, |row| row["at"].is_u64(), Axis);
+        let [Panel { x, lines, .. }] = panels.as_slice() else { panic!("one axis") };
+        assert_eq!((x.as_str(), lines.len()), ("regions", 1));
+        assert_eq!(lines[0].points, [(1.0, 5e4), (10.0, 4e4)]);
+    }
+
+    #[test]
+    fn ok_shares_are_percents() {
+        assert_eq!([1.0, 10.0, 100.0, 1000.0].map(share), ["0 %", "90 %", "99 %", "99.9 %"]);
+    }
+
+    #[test]
+    fn err_other_files_are_refused() {
+        assert!(parse("grant  contender\n").is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! `kent-bench strict`: what it costs that every grant of a region is durable before it is answered.
+
+use std::{fs::File, io::Write, time::Duration};
+
+use clap::Args;
+
+use crate::{
+    arena::Arena,
+    contest::{Bound, Contender, Options, Slice, Unit},
+    figures::now,
+    load::{Load, lease},
+    regions,
+};
+
+/// Grants from a strict region beside one that is not: requests a second and latencies.
+///
+/// A strict region's numbers have no gaps: each grant is on the disk before it is answered. `fdatasync` appends a record of the
+/// same size to a file on the disk of the daemon's store, and synchronizes it.
+#[derive(Debug, Args)]
+pub(crate) struct StrictArgs {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// About as large as what the store writes for a grant.
+const RECORD: [u8; 256] = [b'x'; 256];
+
+pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
+    let arena = Arena::open("strict", Unit::Each("requests"), &args.options)?;
+    arena.runtime.block_on(async {
+        let client = arena.client()?;
+        regions::create(&client, "plain").await?;
+        regions::create_strict(&client, "strict").await
+    })?;
+    // Beside the store, and not in it.
+    let file = tempfile::tempfile_in(arena.data())?;
+    for in_flight in [1, 64] {
+        let [plain, strict] = ["region:plain", "region:strict"].map(|source| Load::Unary {
+            ask: lease(source, 1),
+            connections: 1,
+            in_flight,
+        });
+        let name = format!("{in_flight} in flight");
+        let contenders = vec![
+            Contender::new("plain", || arena.slice(&arena.daemon, &plain)),
+            Contender::new("strict", || arena.slice(&arena.daemon, &strict)),
+            Contender::new("fdatasync", || synchronize(&file, arena.options.length())),
+        ];
+        let outcomes = arena.contest.run(&name, contenders)?;
+        if in_flight == 1 {
+            let [plain, strict, sync] = ["plain", "strict", "fdatasync"].map(|name| outcomes.median_micros(name));
+            let costs =
+                strict.zip(plain).map(|(strict, plain)| strict - plain).zip(sync).map(|(more, sync)| more / sync);
+            arena.contest.fact("1 in flight, what strict costs, in fdatasyncs", costs, Bound::AtMost(1.0));
+        } else {
+            let ratio = outcomes.ratio("strict", "plain");
+            arena.contest.fact(format!("{name}, strict of plain"), ratio, Bound::AtLeast(0.6));
+        }
+    }
+    arena.close()
+}
+
+fn synchronize(mut file: &File, length: Duration) -> anyhow::Result<Slice> {
+    let (began, mut slice) = (now(), Slice::default());
+    while slice.took < length {
+        file.write_all(&RECORD)?;
+        file.sync_data()?;
+        let took = began.elapsed();
+        slice.call(took - slice.took);
+        slice.count += 1;
+        slice.took = took;
+    }
+    Ok(slice)
+}
