@@ -1,13 +1,14 @@
 //! Handles: identifiers of one source, in hand before they are needed.
 
 use std::{
+    cell::RefCell,
     fmt,
-    marker::PhantomData,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use kent_ids::{Block, Id, Uid11};
+use kent_ids::{Block, Id, Tails, Uid11};
+use thread_local::ThreadLocal;
 use tokio::{
     sync::watch,
     time::{self, Instant},
@@ -15,9 +16,11 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
+    age::Ages,
     connection::Connection,
     error::Error,
     fence::Fences,
+    lot::{Lot, OtherType, Tally, extend},
     stock::{Fresh, Stats, Stock},
     tasks::Work,
 };
@@ -53,9 +56,17 @@ impl Identifier for u128 {
 }
 
 /// The identifiers of one source. Cheap to clone; clones share what is in hand, and each identifier goes to one of them.
-pub struct Handle<T> {
+///
+/// A thread that takes identifiers one by one has some of the shared ones for itself, a sixteenth of a block and at most 512:
+/// what one thread takes ascends as the source does, and what two threads take is not in order between them.
+pub struct Handle<T: Send> {
+    hands: Arc<Hands<T>>,
+}
+
+/// What the clones of a handle share, and what each thread has for itself.
+struct Hands<T: Send> {
     shared: Arc<Shared>,
-    gives: PhantomData<fn() -> T>,
+    lots: ThreadLocal<RefCell<Lot<T>>>,
 }
 
 /// What the clones of a handle share.
@@ -65,37 +76,46 @@ pub(crate) struct Shared {
     connection: Arc<Connection>,
     fences: Arc<Fences>,
     stock: Mutex<Stock>,
+    ages: Arc<Ages>,
+    /// What threads were given.
+    tallies: Mutex<Vec<Arc<Tally>>>,
     /// Counts fetches that have ended.
     fetched: watch::Sender<u64>,
     /// The fetch under way. It is given up with the last clone of the handle.
     work: Mutex<Option<Work>>,
 }
 
-impl<T> Clone for Handle<T> {
+impl<T: Send> Clone for Handle<T> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), gives: PhantomData }
+        Self { hands: self.hands.clone() }
     }
 }
 
-impl<T> fmt::Debug for Handle<T> {
+impl<T: Send> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("source", &self.shared.source).finish_non_exhaustive()
+        f.debug_struct("Handle").field("source", &self.hands.shared.source).finish_non_exhaustive()
     }
 }
 
 impl<T: Identifier> Handle<T> {
     pub(crate) fn new(shared: Shared) -> Self {
-        Self { shared: Arc::new(shared), gives: PhantomData }
+        Self { hands: Arc::new(Hands { shared: Arc::new(shared), lots: ThreadLocal::new() }) }
     }
 
     /// The next identifier if one is in hand. It never waits; a fetch is begun when the stock runs low.
     ///
     /// Call it inside a tokio runtime: outside, it gives what is in hand and fetches nothing.
+    #[inline]
     pub fn try_next(&self) -> Option<T> {
-        let id = self.shared.lock().take();
-        // OK because without a runtime there is nothing to fetch with; `next` says so.
-        let _ = self.shared.refill();
-        T::from_id(id?)
+        match self.next_of_lot() {
+            Some(id) => Some(id),
+            None => {
+                // OK because without a runtime there is nothing to fetch with; `next` says so.
+                let id = self.next_of_stock().ok().flatten();
+                let _ = self.hands.shared.refill();
+                id
+            }
+        }
     }
 
     /// The next identifier, from the stock in hand or else from the daemon.
@@ -104,23 +124,52 @@ impl<T: Identifier> Handle<T> {
     ///
     /// [`Error`], only when nothing is in hand and none could be fetched.
     pub async fn next(&self) -> Result<T, Error> {
-        let mut fetched = self.shared.fetched.subscribe();
+        if let Some(id) = self.next_of_lot() {
+            return Ok(id);
+        }
+        let shared = &self.hands.shared;
+        let mut fetched = shared.fetched.subscribe();
         loop {
             fetched.mark_unchanged();
-            let (id, ended) = {
-                let mut stock = self.shared.lock();
-                (stock.take(), stock.last_fetch().0)
-            };
-            self.shared.refill()?;
+            let ended = shared.lock().last_fetch().0;
+            let (id, refilled) = (self.next_of_stock()?, shared.refill());
             if let Some(id) = id {
-                return T::from_id(id).ok_or_else(unusable);
+                return Ok(id);
             }
+            refilled?;
             // OK because the sender lives as long as this handle.
             let _ = fetched.changed().await;
-            let (now_ended, failure) = self.shared.lock().last_fetch();
+            let (now_ended, failure) = shared.lock().last_fetch();
             if let Some(error) = failure.filter(|_| now_ended > ended) {
                 return Err(error);
             }
+        }
+    }
+
+    /// The next identifier that this thread has in hand.
+    #[inline]
+    fn next_of_lot(&self) -> Option<T> {
+        self.hands.lots.get()?.borrow_mut().next(&self.hands.shared.ages)
+    }
+
+    /// The next identifier after a look at the clock, from a new lot if need be.
+    #[cold]
+    fn next_of_stock(&self) -> Result<Option<T>, Error> {
+        let shared = &self.hands.shared;
+        let lot = self.hands.lots.get_or(|| RefCell::new(Lot::new(shared.new_tally())));
+        let mut lot = lot.borrow_mut();
+        loop {
+            let expired = lot.check_age(&shared.ages);
+            if let Some(id) = lot.pop() {
+                return Ok(Some(id));
+            }
+            let cut = {
+                let mut stock = shared.lock();
+                stock.expired(expired);
+                stock.cut_lot()
+            };
+            let Some((block, asked)) = cut else { return Ok(None) };
+            lot.fill(&block, asked).map_err(|OtherType| unusable())?;
         }
     }
 
@@ -131,38 +180,42 @@ impl<T: Identifier> Handle<T> {
     ///
     /// [`Error`] if not all could be fetched; those that were are a gap then.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
+        let shared = &self.hands.shared;
         let mut ids = Vec::with_capacity(count.min(TAKE_AT_ONCE));
-        {
-            let mut stock = self.shared.lock();
-            while ids.len() < count
-                && let Some(id) = stock.take()
-            {
-                ids.push(T::from_id(id).ok_or_else(unusable)?);
-            }
+        let mut tails = Tails::from_rng(&mut rand::rng());
+        loop {
+            let missing = (count - ids.len()) as u64; // OK because a usize has 64 bits at most
+            let cut = if missing == 0 { None } else { shared.lock().cut(missing) };
+            let Some((block, _)) = cut else { break };
+            shared.lock().gave(block.count());
+            extend(&mut ids, &block, &mut tails).map_err(|OtherType| unusable())?;
         }
         while ids.len() < count {
             let missing = (count - ids.len()).min(TAKE_AT_ONCE) as u64; // OK because a usize has 64 bits at most
-            let Some(fresh) = self.shared.fetch(missing).await? else {
-                self.shared.lock().refused();
+            let Some(fresh) = shared.fetch(missing).await? else {
+                shared.lock().refused();
                 continue;
             };
-            self.shared.lock().passed_through(&fresh.block);
-            for id in fresh.block.walk(rand::make_rng::<rand::rngs::StdRng>()) {
-                ids.push(T::from_id(id).ok_or_else(unusable)?);
-            }
+            shared.lock().passed_through(&fresh.block);
+            extend(&mut ids, &fresh.block, &mut tails).map_err(|OtherType| unusable())?;
         }
-        self.shared.refill()?;
+        shared.refill()?;
         Ok(ids)
     }
 
     /// How many identifiers are in hand.
     pub fn in_hand(&self) -> u64 {
-        self.shared.lock().left()
+        let shared = &self.hands.shared;
+        let of_threads: u64 = shared.tallies().iter().map(|tally| tally.left()).sum();
+        shared.lock().left() + of_threads
     }
 
     /// What the handle and its clones have done so far.
     pub fn stats(&self) -> Stats {
-        self.shared.lock().stats()
+        let shared = &self.hands.shared;
+        let by_threads: u64 = shared.tallies().iter().map(|tally| tally.taken()).sum();
+        let stats = shared.lock().stats();
+        Stats { identifiers: stats.identifiers + by_threads, ..stats }
     }
 }
 
@@ -175,8 +228,22 @@ fn unusable() -> Error {
 
 impl Shared {
     pub(crate) fn new(source: String, connection: Arc<Connection>, fences: Arc<Fences>) -> Self {
-        let stock = Mutex::new(Stock::new(*connection.settings()));
-        Self { source, connection, fences, stock, fetched: watch::Sender::new(0), work: Mutex::new(None) }
+        let settings = *connection.settings();
+        let ages = Ages::new(settings.max_age);
+        let stock = Mutex::new(Stock::new(settings, ages.clone()));
+        let (tallies, fetched, work) = (Mutex::default(), watch::Sender::new(0), Mutex::new(None));
+        Self { source, connection, fences, stock, ages, tallies, fetched, work }
+    }
+
+    /// What a thread that is new here is given, counted.
+    fn new_tally(&self) -> Arc<Tally> {
+        let tally = Arc::<Tally>::default();
+        self.tallies().push(tally.clone());
+        tally
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, Vec<Arc<Tally>>> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Stock> {

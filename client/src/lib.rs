@@ -31,11 +31,13 @@
 //!
 //! What stays in hand when a handle is dropped, or the process ends, is a gap.
 
+mod age;
 mod config;
 mod connection;
 mod error;
 mod fence;
 mod handle;
+mod lot;
 mod stock;
 mod table;
 mod tasks;

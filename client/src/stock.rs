@@ -1,21 +1,19 @@
 //! What a handle has in hand: blocks, when they were asked for, and when to fetch the next one.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use kent_ids::{Block, Id, Walk};
-use rand::rngs::StdRng;
+use kent_ids::Block;
 use tokio::time::Instant;
 
-use crate::{config::Settings, error::Error};
+use crate::{age::Ages, config::Settings, error::Error, lot::LOT_MAX};
 
 /// The identifiers in hand. Everything here is local: what to fetch is said, not done.
 #[derive(Debug)]
 pub(crate) struct Stock {
     settings: Settings,
-    walk: Option<Walk<StdRng>>,
-    /// When the walk's block was asked for, if its identifiers age.
-    asked: Option<Instant>,
-    next: VecDeque<Fresh>,
+    ages: Arc<Ages>,
+    /// Lots are cut off the first.
+    blocks: VecDeque<Fresh>,
     size: u64,
     asked_last: Option<Instant>,
     fetching: bool,
@@ -45,17 +43,19 @@ pub struct Stats {
     pub fenced: u64,
 }
 
+/// A block is cut into so many lots at least, so that many threads share it.
+const LOTS: u64 = 16;
+
 /// A block that lasts less than this makes the next one twice as large; one that lasts ten times as long, half as large.
 const LASTS: Duration = Duration::from_secs(1);
 
 impl Stock {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, ages: Arc<Ages>) -> Self {
         Self {
             size: settings.block_size,
             settings,
-            walk: None,
-            asked: None,
-            next: VecDeque::new(),
+            ages,
+            blocks: VecDeque::new(),
             asked_last: None,
             fetching: false,
             failure: None,
@@ -64,42 +64,38 @@ impl Stock {
         }
     }
 
-    /// The next identifier in hand.
-    pub(crate) fn take(&mut self) -> Option<Id> {
-        if self.asked.is_some_and(|asked| asked.elapsed() > self.settings.max_age) {
-            self.expire();
-        }
+    /// Cuts a lot for one thread: a part of the oldest block that is young enough, and when that was asked for if its
+    /// identifiers age.
+    pub(crate) fn cut_lot(&mut self) -> Option<(Block, Option<Instant>)> {
+        let lot = (self.size / LOTS).clamp(1, LOT_MAX);
+        self.cut(lot)
+    }
+
+    /// Cuts at most so many identifiers off.
+    pub(crate) fn cut(&mut self, count: u64) -> Option<(Block, Option<Instant>)> {
         loop {
-            if let Some(id) = self.walk.as_mut().and_then(Iterator::next) {
-                self.stats.identifiers += 1;
-                return Some(id);
+            let Fresh { block, asked } = self.blocks.pop_front()?;
+            let ageing = block.instant().map(|_| asked);
+            if ageing.is_some_and(|asked| !self.ages.is_young(asked)) {
+                self.stats.expired += block.count();
+                continue;
             }
-            self.advance()?;
+            let (front, rest) = block.take_front(count);
+            if let Some(block) = rest {
+                self.blocks.push_front(Fresh { block, asked });
+            }
+            return Some((front, ageing));
         }
     }
 
-    /// Begins with the next block that is not too old.
-    fn advance(&mut self) -> Option<()> {
-        self.walk = None;
-        self.asked = None;
-        let fresh = self.next.pop_front()?;
-        self.asked = fresh.block.instant().map(|_| fresh.asked);
-        self.walk = Some(fresh.block.walk(rand::make_rng()));
-        if self.asked.is_some_and(|asked| asked.elapsed() > self.settings.max_age) {
-            self.expire();
-        }
-        Some(())
+    /// Counts identifiers that were thrown away elsewhere.
+    pub(crate) fn expired(&mut self, count: u64) {
+        self.stats.expired += count;
     }
 
-    fn expire(&mut self) {
-        self.stats.expired += self.walk.take().map_or(0, |walk| walk.left());
-        self.asked = None;
-    }
-
-    /// How many identifiers are in hand.
+    /// How many identifiers are there, without those that threads have in hand by themselves.
     pub(crate) fn left(&self) -> u64 {
-        let waiting: u64 = self.next.iter().map(|fresh| fresh.block.count()).sum();
-        self.walk.as_ref().map_or(0, Walk::left) + waiting
+        self.blocks.iter().map(|fresh| fresh.block.count()).sum()
     }
 
     /// How many to fetch now, if a fetch is due and none is under way. Saying so begins it.
@@ -128,7 +124,7 @@ impl Stock {
         match outcome {
             Ok(Some(fresh)) => {
                 self.stats.blocks += 1;
-                self.next.push_back(fresh);
+                self.blocks.push_back(fresh);
             }
             Ok(None) => self.stats.fenced += 1,
             Err(error) => self.failure = Some(error),
@@ -140,10 +136,15 @@ impl Stock {
         (self.ended, self.failure.clone())
     }
 
-    /// Counts identifiers that were fetched and given out without having been in hand.
+    /// Counts a block that was fetched and given out without having been in hand.
     pub(crate) fn passed_through(&mut self, block: &Block) {
         self.stats.blocks += 1;
-        self.stats.identifiers += block.count();
+        self.gave(block.count());
+    }
+
+    /// Counts identifiers that were given out, not by way of a lot.
+    pub(crate) fn gave(&mut self, count: u64) {
+        self.stats.identifiers += count;
     }
 
     /// Counts a block that was refused as older than one already seen.
@@ -151,7 +152,7 @@ impl Stock {
         self.stats.fenced += 1;
     }
 
-    /// What has been done so far.
+    /// What has been done so far, without what was given out by way of lots.
     pub(crate) const fn stats(&self) -> Stats {
         self.stats
     }

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::{
     formats::{Format, Scratch},
-    id::Id,
+    id::{Id, IdKind},
     line::Position,
     permute::Scrambler,
     series::{Series, SeriesEncoder},
@@ -227,6 +227,15 @@ impl Block {
         self.count
     }
 
+    /// What the block's identifiers are.
+    pub fn kind(&self) -> IdKind {
+        match &self.source {
+            BlockSource::Slot(format, _) => format.kind(),
+            BlockSource::Region(constants) => IdKind::Number { bits: constants.bits },
+            BlockSource::Series(series, _) => series.kind(),
+        }
+    }
+
     /// How many octets each identifier takes when packed.
     pub fn width_bytes(&self) -> usize {
         match &self.source {
@@ -277,7 +286,7 @@ impl Block {
 
     /// The block's identifiers in the order of their positions, with random tails drawn from `rng`.
     pub fn walk<R: Rng>(&self, rng: R) -> Walk<R> {
-        Walk { maker: Maker::new(self), rng, values: [0; LOT], next: 0, made: 0 }
+        Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; LOT], next: 0, made: 0 }
     }
 
     /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) octets, most significant first.
@@ -416,6 +425,7 @@ fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, values: &mut [u128]
 /// The identifiers of a block, in the order of their positions: see [`Block::walk`].
 #[derive(Clone, Debug)]
 pub struct Walk<R> {
+    kind: IdKind,
     maker: Maker,
     rng: R,
     /// What is made beforehand, of which `next..made` is still to come.
@@ -428,14 +438,6 @@ impl<R> Walk<R> {
     /// How many identifiers are still to come.
     pub const fn left(&self) -> u64 {
         self.maker.left + (self.made - self.next) as u64
-    }
-
-    fn id(&self, value: u128) -> Id {
-        match &self.maker.source {
-            BlockSource::Slot(format, _) => format.id(value),
-            BlockSource::Region(constants) => Id::Number { value, bits: constants.bits },
-            BlockSource::Series(series, _) => series.id(value),
-        }
     }
 }
 
@@ -450,7 +452,7 @@ impl<R: Rng> Iterator for Walk<R> {
         }
         let value = *self.values[..self.made].get(self.next)?;
         self.next += 1;
-        Some(self.id(value))
+        Some(self.kind.id(value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

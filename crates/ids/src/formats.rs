@@ -24,19 +24,16 @@ use core::{
     str::FromStr,
 };
 
-use uuid::Uuid;
-
 pub use self::{gregorian::Gregorian, uuidv7::UuidV7, xid::Xid};
 use crate::{
     dce,
     error::{CodecError, ErrorCode},
     field::{BitRange, Field, Inputs},
-    id::Id,
+    id::{Id, IdKind},
     line::{Line, Position},
     permute::NarrowPermutation,
     slot::Slot,
     source::SlotConstants,
-    uid11::Uid11,
 };
 
 /// Every format, in the order in which they are listed to people.
@@ -343,14 +340,14 @@ impl Format {
         self.0.check(constants.slot, position, tail)?;
         let mut values = [u128::from(tail)];
         self.0.fill(constants, position, &mut Scratch::default(), &mut values);
-        Ok(self.id(values[0]))
+        Ok(self.kind().id(values[0]))
     }
 
-    /// The identifier with this value.
-    pub(crate) fn id(&self, value: u128) -> Id {
+    /// What its identifiers are.
+    pub(crate) fn kind(&self) -> IdKind {
         match self.0.family() {
-            Family::Uuid { .. } => Id::Uuid(Uuid::from_u128(value)),
-            Family::Uid11 { .. } => Id::Uid11(Uid11::new(value as u64)), // OK because every uid11 layout has 64 bits
+            Family::Uuid { .. } => IdKind::Uuid,
+            Family::Uid11 { .. } => IdKind::Uid11,
         }
     }
 

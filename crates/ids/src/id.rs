@@ -22,6 +22,32 @@ pub enum Id {
     },
 }
 
+/// What identifiers are, apart from their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdKind {
+    /// UUIDs.
+    Uuid,
+    /// uid11s.
+    Uid11,
+    /// Identifiers of a space.
+    Number {
+        /// Their width: 1 to 128.
+        bits: u8,
+    },
+}
+
+impl IdKind {
+    /// The identifier of this kind with this value.
+    #[inline]
+    pub const fn id(self, value: u128) -> Id {
+        match self {
+            Self::Uuid => Id::Uuid(Uuid::from_u128(value)),
+            Self::Uid11 => Id::Uid11(Uid11::new(value as u64)), // OK because a uid11 has 64 bits
+            Self::Number { bits } => Id::Number { value, bits },
+        }
+    }
+}
+
 impl Id {
     /// The value as a number: the big-endian reading of the octets.
     pub const fn to_u128(&self) -> u128 {

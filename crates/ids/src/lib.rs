@@ -38,7 +38,7 @@ pub use block::{Block, BlockError, BlockSource, Fencing, FencingSubject, Walk};
 pub use error::{CodecError, ErrorCode, OutOfRange};
 pub use field::{BitRange, Field, FieldValue, Inputs, NoInputs};
 pub use formats::{Codec, Family, Format, Gregorian, UuidV7, Xid};
-pub use id::Id;
+pub use id::{Id, IdKind};
 pub use line::{Line, Position};
 pub use permute::{MAX_BITS, Permutation, permute, scramble, unpermute, unscramble};
 pub use series::Series;

@@ -8,16 +8,13 @@ use alloc::{
 };
 use core::{fmt, str::FromStr};
 
-use uuid::Uuid;
-
 use crate::{
     error::{CodecError, ErrorCode},
     extuuid::{SerialError, Serials},
-    id::Id,
+    id::{Id, IdKind},
     line::Position,
     permute::{NarrowPermutation, Permutation},
     slot::ClusterKey,
-    uid11::Uid11,
 };
 
 /// The token of the series of 64-bit values that look random.
@@ -95,14 +92,14 @@ impl Series {
         }
         let mut values = [0];
         self.encoder(key).fill(position, &mut values);
-        Ok(self.id(values[0]))
+        Ok(self.kind().id(values[0]))
     }
 
-    /// The identifier with this value.
-    pub(crate) fn id(&self, value: u128) -> Id {
+    /// What its identifiers are.
+    pub(crate) const fn kind(&self) -> IdKind {
         match self {
-            Self::FullRand => Id::Uid11(Uid11::new(value as u64)), // OK because it has 64 bits
-            Self::Serial(_) => Id::Uuid(Uuid::from_u128(value)),
+            Self::FullRand => IdKind::Uid11,
+            Self::Serial(_) => IdKind::Uuid,
         }
     }
 }
