@@ -253,6 +253,8 @@ impl Shared {
 
     /// Begins a fetch if one is due and none is under way.
     fn refill(self: &Arc<Self>) -> Result<(), Error> {
+        // Held until the work is there: another thread's work must not be given up for one that came before it.
+        let mut under_way = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = self.lock().begin_fetch() else { return Ok(()) };
         // The work must not keep the handle alive, or nobody would ever give it up.
         let weak = Arc::downgrade(self);
@@ -266,7 +268,7 @@ impl Shared {
         });
         match work {
             Ok(work) => {
-                *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+                *under_way = Some(work);
                 Ok(())
             }
             Err(error) => {

@@ -48,6 +48,39 @@ async fn ok_clones_and_tasks_never_get_the_same_identifier() {
     assert_eq!(handle.stats().identifiers, 8 * 150);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ok_threads_that_hurry_share_a_handle_and_none_waits_for_ever() {
+    const THREADS: usize = 8;
+    const EACH: usize = 20_000;
+    let daemon = Daemon::start(Part::new()).await;
+    let handle = Client::builder().endpoint(daemon.endpoint()).block_size(64).block_size_max(64);
+    let handle = handle.build().expect("valid").uuid_v7();
+    let runtime = tokio::runtime::Handle::current();
+    let hurry = |handle: kent_client::Handle<Uuid>| {
+        let runtime = runtime.clone();
+        move || {
+            let (_inside, mut ids) = (runtime.enter(), Vec::new());
+            while ids.len() < EACH {
+                match handle.try_next() {
+                    // The random tail would hide a position that was given out twice.
+                    Some(id) => ids.push(id.as_u128() >> 46),
+                    None => std::thread::yield_now(),
+                }
+            }
+            ids
+        }
+    };
+    let threads: Vec<_> = (0..THREADS).map(|_| runtime.spawn_blocking(hurry(handle.clone()))).collect();
+    let mut seen = HashSet::new();
+    for thread in threads {
+        let ids = tokio::time::timeout(Duration::from_secs(60), thread).await.expect("an end").expect("whole");
+        assert!(ids.is_sorted(), "what one thread takes ascends");
+        seen.extend(ids);
+    }
+    assert_eq!(seen.len(), THREADS * EACH);
+    assert_eq!(handle.stats().identifiers, (THREADS * EACH) as u64);
+}
+
 #[tokio::test]
 async fn ok_the_next_block_is_fetched_before_the_last_one_is_used_up() {
     let daemon = Daemon::start(Part::new()).await;
