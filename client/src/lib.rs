@@ -47,7 +47,7 @@ use std::sync::Arc;
 pub use config::{Builder, ConfigError};
 pub use error::Error;
 pub use handle::{Handle, Identifier};
-pub use kent_ids::{Id, Uid11};
+pub use kent_ids::{Id, IdKind, Uid11};
 /// Messages and raw stubs of the protocol.
 pub use kent_proto::v1 as proto;
 use kent_proto::v1::{

@@ -115,7 +115,7 @@ fn add(number: &AtomicU64, more: u64) {
 /// Appends the identifiers of a block.
 pub(crate) fn extend<T: Identifier>(ids: &mut Vec<T>, block: &Block, tails: &mut Tails) -> Result<(), OtherType> {
     let (kind, before) = (block.kind(), ids.len());
-    block.values(tails, |values| ids.extend(values.iter().filter_map(|value| T::from_id(kind.id(*value)))));
+    block.values(tails, |values| T::extend(ids, kind, values));
     let made = (ids.len() - before) as u64; // OK because a usize has 64 bits at most
     if made == block.count() { Ok(()) } else { Err(OtherType) }
 }
