@@ -54,6 +54,9 @@ pub(crate) const ATTEMPTS: u32 = 16;
 const BACK_OFF_MIN_MICROS: u64 = 500;
 const BACK_OFF_DOUBLINGS: u32 = 7;
 
+/// How long a commit for several waits for the next several.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// Who makes the edits that the daemon makes by itself.
 const PRINCIPAL: &str = "kentd";
 
@@ -218,10 +221,23 @@ impl Counters {
                 // Whatever is wrong with the region, each finds out for itself.
                 Err(_) => asks.iter().map(|_| Ok(None)).collect(),
             };
+            let answered = asks.len();
             for (ask, outcome) in asks.into_iter().zip(outcomes) {
                 // OK because a caller who went away meanwhile leaves a gap.
                 let _ = ask.answer.send(outcome);
             }
+            Self::gather(&cell, answered).await;
+        }
+    }
+
+    /// Lets those who were just answered together ask again, for a moment: a commit costs the same for one as for all, and takes
+    /// several times as long.
+    async fn gather(cell: &Cell, answered: usize) {
+        if answered > 1
+            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered))
+        {
+            // OK because those who have not asked again by then share the commit after the next.
+            let _ = time::timeout(GATHER, gathered).await;
         }
     }
 

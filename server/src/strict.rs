@@ -31,6 +31,8 @@ pub(crate) struct Queue {
     waiting: VecDeque<Ask>,
     /// Whether somebody commits for those who wait.
     is_led: bool,
+    /// Who wants to know when so many wait.
+    gathering: Option<(usize, oneshot::Sender<()>)>,
     /// The counter as the last commit left it. Somebody else may have moved it since, and then a commit tells.
     last: Option<Stored<Count>>,
 }
@@ -62,9 +64,20 @@ impl Queue {
         self.last = last;
     }
 
+    /// Tells when so many wait; `None` if they do already.
+    pub(crate) fn gather(&mut self, count: usize) -> Option<oneshot::Receiver<()>> {
+        let (gathered, tell) = oneshot::channel();
+        self.gathering = Some((count, gathered)).filter(|_| self.waiting.len() < count);
+        self.gathering.is_some().then_some(tell)
+    }
+
     /// Adds a request. True if its caller must see to it that somebody commits.
     pub(crate) fn add(&mut self, ask: Ask) -> bool {
         self.waiting.push_back(ask);
+        if let Some((_, gathered)) = self.gathering.take_if(|(count, _)| self.waiting.len() >= *count) {
+            // OK because whoever waits for it may have stopped waiting.
+            let _ = gathered.send(());
+        }
         !mem::replace(&mut self.is_led, true)
     }
 
