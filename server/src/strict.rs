@@ -203,3 +203,49 @@ pub(crate) fn due(facts: &RegionFacts, count: NonZeroU64) -> Option<u8> {
     let threshold = capacity / 100 * u128::from(auto.at_percent) + capacity % 100 * u128::from(auto.at_percent) / 100;
     (needed > threshold || needed >= capacity).then_some(by)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask() -> (Ask, oneshot::Receiver<Outcome>) {
+        let (answer, outcome) = oneshot::channel();
+        (Ask { region: "r".to_owned(), count: NonZeroU64::MIN, request: None, answer }, outcome)
+    }
+
+    #[test]
+    fn ok_one_leads_until_nobody_waits() {
+        let mut queue = Queue::default();
+        let ((first, one), (second, two), (third, three)) = (ask(), ask(), ask());
+        assert!(queue.add(first), "somebody must commit");
+        assert!(!queue.add(second), "somebody does");
+        drop(two);
+        assert_eq!(queue.next().len(), 1, "nobody waits for the second any more");
+        assert!(!queue.add(third));
+        assert_eq!(queue.next().len(), 1);
+        assert!(queue.next().is_empty());
+        assert!(queue.add(ask().0), "whoever led is done");
+        drop((one, three));
+    }
+
+    #[test]
+    fn ok_no_more_share_a_commit_than_etcd_takes() {
+        let mut queue = Queue::default();
+        let waiting: Vec<_> = (0..150).map(|_| ask()).map(|(ask, outcome)| (queue.add(ask), outcome)).collect();
+        assert_eq!([queue.next().len(), queue.next().len(), queue.next().len()], [100, 50, 0]);
+        drop(waiting);
+    }
+
+    #[test]
+    fn ok_who_gathers_is_told_when_as_many_wait() {
+        let mut queue = Queue::default();
+        let mut told = queue.gather(2).expect("nobody waits yet");
+        let (one, _waits) = ask();
+        queue.add(one);
+        assert!(told.try_recv().is_err(), "one of two");
+        let (two, _waits_too) = ask();
+        queue.add(two);
+        assert!(told.try_recv().is_ok());
+        assert!(queue.gather(2).is_none(), "as many wait already");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::join_all;
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, ClassifyRequest, ComposeRequest, CreateRegionRequest, DelegateRegionRequest,
     EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, ListRegionsRequest, Newcomer,
@@ -86,6 +87,51 @@ async fn ok_a_strict_region_numbers_without_gaps_and_once_for_a_request() {
     let daemon = Daemon::start(data.path());
     let refused = draw(&daemon, "uuidv7", 1, "x").await.expect_err("not strict");
     assert!(refused.message().contains("request_id"), "{refused}");
+}
+
+#[tokio::test]
+async fn ok_strict_grants_that_are_asked_for_together_share_commits_and_leave_no_gap() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    made(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 9) }).await;
+    set_policy(&mut regions, "invoices", Policy { strict: true, ..Policy::default() }).await;
+
+    // The same request twice at the same time, forty times: one block each.
+    let named = |at: u32| {
+        let daemon = &daemon;
+        let id = format!("request {at}");
+        async move {
+            let ask = || draw(daemon, "region:invoices", 2, &id);
+            let (one, other) = futures_util::future::join(ask(), ask()).await;
+            assert_eq!(one.as_ref().expect("granted"), &other.expect("granted"));
+            one.expect("granted")
+        }
+    };
+    let mut numbers: Vec<u128> = join_all((0..40).map(named)).await.into_iter().flatten().collect();
+    assert_eq!(numbers.len(), 80);
+
+    // More than there is room for: every number is granted, and what is refused is refused since the region is full.
+    let allocator = daemon.allocator();
+    let others = join_all((0..500).map(|_| {
+        let mut allocator = allocator.clone();
+        async move { allocator.allocate(request("region:invoices", 1, Encoding::Packed)).await }
+    }));
+    for answer in others.await {
+        match answer {
+            Ok(reply) => numbers.extend(identifiers(reply.get_ref())),
+            Err(refused) => assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}"),
+        }
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..512).collect::<Vec<u128>>());
+    let metrics = daemon.get("/metrics").1;
+    let commits: u64 = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("kent_store_commits "))
+        .and_then(|count| count.parse().ok())
+        .expect("counted");
+    assert!(commits < 300, "552 requests took {commits} commits");
 }
 
 #[tokio::test]
