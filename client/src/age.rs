@@ -14,6 +14,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::tasks;
+
 /// Between two looks at the clock.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -64,7 +66,7 @@ impl Ages {
         *self.watched.get_or_init(|| {
             self.publish();
             let weak = Arc::downgrade(self);
-            thread::Builder::new().name("kent-age".to_owned()).spawn(move || watch(&weak)).is_ok()
+            tasks::thread("kent-age", move || watch(&weak))
         })
     }
 

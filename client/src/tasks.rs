@@ -1,5 +1,7 @@
 //! The one place of the client that starts work in the background.
 
+use std::thread;
+
 use tokio::{runtime::Handle, task::AbortHandle};
 
 use crate::error::Error;
@@ -23,6 +25,11 @@ impl Work {
 /// Does what keeps a processor busy beside the runtime's own threads.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
+}
+
+/// Starts a thread for what must go on although all threads of a runtime are busy. False if the system has none left.
+pub(crate) fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    thread::Builder::new().name(name.to_owned()).spawn(work).is_ok()
 }
 
 impl Drop for Work {

@@ -27,7 +27,6 @@ impl Tasks {
     }
 
     /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
-    #[expect(clippy::disallowed_methods, reason = "this is where tasks are spawned")]
     pub(crate) fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,

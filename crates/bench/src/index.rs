@@ -3,7 +3,7 @@
 //! The index of crates/regions is compared with the paper's method (Kent 1992: one prefix length after another), with searches
 //! of the same intervals, and with public crates for longest prefix matches. All answers are compared with each other.
 
-mod regions;
+pub(crate) mod regions;
 mod rivals;
 
 use std::{fs, hint::black_box, path::PathBuf, time::Duration};

@@ -12,6 +12,7 @@ mod contest;
 mod figures;
 mod grant;
 mod index;
+mod instructions;
 mod interrupt;
 mod load;
 mod packed;
@@ -53,13 +54,17 @@ enum Bench {
     Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
+    Instructions(instructions::InstructionsArgs),
+    /// Call a hot function, for valgrind to count.
+    #[command(hide = true)]
+    Hot(instructions::HotArgs),
     Plot(plot::PlotArgs),
     Table(table::TableArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     let bench = Cli::parse().bench;
-    if !matches!(bench, Bench::Bare) {
+    if !matches!(bench, Bench::Bare | Bench::Hot(_)) {
         interrupt::watch()?;
     }
     match bench {
@@ -75,6 +80,8 @@ fn main() -> anyhow::Result<()> {
         Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
+        Bench::Instructions(args) => instructions::run(&args),
+        Bench::Hot(args) => instructions::hot(&args),
         Bench::Plot(args) => plot::run(&args),
         Bench::Table(args) => table::run(&args),
     }

@@ -150,3 +150,39 @@ fn err_a_daemon_that_is_not_there_is_named() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/kentd is not there"));
 }
+
+/// What each hot pure function may take: what it took when this was written, and a tenth more. Who makes one faster lowers its
+/// limit; who must raise one says why.
+const INSTRUCTIONS: [(&str, f64); 10] = [
+    ("grant-time", 800.0),
+    ("grant-chunk", 48.0),
+    ("answer-lease", 1940.0),
+    ("pack-uuidv7", 34.0),
+    ("pack-xid", 24.0),
+    ("pack-region", 16.0),
+    ("pack-scrambled", 38.0),
+    ("uid11-text", 133.0),
+    ("uid11-parse", 184.0),
+    ("classify", 160.0),
+];
+
+#[test]
+fn ok_hot_functions_take_no_more_instructions_than_they_may() {
+    let place = place();
+    let Output { status, stdout, stderr } =
+        bench(place.path(), "instructions --json").output().expect("kent-bench starts");
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let stdout = String::from_utf8(stdout).expect("text");
+    let taken: Vec<(String, f64)> = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a JSON object a line"))
+        .map(|line| {
+            (line["function"].as_str().expect("a name").to_owned(), line["instructions"].as_f64().expect("many"))
+        })
+        .collect();
+    let names: Vec<&str> = taken.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, INSTRUCTIONS.map(|(name, _)| name));
+    let too_many: Vec<_> = taken.iter().zip(INSTRUCTIONS).filter(|((_, taken), (_, most))| taken > most).collect();
+    assert!(too_many.is_empty(), "name and instructions, name and limit: {too_many:?}");
+    assert!(taken.iter().all(|(_, taken)| *taken > 0.0), "{taken:?}");
+}

@@ -191,7 +191,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = INSPECT_HELP)]
 pub(crate) struct InspectArgs {
-    /// UUIDs, xids and other identifiers, as text.
+    /// UUIDs, xids and other identifiers, as text, or - for the lines of standard input.
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Read them as this format, such as uuidv7-draft01-us, uuidv8-draft01-60 or uid11-snowish: formats that share a
@@ -226,7 +226,7 @@ Examples:
   kent inspect --prefix 113q8K                 the times of the xids that begin so
   kent inspect 5Jxqwr73FDS --json
   kent inspect 1099511627777 --space default   to which region it belongs, too: a daemon is asked
-  kent alloc uuidv7 -n 2 | xargs kent inspect";
+  kent alloc uuidv7 -n 2 | kent inspect -";
 
 /// Say to which regions identifiers belong, outermost first.
 ///

@@ -1,7 +1,11 @@
 //! `kent inspect`: what identifiers are, for people drawn bit by bit.
 
+use std::io::{self, BufRead};
+use std::{iter, mem};
+
 use kent_codec::{Inspection, Reading};
 use kent_proto::v1::Classification;
+use tokio::runtime::Runtime;
 
 use crate::args::InspectArgs;
 use crate::bits::{self, Run};
@@ -12,29 +16,66 @@ use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
 
-/// To which regions of a space the identifiers belong that may be such.
-pub(crate) async fn regions_of(
-    args: &InspectArgs,
-    space: &str,
-    endpoints: &Endpoints,
-) -> Result<Vec<Option<Classification>>, Failure> {
-    let ids: Vec<Option<u128>> = args.ids.iter().map(|text| number::parse_id(text).ok()).collect();
-    let asked = ids.iter().flatten().copied().collect();
-    let mut answers = classify::ask(asked, space, &endpoints.connect().await?).await?.into_iter();
-    Ok(ids.iter().map(|id| id.and_then(|_| answers.next())).collect())
-}
+/// Identifiers that a daemon is asked about at once.
+const LOT: usize = 1000;
 
-/// Shows every identifier, and where it belongs if that is known, and afterwards tells which of the texts are none.
-pub(crate) fn run(args: &InspectArgs, places: &[Option<Classification>], out: &mut Out) -> Result<(), Failure> {
-    let reading = args.reading();
-    let mut strangers = Vec::new();
-    for (index, (text, place)) in args.ids.iter().zip(places).enumerate() {
-        match kent_codec::inspect(text, &reading) {
-            Ok(inspection) => show(&inspection, place.as_ref(), index == 0, out)?,
-            Err(error) => strangers.push(NoIdentifier { text: text.clone(), code: error.code, message: error.message }),
+/// What stands for the lines of standard input.
+const STDIN: &str = "-";
+
+/// Shows every identifier, and where it belongs if that is asked, and afterwards tells which of the texts are none.
+pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
+    let (reading, mut strangers, mut shown) = (args.reading(), Vec::new(), false);
+    let mut texts = args.ids.iter().flat_map(|id| texts(id));
+    loop {
+        let lot = texts.by_ref().take(LOT).collect::<Result<Vec<String>, Failure>>()?;
+        if lot.is_empty() {
+            break;
+        }
+        let places = match regions {
+            Some(regions) => regions.of(&lot)?,
+            None => vec![None; lot.len()],
+        };
+        for (text, place) in lot.into_iter().zip(places) {
+            match kent_codec::inspect(&text, &reading) {
+                Ok(inspection) => show(&inspection, place.as_ref(), !mem::replace(&mut shown, true), out)?,
+                Err(error) => strangers.push(NoIdentifier { text, code: error.code, message: error.message }),
+            }
         }
     }
     if strangers.is_empty() { Ok(()) } else { Err(Failure::NoIdentifiers(strangers)) }
+}
+
+/// The text itself, or the lines of standard input that are not empty.
+fn texts(id: &str) -> Box<dyn Iterator<Item = Result<String, Failure>>> {
+    if id != STDIN {
+        return Box::new(iter::once(Ok(id.to_owned())));
+    }
+    let lines = io::stdin().lock().lines();
+    Box::new(
+        lines
+            .map(|line| line.map(|line| line.trim().to_owned()).map_err(Failure::Input))
+            .filter(|line| !matches!(line, Ok(line) if line.is_empty())),
+    )
+}
+
+/// A daemon that says to which regions of a space identifiers belong.
+pub(crate) struct Regions<'a> {
+    pub(crate) space: &'a str,
+    pub(crate) endpoints: &'a Endpoints,
+    pub(crate) runtime: Runtime,
+}
+
+impl Regions<'_> {
+    /// What is said of the texts that may be identifiers of the space.
+    fn of(&self, texts: &[String]) -> Result<Vec<Option<Classification>>, Failure> {
+        let ids: Vec<Option<u128>> = texts.iter().map(|text| number::parse_id(text).ok()).collect();
+        let asked = ids.iter().flatten().copied().collect();
+        let mut answers = self
+            .runtime
+            .block_on(async { classify::ask(asked, self.space, &self.endpoints.connect().await?).await })?
+            .into_iter();
+        Ok(ids.iter().map(|id| id.and_then(|_| answers.next())).collect())
+    }
 }
 
 impl InspectArgs {

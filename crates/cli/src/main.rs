@@ -83,11 +83,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete(shell),
         Command::Inspect(args) => with_output(json, |out| {
-            let places = match &args.space {
-                Some(space) => runtime()?.block_on(inspect::regions_of(&args, space, &endpoints))?,
-                None => vec![None; args.ids.len()],
+            let regions = match &args.space {
+                Some(space) => Some(inspect::Regions { space, endpoints: &endpoints, runtime: runtime()? }),
+                None => None,
             };
-            inspect::run(&args, &places, out)
+            inspect::run(&args, regions.as_ref(), out)
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),

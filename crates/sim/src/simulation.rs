@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn err_every_mutant_is_found() {
         for mutant in Mutant::value_variants() {
-            let violation = first_violation(*mutant, 100);
+            let violation = first_violation(*mutant, 2000);
             assert!(violation.is_some(), "{mutant:?} was not found");
         }
     }

@@ -16,7 +16,7 @@ const LEVELS: u8 = 6;
 const STEMS: usize = 8;
 
 /// A table of `count` random nested regions of `bits`-bit identifiers, for `count` up to a few millions and `bits` from 64.
-pub(super) fn table(bits: u8, count: usize, seed: u64) -> anyhow::Result<Table> {
+pub(crate) fn table(bits: u8, count: usize, seed: u64) -> anyhow::Result<Table> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let regions = regions(bits, count, &mut rng);
     let next = RegionNumber(regions.len() as u64 + 1); // OK because a length fits in 64 bits

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{json_lines, kent};
+use crate::run::{json_lines, kent, kent_with};
 
 const V7: &str = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
 const XID: &str = "5Jxqwr73FDS";
@@ -35,6 +35,19 @@ fn ok_a_program_reads_one_object_a_line_in_order() {
         let hex = line["hex"].as_str().expect("a value in hexadecimal");
         assert_eq!(u128::from_str_radix(hex.trim_start_matches("0x"), 16), Ok(value), "{line}");
     }
+}
+
+#[test]
+fn ok_identifiers_are_read_from_standard_input_too() {
+    let lines: String = (0..2500).map(|_| format!("{V7}\n\n  {XID} \n")).collect();
+    let run = kent_with("inspect - --json", &lines);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let formats: Vec<_> = json_lines(&run.stdout).iter().map(|line| line["format"].clone()).collect();
+    assert_eq!(formats.len(), 5000);
+    assert!(formats.chunks(2).all(|pair| pair == [json!("uuidv7"), json!("xid")]));
+    let run = kent_with("inspect -", &format!("{V7}\nnonsense\n"));
+    assert_eq!(run.code, Some(2), "{}", run.stdout);
+    assert!(run.stderr.contains("nonsense") && run.stdout.contains(V7), "{}", run.stderr);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Running the binary, and what came of it.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
@@ -13,7 +15,21 @@ pub(crate) struct Run {
 
 /// Runs `kent` with these arguments, split at spaces, in an environment of our own.
 pub(crate) fn kent(arguments: &str) -> Run {
-    let output = command().args(arguments.split_whitespace()).stdin(Stdio::null()).output().expect("kent starts");
+    kent_with(arguments, "")
+}
+
+/// The same, with this on its standard input.
+pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
+    let mut command = command();
+    command.args(arguments.split_whitespace());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kent starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    let output = thread::scope(|scope| {
+        // OK because a program that reads less has said why.
+        scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().expect("kent ends")
+    });
     Run {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),

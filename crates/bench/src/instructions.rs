@@ -1,0 +1,204 @@
+//! `kent-bench instructions`: how many instructions the hot pure functions take.
+//!
+//! Instructions repeat where times do not: the same program counts the same on a busy machine. valgrind counts them, for a
+//! process that calls a function some times, and for one that only gets ready to.
+
+use std::{env, hint::black_box, num::NonZeroU64, process::Command};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use kent_client::{
+    Uid11,
+    proto::{self, AllocateRequest, AllocateResponse, Encoding, allocate_response::Identifiers},
+};
+use kent_ids::{
+    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Tails,
+    UnixNanos,
+};
+use kent_issue::{ClockPolicy, HolderId, Sequence, TimeIssuer};
+use kent_regions::Index;
+use prost::Message;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use serde_json::json;
+
+use crate::index::regions;
+
+/// Instructions of the hot pure functions, as valgrind counts them: the same on a busy machine as on an idle one.
+///
+/// `cargo test -p kent-bench` runs this and fails if one takes more than it is allowed.
+#[derive(Debug, Args)]
+pub(crate) struct InstructionsArgs {
+    /// Only these.
+    #[arg(value_enum)]
+    hot: Vec<Hot>,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Calls one of them, for valgrind to count.
+#[derive(Debug, Args)]
+pub(crate) struct HotArgs {
+    hot: Hot,
+    calls: u64,
+}
+
+/// A hot pure function.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hot {
+    /// Grant a block of a time-based format.
+    GrantTime,
+    /// Cut a block from a chunk in hand.
+    GrantChunk,
+    /// Read a request for a lease and write its answer.
+    AnswerLease,
+    /// One identifier of a packed uuidv7 reply, written into it.
+    PackUuidv7,
+    /// One identifier of a packed xid reply.
+    PackXid,
+    /// One identifier of a packed region reply.
+    PackRegion,
+    /// One identifier of a packed reply of a region of scrambled order.
+    PackScrambled,
+    /// Write a uid11.
+    Uid11Text,
+    /// Read a uid11.
+    Uid11Parse,
+    /// Find the region of an identifier among a thousand.
+    Classify,
+}
+
+/// So often each is called.
+const CALLS: u64 = 1 << 16;
+
+pub(crate) fn run(args: &InstructionsArgs) -> anyhow::Result<()> {
+    let hot = if args.hot.is_empty() { Hot::value_variants() } else { &args.hot };
+    for hot in hot {
+        let name = hot.to_possible_value().context("all have names")?.get_name().to_owned();
+        // OK because counts are far below 2^53.
+        let each = count(&name, CALLS)?.saturating_sub(count(&name, 0)?) as f64 / CALLS as f64;
+        match args.json {
+            true => println!("{}", json!({ "scenario": "instructions", "function": name, "instructions": each })),
+            false => println!("{name:16} {each:>8.1}"),
+        }
+    }
+    Ok(())
+}
+
+/// The instructions of a process of its own that calls a function so often.
+fn count(name: &str, calls: u64) -> anyhow::Result<u64> {
+    let counted = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+        .arg(env::current_exe()?)
+        .args(["hot", name, &calls.to_string()])
+        .output()
+        .context("valgrind counts instructions: apt-get install valgrind")?;
+    let said = String::from_utf8_lossy(&counted.stderr);
+    ensure!(counted.status.success(), "valgrind failed: {said}");
+    let Some(count) = said.lines().find_map(|line| line.split_once("I   refs:").or(line.split_once("I refs:"))) else {
+        bail!("valgrind said {said:?}");
+    };
+    Ok(count.1.trim().replace(',', "").parse()?)
+}
+
+/// Gets ready, and calls a function so often.
+pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
+    let calls = args.calls;
+    match args.hot {
+        Hot::GrantTime => grant_time(calls)?,
+        Hot::GrantChunk => {
+            let mut sequence = Sequence::new(Position::ZERO, Position::new(u128::MAX));
+            (0..calls).try_for_each(|_| sequence.grant(Position::ZERO, black_box(1000)).map(drop))?;
+        }
+        Hot::AnswerLease => answer_lease(calls)?,
+        Hot::PackUuidv7 => pack(&time_based("uuidv7", calls)?, calls),
+        Hot::PackXid => pack(&time_based("xid", calls)?, calls),
+        Hot::PackRegion => pack(&regional(None, calls)?, calls),
+        Hot::PackScrambled => pack(&regional(Some(KEY), calls)?, calls),
+        Hot::Uid11Text => {
+            for call in 0..calls {
+                black_box(Uid11::new(spread(call)).text());
+            }
+        }
+        Hot::Uid11Parse => {
+            let texts = [1, 2, 3, 4, 5, 6, 7, 8].map(|call| Uid11::new(spread(call)).text());
+            for text in texts.iter().cycle().take(calls.try_into()?) {
+                black_box(Uid11::parse(black_box(text))?);
+            }
+        }
+        Hot::Classify => {
+            let table = regions::table(64, 1000, 1)?;
+            let index = Index::build(&table);
+            for call in 0..calls {
+                black_box(index.find(spread(call).into()));
+            }
+        }
+    }
+    Ok(())
+}
+
+const KEY: ClusterKey = ClusterKey::new(*b"sixteen octets!!");
+
+fn slot_constants() -> anyhow::Result<SlotConstants> {
+    let slot = Slot::new(5)?;
+    let node = Node::for_slot(0x1234_5678_9abc, slot);
+    Ok(SlotConstants { slot, epoch: SlotEpoch::new(9), node, clock_seq: ClockSeq::from_random(77), key: KEY })
+}
+
+/// A block; of one identifier where none is wanted.
+fn time_based(token: &str, count: u64) -> anyhow::Result<Block> {
+    let format = Format::by_token(token).context("a format")?;
+    Ok(Block::slot(format, slot_constants()?, Position::new(format.line().end().get() / 3), count.max(1))?)
+}
+
+fn regional(scramble: Option<ClusterKey>, count: u64) -> anyhow::Result<Block> {
+    let constants = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, scramble };
+    Ok(Block::region(constants, Position::new(1_000_000), count.max(1))?)
+}
+
+/// Packs a block, unless none of its identifiers is wanted.
+fn pack(block: &Block, calls: u64) {
+    let mut rng = Tails::from_rng(&mut StdRng::seed_from_u64(1));
+    let mut out = Vec::with_capacity(block.packed_len());
+    rng.next_u64();
+    if calls > 0 {
+        block.pack_into(rng, &mut out);
+    }
+    black_box(out);
+}
+
+fn grant_time(calls: u64) -> anyhow::Result<()> {
+    let mut now = UnixNanos::new(1_763_667_000_000_000_000);
+    let mut issuer = TimeIssuer::new(ClockPolicy::default(), HolderId::new([1; 16]), KEY);
+    let plan = issuer.plan_take(&[], &[], now, 7)?;
+    issuer.on_committed(plan, 1, now.offset(1_000_000_000));
+    let (format, count) = (Format::by_token("uuidv7").context("a format")?, NonZeroU64::MIN.saturating_add(999));
+    for _ in 0..calls {
+        now = now.offset(10_000);
+        black_box(issuer.grant(format, count, now)?);
+    }
+    Ok(())
+}
+
+fn answer_lease(calls: u64) -> anyhow::Result<()> {
+    let asked = AllocateRequest {
+        source: "uuidv7".to_owned(),
+        count: 1000,
+        encoding: Encoding::Lease.into(),
+        ..AllocateRequest::default()
+    };
+    let (asked, block, mut out) = (asked.encode_to_vec(), time_based("uuidv7", 1000)?, Vec::with_capacity(1024));
+    for _ in 0..calls {
+        black_box(AllocateRequest::decode(black_box(&*asked))?);
+        let identifiers = Some(Identifiers::Lease(proto::Block::from(&block)));
+        out.clear();
+        AllocateResponse { identifiers, clock_epoch: 1 }.encode(&mut out)?;
+        black_box(&out);
+    }
+    Ok(())
+}
+
+/// Numbers that are all over the place.
+const fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
