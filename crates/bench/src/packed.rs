@@ -14,7 +14,7 @@ use crate::{
 
 /// Finished identifiers as octets, streamed to one client: gigabytes a second, beside the bare transport.
 ///
-/// The bare transport sends as many zeros from memory. It is measured with several sizes of replies, and what all others are
+/// The bare transport sends as many octets from memory. It is measured with several sizes of replies, and what all others are
 /// compared with is the fastest of them.
 #[derive(Debug, Args)]
 pub(crate) struct PackedArgs {

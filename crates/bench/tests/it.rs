@@ -156,13 +156,13 @@ fn err_a_daemon_that_is_not_there_is_named() {
 const INSTRUCTIONS: [(&str, f64); 10] = [
     ("grant-time", 800.0),
     ("grant-chunk", 48.0),
-    ("answer-lease", 1940.0),
+    ("answer-lease", 1960.0),
     ("pack-uuidv7", 34.0),
     ("pack-xid", 24.0),
-    ("pack-region", 16.0),
+    ("pack-region", 10.0),
     ("pack-scrambled", 38.0),
     ("uid11-text", 133.0),
-    ("uid11-parse", 184.0),
+    ("uid11-parse", 185.0),
     ("classify", 160.0),
 ];
 

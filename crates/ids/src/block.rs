@@ -11,7 +11,7 @@ use rand_core::Rng;
 use thiserror::Error;
 
 use crate::{
-    formats::{Format, Scratch},
+    formats::{Format, Scratch, write_octets},
     id::{Id, IdKind},
     line::Position,
     permute::Scrambler,
@@ -302,22 +302,15 @@ impl Block {
 
     /// Hands the block's identifiers on, some at a time, each as [`width_bytes`](Self::width_bytes) octets, most significant
     /// first.
-    pub fn pack<R: Rng>(&self, rng: R, mut take: impl FnMut(&[u8])) {
-        let width = self.width_bytes();
-        let mut octets = [0; LARGE_LOT * 16];
-        self.values(rng, |values| {
-            let octets = &mut octets[..values.len() * width]; // OK because there are at most LARGE_LOT of at most 16 octets
-            match width {
-                16 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
-                8 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| {
-                    *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 octets is below 2^64
-                }),
-                _ => octets.chunks_exact_mut(width).zip(values).for_each(|(to, value)| {
-                    to.copy_from_slice(&value.to_be_bytes()[16 - width..]);
-                }),
+    pub fn pack<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u8])) {
+        let (mut maker, width) = (Maker::new(self), self.width_bytes());
+        let (mut values, mut octets) = ([0; LARGE_LOT], [0; LARGE_LOT * 16]);
+        loop {
+            match maker.make_octets(&mut rng, width, &mut values, &mut octets) {
+                0 => return,
+                made => take(&octets[..made * width]),
             }
-            take(octets);
-        });
+        }
     }
 
     /// Hands the block's identifiers on as numbers, some at a time: what [`Id::to_u128`] says of each.
@@ -368,6 +361,40 @@ impl Maker {
         Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
     }
 
+    /// Makes the next identifiers as octets, `width` each, and says how many; none at the end.
+    fn make_octets(
+        &mut self,
+        rng: &mut impl Rng,
+        width: usize,
+        values: &mut [u128; LARGE_LOT],
+        octets: &mut [u8; LARGE_LOT * 16],
+    ) -> usize {
+        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_LOT);
+        if made == 0 {
+            return 0;
+        }
+        let octets = &mut octets[..made * width]; // OK because there are at most LARGE_LOT of at most 16 octets
+        match &self.source {
+            BlockSource::Slot(format, constants) => {
+                let values = &mut values[..made];
+                draw_tails::<LARGE_LOT>(rng, format.tail_bits(), values);
+                format.fill_octets(constants, self.next, &mut self.scratch, values, octets);
+            }
+            BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
+                let first = (base | self.next.get()) as u64; // OK because an identifier of 8 octets is below 2^64
+                let counted = octets.as_chunks_mut().0.iter_mut().zip(0..);
+                counted.for_each(|(octets, offset)| *octets = (first + offset).to_be_bytes());
+            }
+            BlockSource::Region(_) | BlockSource::Series(..) => {
+                let made = self.make(rng, values);
+                write_octets(&values[..made], width, octets);
+                return made;
+            }
+        }
+        self.advance(made);
+        made
+    }
+
     /// Makes the next values, and says how many; none at the end.
     fn make<const N: usize>(&mut self, rng: &mut impl Rng, values: &mut [u128; N]) -> usize {
         let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
@@ -396,9 +423,13 @@ impl Maker {
                 }
             }
         }
+        self.advance(made);
+        made
+    }
+
+    fn advance(&mut self, made: usize) {
         self.left -= made as u64;
         self.next = self.next.saturating_add(made as u128);
-        made
     }
 }
 

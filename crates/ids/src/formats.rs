@@ -80,6 +80,16 @@ pub enum Family {
     },
 }
 
+impl Family {
+    /// How many octets an identifier takes.
+    pub(crate) const fn width_bytes(self) -> usize {
+        match self {
+            Self::Uuid { .. } => 16,
+            Self::Uid11 { .. } => 8,
+        }
+    }
+}
+
 /// How the identifiers of one format are read and made from fields.
 pub(crate) trait Layout: Send + Sync {
     /// The format's name.
@@ -147,14 +157,41 @@ pub(crate) trait Mint: Layout {
     /// Turns a run of positions, all of the line, into identifiers: on entry `values[i]` is the random tail of position
     /// `first + i`, on return it is the identifier. A tail that [`check`](Self::check) refuses is taken for another one.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
+
+    /// The same identifiers as octets, the most significant first, in the place of `octets`, which is as long as all of them
+    /// together. Formats that are asked for by the gigabyte have one of their own, which spares the numbers.
+    fn fill_octets(
+        &self,
+        constants: &SlotConstants,
+        first: Position,
+        scratch: &mut Scratch,
+        values: &mut [u128],
+        octets: &mut [u8],
+    ) {
+        self.fill(constants, first, scratch, values);
+        write_octets(values, self.family().width_bytes(), octets);
+    }
+}
+
+/// Writes numbers as octets, `width` each, the most significant first.
+pub(crate) fn write_octets(values: &[u128], width: usize, octets: &mut [u8]) {
+    match width {
+        16 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
+        8 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| {
+            *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 octets is below 2^64
+        }),
+        _ => octets.chunks_exact_mut(width).zip(values).for_each(|(to, value)| {
+            to.copy_from_slice(&value.to_be_bytes()[16 - width..]);
+        }),
+    }
 }
 
 /// Cuts a run of positions where ticks end, and hands each part on: its tick, its first counter and its values.
-pub(crate) fn each_tick(
+pub(crate) fn each_tick<'a, T>(
     first: Position,
     counter_bits: u32,
-    values: &mut [u128],
-    mut fill: impl FnMut(u128, u64, &mut [u128]),
+    values: &'a mut [T],
+    mut fill: impl FnMut(u128, u64, &'a mut [T]),
 ) {
     let mut position = first.get();
     let mut rest = values;
@@ -162,8 +199,9 @@ pub(crate) fn each_tick(
         let counter = (position & ((1 << counter_bits) - 1)) as u64; // OK because a counter has fewer than 64 bits
         let left_in_tick = usize::try_from((1 << counter_bits) - counter).unwrap_or(usize::MAX);
         let (run, later) = rest.split_at_mut(left_in_tick.min(rest.len()));
+        let made = run.len() as u128;
         fill(position >> counter_bits, counter, run);
-        position += run.len() as u128;
+        position += made;
         rest = later;
     }
 }
@@ -287,10 +325,7 @@ impl Format {
 
     /// How many octets an identifier takes.
     pub fn width_bytes(&self) -> usize {
-        match self.0.family() {
-            Family::Uuid { .. } => 16,
-            Family::Uid11 { .. } => 8,
-        }
+        self.0.family().width_bytes()
     }
 
     /// How many bits of each identifier are random: 0 to 64.
@@ -354,6 +389,18 @@ impl Format {
     /// See [`Mint::fill`].
     pub(crate) fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]) {
         self.0.fill(constants, first, scratch, values);
+    }
+
+    /// See [`Mint::fill_octets`].
+    pub(crate) fn fill_octets(
+        &self,
+        constants: &SlotConstants,
+        first: Position,
+        scratch: &mut Scratch,
+        values: &mut [u128],
+        octets: &mut [u8],
+    ) {
+        self.0.fill_octets(constants, first, scratch, values, octets);
     }
 }
 

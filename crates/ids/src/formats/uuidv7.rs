@@ -170,20 +170,51 @@ impl Mint for UuidV7Format {
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
-        let slot = u64::from(constants.slot.get()) << TAIL_BITS;
-        // Where the low half of the counter wraps, the upper half of the UUID changes; up to there the lower half counts.
-        each_tick(first, COUNTER_LOW_BITS, values, |above, counter_low, values| {
-            let unix_ms = (above >> RAND_A_BITS) as u64; // OK because the line's ticks have 48 bits
-            let counter_high = above as u64 & ((1 << RAND_A_BITS) - 1); // OK because the mask keeps 12 bits
-            let high = u128::from(unix_ms << 16 | VERSION | counter_high) << 64;
-            let first = VARIANT | counter_low << (Slot::BITS + TAIL_BITS) | slot;
-            for (index, value) in (0..).zip(values) {
-                let tail = *value as u64; // OK because a tail has 46 bits
-                let counted = first + (index << (Slot::BITS + TAIL_BITS)); // OK because the low half does not wrap here
-                *value = high | u128::from(counted | tail);
+        fill_each(constants, first, values, |value| {
+            let tail = *value as u64; // OK because a tail has 46 bits
+            move |high, low| *value = u128::from(high) << 64 | u128::from(low | tail)
+        });
+    }
+
+    fn fill_octets(
+        &self,
+        constants: &SlotConstants,
+        first: Position,
+        _scratch: &mut Scratch,
+        values: &mut [u128],
+        octets: &mut [u8],
+    ) {
+        let mut tails = values.iter();
+        fill_each(constants, first, octets.as_chunks_mut::<16>().0, |octets| {
+            let tail = tails.next().map_or(0, |tail| *tail as u64); // OK because there are as many, of 46 bits
+            move |high, low| {
+                octets[..8].copy_from_slice(&high.to_be_bytes());
+                octets[8..].copy_from_slice(&(low | tail).to_be_bytes());
             }
         });
     }
+}
+
+/// Makes the two halves of each UUID, the lower one without its tail, for what `put` makes of its place.
+#[inline(always)]
+fn fill_each<'a, T, P: FnOnce(u64, u64)>(
+    constants: &SlotConstants,
+    first: Position,
+    places: &'a mut [T],
+    mut put: impl FnMut(&'a mut T) -> P,
+) {
+    let slot = u64::from(constants.slot.get()) << TAIL_BITS;
+    // Where the low half of the counter wraps, the upper half of the UUID changes; up to there the lower half counts.
+    each_tick(first, COUNTER_LOW_BITS, places, |above, counter_low, places| {
+        let unix_ms = (above >> RAND_A_BITS) as u64; // OK because the line's ticks have 48 bits
+        let counter_high = above as u64 & ((1 << RAND_A_BITS) - 1); // OK because the mask keeps 12 bits
+        let high = unix_ms << 16 | VERSION | counter_high;
+        let first = VARIANT | counter_low << (Slot::BITS + TAIL_BITS) | slot;
+        for (index, place) in (0..).zip(places) {
+            // OK because the low half of the counter does not wrap here.
+            put(place)(high, first + (index << (Slot::BITS + TAIL_BITS)));
+        }
+    });
 }
 
 #[cfg(test)]
