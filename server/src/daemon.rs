@@ -23,7 +23,7 @@ use crate::{
     entropy::{self, SystemEntropy},
     http,
     node::{Node, Surroundings},
-    service::{AdminService, AllocatorService, CodecService, RegionsService},
+    service::{AdminService, AllocatorService, Aside, CodecService, RegionsService},
     tasks::Tasks,
     witness::{self, WitnessError},
     workers::Workers,
@@ -171,9 +171,15 @@ impl Daemon {
             // Python's stock reflection client speaks the older version.
             .add_service(reflection().build_v1alpha()?)
             .add_service(AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max))
-            .add_service(RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max))
-            .add_service(CodecServer::new(CodecService).max_decoding_message_size(max))
-            .add_service(AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max));
+            .add_service(Aside::new(
+                RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
+                tasks,
+            ))
+            .add_service(Aside::new(CodecServer::new(CodecService).max_decoding_message_size(max), tasks))
+            .add_service(Aside::new(
+                AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
+                tasks,
+            ));
         let routes = routes.routes();
         let router = || transport().add_routes(routes.clone());
         let closing = self.ports.stopping().clone();

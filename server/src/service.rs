@@ -2,6 +2,7 @@
 
 mod admin;
 mod allocator;
+mod aside;
 mod classify;
 mod codec;
 mod regions;
@@ -9,5 +10,6 @@ mod watch;
 
 pub(crate) use admin::AdminService;
 pub(crate) use allocator::AllocatorService;
+pub(crate) use aside::Aside;
 pub(crate) use codec::CodecService;
 pub(crate) use regions::RegionsService;

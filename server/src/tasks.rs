@@ -6,7 +6,10 @@
 use std::future::Future;
 
 use tokio::{runtime::Handle, task::JoinHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 use tracing::error;
 
 /// Spawns the daemon's tasks and ends them together.
@@ -54,6 +57,14 @@ impl Tasks {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         self.tracker.spawn_on(work, &self.runtime)
+    }
+
+    /// Starts a call that is given up when the handle is dropped. It is not waited for at the end: its port was.
+    pub(crate) fn spawn_call<F>(&self, call: F) -> AbortOnDropHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        AbortOnDropHandle::new(self.runtime.spawn(call))
     }
 
     /// Starts work that ends by itself and keeps a processor busy meanwhile.

@@ -12,7 +12,11 @@ const ROOMS: [(&str, &str, &[&str]); 13] = [
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
     ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions"]),
     ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
-    ("kent-bench", "crates/bench", &["kent-client", "kent-regions"]),
+    (
+        "kent-bench",
+        "crates/bench",
+        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-testkit", "kentd"],
+    ),
     ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
     ("kent-testkit", "crates/testkit", &[]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
