@@ -323,6 +323,9 @@ impl Slots {
         let mut state = self.lock();
         // Without a time, what the commit reserved is a gap.
         if let Ok(now) = self.now(&mut state) {
+            if let Some(back) = state.issuer.observe(now) {
+                log_step(back);
+            }
             state.issuer.on_committed(plan, version, now);
         }
         drop(state);

@@ -200,6 +200,8 @@ impl TimeIssuer {
 
     /// Takes back a plan that is durable at `version`: only now does the ceiling move.
     pub fn on_committed(&mut self, plan: SlotPlan, version: u64, now: UnixNanos) {
+        // A slot whose ticks lie where the clock is now must be left if the clock goes back from here.
+        self.observe(now);
         let stored = Stored { version, value: *plan.record() };
         if self.holds(&stored.value, plan.slot()) {
             self.window = self.window.saturating_mul(2).min(self.policy.window_last);

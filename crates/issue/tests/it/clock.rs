@@ -57,6 +57,23 @@ fn ok_a_large_step_back_costs_the_slot_and_timestamps_stay_honest() {
 }
 
 #[test]
+fn ok_a_step_back_right_after_a_slot_was_taken_costs_it_too() {
+    // A clock that was an hour ahead has left a slot behind whose ticks lie there.
+    let (mut records, mut daemon) = started(3_600_000);
+    daemon.grant("uuidv7", 10, ms(3_600_300)).expect("granted");
+    let plan = daemon.issuer.plan_give_back().expect("unused time");
+    records.commit(&plan).expect("still ours");
+    // Taken again while the clock is still ahead; it is set right before anything is granted.
+    let mut next = Daemon::start(2);
+    next.take(&mut records, ms(3_602_000));
+    let refusal = next.grant("uuidv7", 1, ms(0)).expect_err("the clock went back");
+    assert!(matches!(refusal, Refusal::ClockStepped { .. }), "{refusal:?}");
+    next.take(&mut records, ms(0));
+    let granted = next.grant("uuidv7", 1, ms(0)).expect("granted from another slot");
+    assert_eq!(granted.block.instant(), Some(ms(0)));
+}
+
+#[test]
 fn err_no_timestamp_runs_further_ahead_than_max_ahead() {
     let (_, mut daemon) = started(0);
     // uuidv6 has 10,000 positions a millisecond: ten million and one reach exactly one second ahead.
