@@ -171,7 +171,8 @@ fn grant_time(calls: u64) -> anyhow::Result<()> {
     let mut now = UnixNanos::new(1_763_667_000_000_000_000);
     let mut issuer = TimeIssuer::new(ClockPolicy::default(), HolderId::new([1; 16]), KEY);
     let plan = issuer.plan_take(&[], &[], now, 7)?;
-    issuer.on_committed(plan, 1, now.offset(1_000_000_000));
+    now = now.offset(1_000_000_000);
+    issuer.on_committed(plan, 1, now);
     let (format, count) = (Format::by_token("uuidv7").context("a format")?, NonZeroU64::MIN.saturating_add(999));
     for _ in 0..calls {
         now = now.offset(10_000);

@@ -114,7 +114,8 @@ fn share(one_of: f64) -> String {
 
 /// A panel for each scenario and load, in the order in which they come, with a line for each series.
 fn panels(rows: &[Value], is_shown: impl Fn(&Value) -> bool, drawn: impl Drawn) -> Vec<Panel> {
-    let mut names: Vec<&str> = Vec::new();
+    // These have the same colours in all figures.
+    let mut names: Vec<&str> = vec!["bare", "kentd"];
     let mut panels: Vec<([Option<&str>; 2], Panel)> = Vec::new();
     for row in rows.iter().filter(|row| is_shown(row)) {
         let (key, Some(series)) = (["scenario", "load"].map(|name| text(row, name)), text(row, "series")) else {
