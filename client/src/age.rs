@@ -52,7 +52,7 @@ impl Ages {
             return None;
         }
         let since_start = asked.saturating_duration_since(self.start);
-        let sure = since_start.checked_add(self.max)?.saturating_sub(MARGIN);
+        let sure = since_start.saturating_add(self.max).saturating_sub(MARGIN);
         let sure = u64::try_from(sure.as_millis()).unwrap_or(u64::MAX);
         Some(if self.max > MARGIN * 2 && self.is_watched() { sure } else { 0 })
     }
@@ -99,6 +99,12 @@ mod tests {
         while ages.lately() == 0 {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn ok_an_age_without_end_never_ends() {
+        let ages = Ages::new(Duration::MAX);
+        assert_eq!((ages.good_until(ages.start), ages.is_young(ages.start)), (Some(u64::MAX), true));
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Calls to one or several daemons: which endpoint, how often, how long.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -19,6 +19,7 @@ use tonic::{
 use tracing::debug;
 
 use crate::{
+    age::Ages,
     config::{Settings, parse},
     error::{Error, Verdict, judge},
 };
@@ -27,6 +28,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Connection {
     settings: Settings,
+    /// Of the identifiers in hand of all handles.
+    ages: Arc<Ages>,
     state: Mutex<State>,
 }
 
@@ -72,7 +75,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 impl Connection {
     pub(crate) fn new(endpoints: Vec<Endpoint>, settings: Settings) -> Self {
         let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
-        Self { settings, state: Mutex::new(State { known, current: 0, since: None, discovered: None }) }
+        let ages = Ages::new(settings.max_age);
+        Self { settings, ages, state: Mutex::new(State { known, current: 0, since: None, discovered: None }) }
+    }
+
+    pub(crate) fn ages(&self) -> &Arc<Ages> {
+        &self.ages
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -253,7 +253,7 @@ fn unusable() -> Error {
 impl Shared {
     pub(crate) fn new(source: String, connection: Arc<Connection>, fences: Arc<Fences>) -> Self {
         let settings = *connection.settings();
-        let ages = Ages::new(settings.max_age);
+        let ages = connection.ages().clone();
         let stock = Mutex::new(Stock::new(settings, ages.clone()));
         let (tallies, fetched, work) = (Mutex::default(), watch::Sender::new(0), Mutex::new(None));
         Self { source, connection, fences, stock, ages, tallies, fetched, work }

@@ -50,9 +50,7 @@ impl<T: Identifier> Lot<T> {
         if ages.lately() > self.good_until {
             return None;
         }
-        let id = self.ids.pop()?;
-        add(&self.tally.taken, 1);
-        Some(id)
+        self.pop()
     }
 
     /// Looks at the clock: throws away what is too old, and says how many those were.
@@ -68,6 +66,7 @@ impl<T: Identifier> Lot<T> {
     }
 
     /// The next identifier; the caller has looked at the clock.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let id = self.ids.pop()?;
         add(&self.tally.taken, 1);

@@ -264,7 +264,7 @@ impl Counters {
         if let Some(counter) = attempted.counter {
             cell.with_queue(|queue| queue.set_last(Some(counter)));
             space.set_reserved(facts.number, counter.value);
-            cell.granted(total, self.clock.steady());
+            cell.granted(attempted.count(asks), self.clock.steady());
         }
         drop(reserving);
         if attempted.conflict.is_some_and(|key| key == keys::region(space.key(), facts.number.0)) {

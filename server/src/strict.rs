@@ -102,6 +102,14 @@ pub(crate) struct Attempted {
     pub(crate) conflict: Option<Key>,
 }
 
+impl Attempted {
+    /// How many suffixes were granted now.
+    pub(crate) fn count(&self, asks: &[Ask]) -> u64 {
+        let now = asks.iter().zip(&self.granted).filter(|(_, granted)| matches!(granted, Granted::Now(_)));
+        now.fold(0, |sum, (ask, _)| sum.saturating_add(ask.count.get()))
+    }
+}
+
 /// What became of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {

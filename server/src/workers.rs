@@ -65,14 +65,15 @@ impl Workers {
                 () = self.ended.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
-            // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
-            let handed = accepted.and_then(|(connection, _)| {
-                connection.set_nodelay(true)?;
-                connection.into_std()
-            });
-            match handed {
-                // OK because a thread that has ended is noticed above.
-                Ok(connection) => drop(lane.send(connection)),
+            match accepted {
+                Ok((connection, _)) => {
+                    // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
+                    // Whoever is gone already is none of the others' business.
+                    if let Ok(connection) = connection.set_nodelay(true).and_then(|()| connection.into_std()) {
+                        // OK because a thread that has ended is noticed above.
+                        drop(lane.send(connection));
+                    }
+                }
                 Err(error) => {
                     warn!(%error, "a connection was not accepted");
                     time::sleep(PAUSE).await;
