@@ -1,0 +1,129 @@
+//! A block's identifiers, lot by lot: what walking and packing share, so that they cannot differ but in their random tails.
+
+use rand_core::Rng;
+
+use super::{Block, BlockSource};
+use crate::{
+    formats::{Scratch, write_octets},
+    line::Position,
+    permute::Scrambler,
+    series::SeriesEncoder,
+    source::RegionConstants,
+};
+
+/// How many are made at once where all are wanted: what fits the fastest cache (8 KiB with their octets).
+pub(super) const LARGE_LOT: usize = 256;
+
+/// Makes a block's values lot by lot: what walking and packing share.
+#[derive(Clone, Debug)]
+pub(super) struct Maker {
+    source: BlockSource,
+    next: Position,
+    pub(super) left: u64,
+    scratch: Scratch,
+    encoder: Option<SeriesEncoder>,
+    scrambler: Scrambler,
+}
+
+impl Maker {
+    pub(super) fn new(block: &Block) -> Self {
+        let encoder = match &block.source {
+            BlockSource::Series(series, key) => Some(series.encoder(key)),
+            BlockSource::Slot(..) | BlockSource::Region(_) => None,
+        };
+        let source = block.source.clone();
+        let (scratch, scrambler) = (Scratch::default(), Scrambler::default());
+        Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
+    }
+
+    /// Makes the next identifiers as octets, `width` each, and says how many; none at the end.
+    pub(super) fn make_octets(
+        &mut self,
+        rng: &mut impl Rng,
+        width: usize,
+        values: &mut [u128; LARGE_LOT],
+        octets: &mut [u8; LARGE_LOT * 16],
+    ) -> usize {
+        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_LOT);
+        if made == 0 {
+            return 0;
+        }
+        let octets = &mut octets[..made * width]; // OK because there are at most LARGE_LOT of at most 16 octets
+        match &self.source {
+            BlockSource::Slot(format, constants) => {
+                let values = &mut values[..made];
+                draw_tails::<LARGE_LOT>(rng, format.tail_bits(), values);
+                format.fill_octets(constants, self.next, &mut self.scratch, values, octets);
+            }
+            BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
+                let first = (base | self.next.get()) as u64; // OK because an identifier of 8 octets is below 2^64
+                let counted = octets.as_chunks_mut().0.iter_mut().zip(0..);
+                counted.for_each(|(octets, offset)| *octets = (first + offset).to_be_bytes());
+            }
+            BlockSource::Region(_) | BlockSource::Series(..) => {
+                let made = self.make(rng, values);
+                write_octets(&values[..made], width, octets);
+                return made;
+            }
+        }
+        self.advance(made);
+        made
+    }
+
+    /// Makes the next values, and says how many; none at the end.
+    pub(super) fn make<const N: usize>(&mut self, rng: &mut impl Rng, values: &mut [u128; N]) -> usize {
+        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
+        let values = &mut values[..made];
+        match &self.source {
+            BlockSource::Slot(format, constants) => {
+                draw_tails::<N>(rng, format.tail_bits(), values);
+                format.fill(constants, self.next, &mut self.scratch, values);
+            }
+            BlockSource::Region(constants) => {
+                let base = constants.base; // zero where the suffix goes, and scrambling keeps to the bits of the suffix
+                match &constants.scramble {
+                    None => {
+                        let first = base | self.next.get();
+                        values.iter_mut().zip(0..).for_each(|(value, offset)| *value = first + offset);
+                    }
+                    Some(key) => {
+                        self.scrambler.fill(key, self.next.get(), values);
+                        values.iter_mut().for_each(|value| *value |= base);
+                    }
+                }
+            }
+            BlockSource::Series(..) => {
+                if let Some(encoder) = &self.encoder {
+                    encoder.fill(self.next, values);
+                }
+            }
+        }
+        self.advance(made);
+        made
+    }
+
+    fn advance(&mut self, made: usize) {
+        self.left -= made as u64;
+        self.next = self.next.saturating_add(made as u128);
+    }
+}
+
+/// Draws a number of `bits` bits (at most 64) for each of at most `N` values, in one request for randomness.
+fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, values: &mut [u128]) {
+    if bits == 0 {
+        return;
+    }
+    let (mask, mut octets) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
+    // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
+    let (fours, rest) = values.split_at_mut(if bits <= 48 { values.len() & !3 } else { 0 });
+    let octets = &mut octets[..fours.len() / 4 * 3 + rest.len()]; // OK because N values need no more words
+    rng.fill_bytes(octets.as_flattened_mut());
+    let (threes, words) = octets.split_at(fours.len() / 4 * 3);
+    for (four, three) in fours.as_chunks_mut::<4>().0.iter_mut().zip(threes.as_chunks::<3>().0) {
+        let [a, b, c] = three.map(u64::from_le_bytes);
+        *four = [a, a >> 48 | b << 16, b >> 32 | c << 32, c >> 16].map(|word| u128::from(word & mask));
+    }
+    for (value, word) in rest.iter_mut().zip(words) {
+        *value = u128::from(u64::from_le_bytes(*word) & mask);
+    }
+}
