@@ -36,6 +36,7 @@
 //! as unknown.
 
 mod disk;
+mod journal;
 mod ledger;
 mod newest;
 mod record;

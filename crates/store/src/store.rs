@@ -71,6 +71,12 @@ impl StoreId {
 
     /// The bits.
     #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// The bits.
+    #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
     }

@@ -3,15 +3,19 @@
 //! | file | whose |
 //! |---|---|
 //! | `lock` | ours; a lock on it says that a process holds the directory, from before sled is opened until after |
+//! | `journal` | ours; what was committed since sled was flushed |
+//! | `newest` | ours; the newest revision that was acknowledged |
 //! | `db` | sled's log, and a second handle of ours to sync it |
 //! | `conf`, `snap.*`, `blobs/` | sled's |
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::journal::Journal;
 use super::ledger::{Ledger, LedgerError};
 use super::newest::Newest;
 use super::record::LAYOUT;
@@ -46,9 +50,12 @@ const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a batch of writes is made durable: the seam at which tests let it fail.
 pub(super) trait Durability: Send {
+    /// Writes a frame to the journal, and returns when it survives power loss.
+    fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError>;
+
     /// Returns when all that was written to `db` before survives power loss. `log` is a handle on the file of `db`
     /// that was opened before any of it was written.
-    fn make_durable(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
+    fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
 }
 
 /// The real one: sled writes its buffers to the file, the kernel and the disk empty their caches.
@@ -58,7 +65,12 @@ pub(super) trait Durability: Send {
 pub(super) struct FlushAndSync;
 
 impl Durability for FlushAndSync {
-    fn make_durable(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
+    fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError> {
+        journal.write_all_at(frame, at)?;
+        Ok(journal.sync_data()?)
+    }
+
+    fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
         db.flush().map_err(LedgerError::from)?;
         Ok(log.sync_data()?)
     }
@@ -71,6 +83,7 @@ pub(super) struct Disk {
     durability: Box<dyn Durability>,
     /// Opened before sled writes anything, and kept: see [`FlushAndSync`].
     log: File,
+    journal: Journal,
     newest: Newest,
     /// Locked.
     lock: File,
@@ -86,8 +99,9 @@ impl Disk {
             TryLockError::Error(source) => OpenError::io(&dir.join("lock"), source),
         })?;
         let log = open_file(&dir.join("db"))?;
+        let journal = Journal::new(open_file(&dir.join("journal"))?);
         let newest = Newest::new(open_file(&dir.join("newest"))?);
-        Ok(Self { dir, new_id, durability, log, newest, lock })
+        Ok(Self { dir, new_id, durability, log, journal, newest, lock })
     }
 
     /// Opens the database for the first time since the directory was acquired.
@@ -114,8 +128,11 @@ impl Disk {
         self.remove_unfinished()?;
         self.remove_torn_settings()?;
         let known = self.newest.read()?;
-        let ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
-        let durable = self.make_durable(&ledger).and_then(|()| self.sync_all_files());
+        let journal = self.journal.recover()?;
+        let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
+        let recovered = caught(|| ledger.recover(&journal, known)).and_then(|recovered| Ok(recovered?));
+        let durable = recovered.and_then(|()| self.flush(&ledger)).and_then(|()| self.sync_all_files());
+        let durable = durable.and_then(|()| Ok(self.newest.write(ledger.revision())?));
         match durable {
             Ok(()) => Ok(ledger),
             Err(error) => {
@@ -125,10 +142,30 @@ impl Disk {
         }
     }
 
-    /// Returns when everything that was written to `ledger` is durable.
+    /// Returns when what `ledger` has decided is durable.
     pub(super) fn make_durable(&mut self, ledger: &Ledger) -> Result<(), DiskError> {
-        caught(|| self.durability.make_durable(ledger.db(), &self.log))??;
+        let frame = ledger.redo().frame();
+        if !self.journal.has_room(&frame) {
+            self.flush(ledger)?;
+        }
+        caught(|| self.durability.append(self.journal.file(), &frame, self.journal.place()))??;
+        self.journal.keep(&frame);
         Ok(self.newest.write(ledger.revision())?)
+    }
+
+    /// Makes durable what was written to sled, and begins the journal anew.
+    fn flush(&mut self, ledger: &Ledger) -> Result<(), DiskError> {
+        caught(|| self.durability.flush(ledger.db(), &self.log))??;
+        self.journal.restart();
+        Ok(())
+    }
+
+    /// Leaves nothing in the journal that sled has not, so that the next opening is spared it, and lets go of the database.
+    pub(super) fn close(&mut self, ledger: Ledger) {
+        if let Err(error) = self.flush(&ledger) {
+            tracing::warn!(dir = %self.dir.display(), %error, "the journal is kept for the next start");
+        }
+        self.release(ledger);
     }
 
     /// Drops the database and returns when sled has let go of its file.

@@ -1,24 +1,34 @@
 //! An opened database: reads, compares and applies, in one thread, and makes nothing durable by itself.
+//!
+//! A batch goes through it in two steps, with the journal between them: [`Ledger::decide`] says what each transaction comes to, and
+//! [`Ledger::apply`] writes it to sled. sled thus never has what the journal has not, whatever it writes to its file and when.
+
+use std::collections::HashMap;
 
 use crate::error::{CommitError, ReadError};
 use crate::key::Key;
 use crate::store::StoreId;
 use crate::txn::{Committed, Txn, Version, Versioned};
 
+use super::journal::{RawWrite, Redo};
 use super::record::{self, FIRST_KEY, LAYOUT, Meta};
 
-/// The database and the revision it has reached.
+/// The database, and the revision it has reached with what was decided.
 pub(super) struct Ledger {
     db: ::sled::Db,
     id: StoreId,
     revision: u64,
+    /// What was decided and is not applied yet.
+    redo: Redo,
+    /// The versions of the keys that it writes.
+    decided: HashMap<Key, Version>,
 }
 
 /// What came of a transaction, before anything is durable.
 pub(super) enum Verdict {
     /// Its guards held; there was nothing to write.
     Held(Committed),
-    /// Its guards held and its writes were made.
+    /// Its guards held and its writes are to be made.
     Wrote(Committed),
     /// It changed nothing, for this reason.
     Refused(CommitError),
@@ -44,6 +54,9 @@ pub(super) enum LedgerError {
         /// The one that it had.
         known: u64,
     },
+    /// The journal is not this database's.
+    #[error("its journal belongs to another database")]
+    OtherJournal,
     /// The database has contents, but not the records of a store.
     #[error("the database was not created by Kent")]
     Foreign,
@@ -53,7 +66,7 @@ impl Ledger {
     /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new, and writes the
     /// marker that tells this opening from the one before. Nothing is durable yet.
     ///
-    /// `known` is the revision that it is known to have had.
+    /// `known` is the revision that it is known to have had; [`Ledger::recover`] may be needed to get there.
     pub(super) fn load(db: ::sled::Db, new_id: [u8; 16], known: Option<u64>) -> Result<Self, LedgerError> {
         let Some(layout) = db.get(Meta::Layout.raw_key())? else {
             return match known {
@@ -68,12 +81,27 @@ impl Ledger {
         }
         let id = StoreId::new(meta(&db, Meta::Id)?);
         let revision = u64::from_be_bytes(meta(&db, Meta::Revision)?);
-        if let Some(known) = known.filter(|known| *known > revision) {
-            return Err(LedgerError::Lost { found: revision, known });
-        }
         let opened = u64::from_be_bytes(meta(&db, Meta::Opened)?);
+        db.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()))?;
         db.insert(Meta::Opened.raw_key(), Meta::Opened.seal((opened + 1).to_be_bytes()))?;
-        Ok(Self { db, id, revision })
+        Ok(Self { db, id, revision, redo: Redo::default(), decided: HashMap::new() })
+    }
+
+    /// Writes again what the journal has and the database has not. After it the database is whole, or there is an error.
+    pub(super) fn recover(&mut self, journal: &[Redo], known: Option<u64>) -> Result<(), LedgerError> {
+        for redo in journal {
+            if redo.store != self.id.as_bytes() {
+                return Err(LedgerError::OtherJournal);
+            }
+            if redo.follows(self.revision)? {
+                self.write(redo)?;
+                self.revision = redo.last;
+            }
+        }
+        match known {
+            Some(known) if known > self.revision => Err(LedgerError::Lost { found: self.revision, known }),
+            _ => Ok(()),
+        }
     }
 
     fn create(db: ::sled::Db, new_id: [u8; 16]) -> Result<Self, LedgerError> {
@@ -86,7 +114,7 @@ impl Ledger {
         batch.insert(Meta::Revision.raw_key(), Meta::Revision.seal(0_u64.to_be_bytes()));
         batch.insert(Meta::Opened.raw_key(), Meta::Opened.seal(1_u64.to_be_bytes()));
         db.apply_batch(batch)?;
-        Ok(Self { db, id: StoreId::new(new_id), revision: 0 })
+        Ok(Self { db, id: StoreId::new(new_id), revision: 0, redo: Redo::default(), decided: HashMap::new() })
     }
 
     pub(super) fn id(&self) -> StoreId {
@@ -96,6 +124,11 @@ impl Ledger {
     /// The revision that it has reached.
     pub(super) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// What was decided and is not applied yet.
+    pub(super) const fn redo(&self) -> &Redo {
+        &self.redo
     }
 
     pub(super) fn db(&self) -> &::sled::Db {
@@ -122,13 +155,13 @@ impl Ledger {
         Ok(found)
     }
 
-    /// Compares, and writes if all guards hold. An `Err` leaves it open whether anything was written.
-    pub(super) fn commit(&mut self, txn: &Txn) -> Result<Verdict, LedgerError> {
+    /// Compares with what was decided before. Nothing is written.
+    pub(super) fn decide(&mut self, txn: &Txn) -> Result<Verdict, LedgerError> {
         match self.compare(txn) {
             Ok(None) if txn.writes().is_empty() => {
                 Ok(Verdict::Held(Committed { version: Version::new(self.revision) }))
             }
-            Ok(None) => Ok(Verdict::Wrote(self.write(txn)?)),
+            Ok(None) => Ok(Verdict::Wrote(self.accept(txn))),
             Ok(Some(conflict)) => Ok(Verdict::Refused(conflict)),
             Err(LedgerError::Value(error)) => Ok(Verdict::Refused(error.into())),
             Err(error) => Err(error),
@@ -149,24 +182,44 @@ impl Ledger {
     }
 
     fn version(&self, key: &Key) -> Result<Version, LedgerError> {
+        if let Some(decided) = self.decided.get(key) {
+            return Ok(*decided);
+        }
         Ok(self.get(key)?.map_or(Version::ABSENT, |versioned| versioned.version))
     }
 
-    fn write(&mut self, txn: &Txn) -> Result<Committed, LedgerError> {
+    fn accept(&mut self, txn: &Txn) -> Committed {
         // OK because at a billion commits a second 64 bits last for centuries.
-        let revision = self.revision + 1;
-        let version = Version::new(revision);
-        let mut batch = ::sled::Batch::default();
-        batch.insert(Meta::Revision.raw_key(), Meta::Revision.seal(revision.to_be_bytes()));
-        for (key, value) in txn.writes() {
+        self.revision += 1;
+        let version = Version::new(self.revision);
+        let writes = txn.writes().iter().map(|(key, value)| RawWrite {
+            key: key.as_str().into(),
+            value: value.as_ref().map(|value| record::seal(key, version, value)),
+        });
+        self.redo.add(self.id, self.revision, writes);
+        let versions =
+            txn.writes().iter().map(|(key, value)| (key, value.as_ref().map_or(Version::ABSENT, |_| version)));
+        self.decided.extend(versions.map(|(key, version)| (key.clone(), version)));
+        Committed { version }
+    }
+
+    /// Writes what was decided. An `Err` leaves it open how much of it was written.
+    pub(super) fn apply(&mut self) -> Result<(), LedgerError> {
+        self.decided.clear();
+        let redo = std::mem::take(&mut self.redo);
+        self.write(&redo)
+    }
+
+    /// The revision comes last: of what sled has written to its file, a crash leaves the first part.
+    fn write(&self, redo: &Redo) -> Result<(), LedgerError> {
+        for RawWrite { key, value } in &redo.writes {
             match value {
-                Some(value) => batch.insert(key.as_str(), record::seal(key, version, value)),
-                None => batch.remove(key.as_str()),
+                Some(value) => drop(self.db.insert(key, value.as_slice())?),
+                None => drop(self.db.remove(key)?),
             }
         }
-        self.db.apply_batch(batch)?;
-        self.revision = revision;
-        Ok(Committed { version })
+        self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(redo.last.to_be_bytes()))?;
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What sled holds: the raw keys and values of records.
 //!
+//! Layout 2 has a journal beside the database; a Kent that knows layout 1 only would not look at it.
+//!
 //! | raw key | raw value |
 //! |---|---|
 //! | a [`Key`]'s bytes | envelope of: revision of the last write (8 bytes, big-endian), payload |
@@ -17,7 +19,7 @@ use crate::key::Key;
 use crate::txn::{Version, Versioned};
 
 /// The layout of the database that this program reads and writes. An older program refuses a newer one.
-pub(super) const LAYOUT: u32 = 1;
+pub(super) const LAYOUT: u32 = 2;
 
 /// The least raw key that belongs to a [`Key`].
 pub(super) const FIRST_KEY: &[u8] = &[1];
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn golden_layout() {
-        let golden: &[u8] = b"K\x00\x01\x00\x00\x00\x01\x41\x13\x40\x3F";
+        let golden: &[u8] = b"K\x00\x01\x00\x00\x00\x02\xD8\x1A\x11\x85";
         assert_eq!(Meta::Layout.raw_key(), b"\0meta/layout");
         assert_eq!(Meta::Layout.seal(LAYOUT.to_be_bytes()), golden);
         assert_eq!(Meta::Layout.open(golden).unwrap(), LAYOUT.to_be_bytes());

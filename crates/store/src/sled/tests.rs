@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc as blocking;
 
@@ -39,6 +40,20 @@ impl Scripted {
         self.0.lock().unwrap().push_back(step);
     }
 
+    fn follow(&self, work: impl FnOnce() -> Result<(), DiskError>) -> Result<(), DiskError> {
+        let step = self.0.lock().unwrap().pop_front();
+        match step {
+            None => work(),
+            Some(Step::Hold(held)) => {
+                let _released_or_gone = held.recv();
+                work()
+            }
+            Some(Step::Lose) => Err(no_space()),
+            Some(Step::KeepButFail) => work().and_then(|()| Err(no_space())),
+            Some(Step::Panic) => panic!("an injected panic"),
+        }
+    }
+
     /// Holds the next flush until what is returned is used or dropped.
     fn hold(&self) -> blocking::Sender<()> {
         let (release, held) = blocking::channel();
@@ -48,18 +63,12 @@ impl Scripted {
 }
 
 impl Durability for Scripted {
-    fn make_durable(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
-        let step = self.0.lock().unwrap().pop_front();
-        match step {
-            None => FlushAndSync.make_durable(db, log),
-            Some(Step::Hold(held)) => {
-                let _released_or_gone = held.recv();
-                FlushAndSync.make_durable(db, log)
-            }
-            Some(Step::Lose) => Err(no_space()),
-            Some(Step::KeepButFail) => FlushAndSync.make_durable(db, log).and_then(|()| Err(no_space())),
-            Some(Step::Panic) => panic!("an injected panic"),
-        }
+    fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError> {
+        self.follow(|| FlushAndSync.append(journal, frame, at))
+    }
+
+    fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
+        self.follow(|| FlushAndSync.flush(db, log))
     }
 }
 
@@ -269,9 +278,9 @@ async fn err_damaged_records_of_the_store() {
 #[tokio::test]
 async fn err_newer_layout() {
     let dir = store_with_a_and_b().await;
-    tamper(dir.path(), |db| drop(db.insert(Meta::Layout.raw_key(), Meta::Layout.seal([0, 0, 0, 2])).unwrap()));
+    tamper(dir.path(), |db| drop(db.insert(Meta::Layout.raw_key(), Meta::Layout.seal([0, 0, 0, 3])).unwrap()));
     let error = SledStore::open(options(dir.path())).unwrap_err();
-    assert!(matches!(error, OpenError::NewerLayout { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, OpenError::NewerLayout { found: 3, known: 2, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -318,35 +327,44 @@ fn space_is_reclaimed() {
     let mut ledger = disk.open().unwrap();
     for round in 0..20_000_u64 {
         let key = Key::new(format!("slot/{:02}", round % 64)).unwrap();
-        ledger.commit(&Txn::new().put(key, vec![round as u8; 2_048])).unwrap();
+        ledger.decide(&Txn::new().put(key, vec![round as u8; 2_048])).unwrap();
         if round % 100 == 0 {
             disk.make_durable(&ledger).unwrap();
         }
+        ledger.apply().unwrap();
     }
     let bytes = dir.path().join("db").metadata().unwrap().len();
     assert!(bytes <= 12 * disk::SEGMENT_BYTES as u64, "{bytes} bytes for 64 values of 2 KiB");
     disk.release(ledger);
 }
 
-/// Without the sync of the log, a power cut would take back what was acknowledged. A handle that cannot be synced shows
+/// Without the syncs, a power cut would take back what was acknowledged. A handle that cannot be synced shows
 /// that it is asked for.
 #[test]
-fn the_real_durability_syncs_the_log() {
+fn the_real_durability_syncs() {
     let dir = tempfile::tempdir().unwrap();
     let db = ::sled::Config::new().path(dir.path()).flush_every_ms(None).open().unwrap();
     db.insert("key", "value").unwrap();
     let log = File::open(dir.path().join("db")).unwrap();
-    disk::FlushAndSync.make_durable(&db, &log).unwrap();
+    disk::FlushAndSync.flush(&db, &log).unwrap();
     let (reader, _writer) = std::io::pipe().unwrap();
     let pipe = File::from(std::os::fd::OwnedFd::from(reader));
-    assert!(disk::FlushAndSync.make_durable(&db, &pipe).is_err(), "a pipe cannot be synced, and nobody noticed");
+    assert!(disk::FlushAndSync.flush(&db, &pipe).is_err(), "a pipe cannot be synced, and nobody noticed");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert!(disk::FlushAndSync.append(&full, b"frame", 0).is_err(), "a frame that was not written");
+    let null = File::options().write(true).open("/dev/null").unwrap();
+    assert!(disk::FlushAndSync.append(&null, b"frame", 0).is_err(), "null cannot be synced, and nobody noticed");
 }
 
 /// sled's flush, without the disk's: what is measured is how much is kept, not how safely.
 struct FlushOnly;
 
 impl Durability for FlushOnly {
-    fn make_durable(&mut self, db: &::sled::Db, _log: &File) -> Result<(), DiskError> {
+    fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError> {
+        Ok(journal.write_all_at(frame, at)?)
+    }
+
+    fn flush(&mut self, db: &::sled::Db, _log: &File) -> Result<(), DiskError> {
         Ok(db.flush().map(drop).map_err(super::ledger::LedgerError::from)?)
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Worker {
     counters: Arc<Counters>,
 }
 
-/// A transaction that has been applied, or refused, and waits for the flush.
+/// A transaction that has been decided and waits for the journal.
 struct Pending {
     verdict: Verdict,
     reply: Reply<Result<Committed, CommitError>>,
@@ -66,7 +66,7 @@ impl Worker {
             closing = self.serve(first);
         }
         if let Some(ledger) = self.ledger.take() {
-            self.disk.release(ledger);
+            self.disk.close(ledger);
         }
         let Self { disk, mut queue, .. } = self;
         drop(disk);
@@ -81,7 +81,7 @@ impl Worker {
 
     /// Serves `first` and all that waits behind it, up to a batch or a request to close, whose reply is returned.
     ///
-    /// Reads are answered after the flush: they were asked at the same time as the commits of their batch, so they
+    /// Reads are answered after the commits: they were asked at the same time as the commits of their batch, so they
     /// may see them, and they see durable state only.
     fn serve(&mut self, first: Request) -> Option<Reply<()>> {
         let (mut commits, mut reads, mut closing) = (Vec::new(), Vec::new(), None);
@@ -128,38 +128,49 @@ impl Worker {
         Ok(())
     }
 
-    /// Applies transactions in order, makes them durable together, and answers them. After an error those that were
-    /// not begun are still in `commits`.
+    /// Decides transactions in order, makes them durable together, answers them, and only then applies them. After an error those
+    /// that were not begun are still in `commits`.
     fn commit_batch(&mut self, commits: &mut impl Iterator<Item = Commit>) -> Result<(), Unavailable> {
         let mut pending = Vec::new();
         for Commit { txn, reply } in commits {
-            match self.apply(&txn) {
+            match self.decide(&txn) {
                 Ok(verdict) => pending.push(Pending { verdict, reply }),
                 Err(error) => {
-                    let unknown = self.unknown(&error);
-                    let _gone = reply.send(Err(unknown));
-                    return Err(self.fail(error, pending));
+                    let outage = self.give_up(error);
+                    pending.into_iter().for_each(|pending| drop(pending.reply.send(Err(outage.clone().into()))));
+                    let _gone = reply.send(Err(outage.clone().into()));
+                    return Err(outage);
                 }
             }
         }
-        if pending.iter().any(|pending| matches!(pending.verdict, Verdict::Wrote(_))) {
+        let wrote = pending.iter().any(|pending| matches!(pending.verdict, Verdict::Wrote(_)));
+        if wrote {
             if let Err(error) = self.make_durable() {
                 return Err(self.fail(error, pending));
             }
             count(&self.counters.flushes);
         }
         pending.into_iter().for_each(|pending| self.acknowledge(pending));
+        if wrote {
+            // What was acknowledged is in the journal: should this fail, the next opening does it.
+            self.apply().map_err(|error| self.give_up(error))?;
+        }
         Ok(())
     }
 
-    fn apply(&mut self, txn: &Txn) -> Result<Verdict, DiskError> {
+    fn decide(&mut self, txn: &Txn) -> Result<Verdict, DiskError> {
         let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
-        Ok(caught(|| ledger.commit(txn))??)
+        Ok(caught(|| ledger.decide(txn))??)
     }
 
     fn make_durable(&mut self) -> Result<(), DiskError> {
         let ledger = self.ledger.as_ref().ok_or(DiskError::Held)?;
         self.disk.make_durable(ledger)
+    }
+
+    fn apply(&mut self) -> Result<(), DiskError> {
+        let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
+        Ok(caught(|| ledger.apply())??)
     }
 
     fn acknowledge(&self, Pending { verdict, reply }: Pending) {
@@ -178,8 +189,8 @@ impl Worker {
         let _gone = reply.send(answer);
     }
 
-    /// Gives up the database after `error`, and answers the commits that were applied or refused since the last
-    /// flush: the outcome of those that wrote is unknown; what the others saw may never have been durable.
+    /// Gives up the database after an `error` of the journal, and answers the commits that waited for it: the outcome of those that
+    /// wrote is unknown; what the others saw may never have been durable.
     fn fail(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
         for Pending { verdict, reply } in pending {
             let answer = match verdict {

@@ -17,10 +17,10 @@ fn key(name: &str) -> Key {
 }
 
 /// Slots that are rewritten, counters, and records that are written once, as a daemon has them.
-async fn fill(dir: &Path, rounds: u32) -> Contents {
-    let store = open(dir).unwrap();
-    let mut versions = BTreeMap::new();
-    for round in 0..rounds {
+async fn write(store: &SledStore, rounds: std::ops::Range<u32>) -> Contents {
+    let before = read(store).await.unwrap();
+    let mut versions: BTreeMap<Key, Version> = before.into_iter().map(|(key, version, _)| (key, version)).collect();
+    for round in rounds {
         let mut txn = Txn::new();
         for name in ["slot/00", &format!("counter/default/{:016x}", round % 7), &format!("history/{round:04x}")] {
             let key = key(name);
@@ -31,7 +31,22 @@ async fn fill(dir: &Path, rounds: u32) -> Contents {
         let made = store.commit(txn).await.unwrap();
         versions.extend(written.into_iter().map(|key| (key, made.version)));
     }
-    let contents = read(&store).await.unwrap();
+    read(store).await.unwrap()
+}
+
+async fn fill(dir: &Path, rounds: u32) -> Contents {
+    let store = open(dir).unwrap();
+    let contents = write(&store, 0..rounds).await;
+    store.close().await;
+    contents
+}
+
+/// A directory as a process leaves it that is killed: sled's file lacks most of what the journal has.
+async fn fill_and_die(dir: &Path, rounds: u32) -> Contents {
+    let alive = dir.with_file_name("alive");
+    let store = open(&alive).unwrap();
+    let contents = write(&store, 0..rounds).await;
+    copy(&alive, dir);
     store.close().await;
     contents
 }
@@ -80,12 +95,17 @@ fn used(path: &Path) -> Vec<usize> {
 }
 
 /// Flips a bit in every `step`th octet that is used of every file.
-async fn flip(step: usize) {
+async fn flip(step: usize, closed: bool) {
     let dir = tempfile::tempdir().unwrap();
     let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
-    let expected = fill(&whole, 40).await;
+    let expected = if closed { fill(&whole, 40).await } else { fill_and_die(&whole, 40).await };
+    let mut files = vec!["db", "conf", "newest", "journal"];
+    if closed {
+        // It would heal what is damaged elsewhere.
+        fs::remove_file(whole.join(files.pop().unwrap())).unwrap();
+    }
     let (mut flips, mut refused) = (0, 0);
-    for file in ["db", "conf", "newest"] {
+    for file in files {
         for (turn, at) in used(&whole.join(file)).into_iter().enumerate().filter(|(turn, _)| turn % step == 0) {
             copy(&whole, &damaged);
             let mut octets = fs::read(damaged.join(file)).unwrap();
@@ -101,13 +121,15 @@ async fn flip(step: usize) {
 
 #[tokio::test]
 async fn a_flipped_bit_is_noticed_or_makes_no_difference() {
-    flip(61).await;
+    flip(61, true).await;
+    flip(61, false).await;
 }
 
 #[tokio::test]
 #[ignore = "long: every used octet"]
 async fn long_a_flipped_bit_is_noticed_or_makes_no_difference() {
-    flip(1).await;
+    flip(1, true).await;
+    flip(1, false).await;
 }
 
 #[tokio::test]
@@ -127,4 +149,68 @@ async fn a_log_that_is_cut_short_is_noticed() {
     fs::remove_file(damaged.join("db")).unwrap();
     let refused = open(&damaged).unwrap_err().to_string();
     assert!(refused.contains("lost its newest commits"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_journal_that_is_gone_cut_short_or_not_its_own_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
+    let expected = fill_and_die(&whole, 40).await;
+    let frame = 4096;
+    for frames in 0..40 {
+        copy(&whole, &damaged);
+        let journal = fs::OpenOptions::new().write(true).open(damaged.join("journal")).unwrap();
+        journal.set_len(frames * frame).unwrap();
+        let refused = open(&damaged).unwrap_err().to_string();
+        assert!(refused.contains("lost its newest commits"), "{frames} of 40: {refused}");
+    }
+    // The last one leaves no gap.
+    for missing in 0..39 {
+        copy(&whole, &damaged);
+        let mut octets = fs::read(damaged.join("journal")).unwrap();
+        octets[missing * frame as usize..][..frame as usize].fill(0);
+        fs::write(damaged.join("journal"), octets).unwrap();
+        // What else tells of the newest is gone too: the gap alone must be seen.
+        fs::remove_file(damaged.join("newest")).unwrap();
+        let refused = is_refused(&damaged, &expected, "").await;
+        assert!(refused, "frame {missing} is missing");
+    }
+    copy(&whole, &damaged);
+    let other = dir.path().join("other");
+    let store = SledStore::open(SledOptions { dir: other.clone(), new_id: [8; 16] }).unwrap();
+    write(&store, 0..3).await;
+    fs::copy(other.join("journal"), damaged.join("journal")).unwrap();
+    let refused = open(&damaged).unwrap_err().to_string();
+    assert!(refused.contains("journal belongs to another"), "{refused}");
+    store.close().await;
+}
+
+/// sled's file of an earlier moment is brought up to date by the journal.
+#[tokio::test]
+async fn a_killed_store_has_everything_whatever_sled_has_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (alive, dead) = (dir.path().join("alive"), dir.path().join("dead"));
+    let store = open(&alive).unwrap();
+    let mut earlier = fs::read(alive.join("db")).unwrap();
+    for round in 0..60_u32 {
+        let expected = write(&store, round * 10..(round + 1) * 10).await;
+        copy(&alive, &dead);
+        is_whole(&dead, &expected, &format!("killed after round {round}")).await;
+        // The journal begins anew after 256 commits of this size.
+        if round < 24 {
+            copy(&alive, &dead);
+            fs::write(dead.join("db"), &earlier).unwrap();
+            is_whole(&dead, &expected, &format!("killed after round {round}, with an older log")).await;
+        }
+        if round == 5 {
+            earlier = fs::read(alive.join("db")).unwrap();
+        }
+    }
+    store.close().await;
+}
+
+async fn is_whole(dir: &Path, expected: &Contents, what: &str) {
+    assert!(!is_refused(dir, expected, what).await, "{what}: it does not open");
+    // And what was recovered is there again after an orderly end.
+    assert!(!is_refused(dir, expected, what).await, "{what}: it does not open again");
 }

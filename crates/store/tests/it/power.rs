@@ -20,6 +20,8 @@ const ACK: &str = "acknowledged ";
 const KEYS: u32 = 5;
 /// Commits that are recorded, in two lives of the store.
 const COMMITS: u32 = 40;
+/// Before this one, a commit nearly fills the journal, so that it begins anew before the last.
+const FILLING: u32 = 25;
 const SECTOR: usize = 512;
 
 fn open(dir: &Path) -> Result<SledStore, kent_store::OpenError> {
@@ -28,6 +30,10 @@ fn open(dir: &Path) -> Result<SledStore, kent_store::OpenError> {
 
 fn key(round: u32) -> Key {
     Key::new(format!("slot/{:02}", round % KEYS)).unwrap()
+}
+
+fn filling() -> Txn {
+    (0..60).fold(Txn::new(), |txn, number| txn.put(Key::new(format!("large/{number:02}")).unwrap(), [b'x'; 16_000]))
 }
 
 #[tokio::test]
@@ -39,6 +45,9 @@ async fn child_that_commits() {
         let store = open(Path::new(&dir)).unwrap();
         for round in life * COMMITS / 2..(life + 1) * COMMITS / 2 {
             let value = format!("{round:08} {}", "x".repeat(round as usize * 7 % 300));
+            if round == FILLING {
+                store.commit(filling()).await.unwrap();
+            }
             store.commit(Txn::new().put(key(round), value.into_bytes())).await.unwrap();
             // One write each, so that the trace shows what had been promised when.
             stdout.write_all(format!("{ACK}{round}\n").as_bytes()).unwrap();
@@ -268,6 +277,10 @@ async fn check(
             lost = Some(format!("round {round} was acknowledged, and {found:?} is there"));
         }
     }
+    let large = store.scan(&Key::new("large/").unwrap()).await.map_err(|error| error.to_string())?;
+    if large.len() != 60 && (last > FILLING || !large.is_empty()) {
+        lost = Some(format!("of 60 large values {} are there", large.len()));
+    }
     store.close().await;
     lost.map_or(Ok(()), Err)
 }
@@ -325,9 +338,11 @@ async fn long_every_acknowledged_commit_survives_a_power_cut() {
 #[tokio::test]
 async fn a_missing_sync_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    let mut events = record(dir.path());
-    let log = dir.path().join("data/db");
-    events.retain(|event| !matches!(event, Event::Sync(path) if *path == log));
-    let (tried, wrong) = cut(&events, &dir.path().join("data"), 25, 0).await;
-    assert!(!wrong.is_empty(), "{tried} states, and none lost anything");
+    let recorded = record(dir.path());
+    for file in ["data/db", "data/journal"] {
+        let (mut events, file) = (recorded.clone(), dir.path().join(file));
+        events.retain(|event| !matches!(event, Event::Sync(path) if *path == file));
+        let (tried, wrong) = cut(&events, &dir.path().join("data"), 25, 0).await;
+        assert!(!wrong.is_empty(), "{}: {tried} states, and none lost anything", file.display());
+    }
 }
