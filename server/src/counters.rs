@@ -204,7 +204,7 @@ impl Counters {
         let ask = strict::Ask { region: region.to_owned(), count, request, answer };
         if cell.with_queue(|queue| queue.add(ask)) {
             // What is under way goes on although its caller goes away: others wait for it, too.
-            self.tasks.spawn_work(self.clone().commit_for_all(space.clone(), cell.clone()));
+            self.tasks.spawn_work_aboard(self.clone().commit_for_all(space.clone(), cell.clone()));
         }
         granted.await.ok()
     }

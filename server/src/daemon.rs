@@ -183,7 +183,7 @@ impl Daemon {
         let routes = routes.routes();
         let router = || transport().add_routes(routes.clone());
         let closing = self.ports.stopping().clone();
-        let workers = Workers::start(config.threads, router, &closing).map_err(StartError::Threads)?;
+        let workers = Workers::start(config.threads, router, &closing, tasks.aboard()).map_err(StartError::Threads)?;
         self.ports.spawn("gRPC port", async move { workers.accept(listener, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);

@@ -18,6 +18,8 @@ pub(crate) struct Tasks {
     /// Where they run, whichever thread asks for them.
     runtime: Handle,
     tracker: TaskTracker,
+    /// What runs on the threads that serve connections.
+    aboard: TaskTracker,
     stop: CancellationToken,
     failed: CancellationToken,
 }
@@ -25,8 +27,8 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// No tasks yet. They will run where this is called.
     pub(crate) fn new() -> Self {
-        let (tracker, stop, failed) = <(TaskTracker, CancellationToken, CancellationToken)>::default();
-        Self { runtime: Handle::current(), tracker, stop, failed }
+        let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
+        Self { runtime: Handle::current(), tracker: TaskTracker::new(), aboard: TaskTracker::new(), stop, failed }
     }
 
     /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
@@ -57,6 +59,20 @@ impl Tasks {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         self.tracker.spawn_on(work, &self.runtime)
+    }
+
+    /// [`Tasks::spawn_work`], but on the thread of the caller, which then need not be woken by another. The thread must wait for
+    /// [`Tasks::aboard`] before it ends.
+    pub(crate) fn spawn_work_aboard<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        self.aboard.spawn_on(work, &Handle::current())
+    }
+
+    /// What was started by [`Tasks::spawn_work_aboard`].
+    pub(crate) fn aboard(&self) -> &TaskTracker {
+        &self.aboard
     }
 
     /// Starts a call that is given up when the handle is dropped. It is not waited for at the end: its port was.

@@ -32,18 +32,24 @@ pub struct Workers {
 
 impl Workers {
     /// Starts `count` threads, each with the services of a router of its own. They end when `stop` is cancelled and the
-    /// calls in flight are answered.
+    /// calls in flight are answered and `work`, which calls leave behind, is done.
     ///
     /// # Errors
     ///
     /// Those of starting threads and runtimes.
-    pub fn start(count: usize, router: impl Fn() -> Router, stop: &CancellationToken) -> io::Result<Self> {
+    pub fn start(
+        count: usize,
+        router: impl Fn() -> Router,
+        stop: &CancellationToken,
+        work: &TaskTracker,
+    ) -> io::Result<Self> {
         let (running, ended) = (TaskTracker::new(), CancellationToken::new());
         let mut lanes = Vec::new();
         for number in 0..count {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (lane, connections) = mpsc::unbounded_channel();
-            let worker = Worker { connections, router: router(), stop: stop.clone(), _running: running.token() };
+            let (stop, work) = (stop.clone(), work.clone());
+            let worker = Worker { connections, router: router(), stop, work, _running: running.token() };
             // Fires also when the thread panics.
             let ended = ended.clone().drop_guard();
             thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
@@ -90,6 +96,7 @@ struct Worker {
     connections: mpsc::UnboundedReceiver<std::net::TcpStream>,
     router: Router,
     stop: CancellationToken,
+    work: TaskTracker,
     _running: TaskTrackerToken,
 }
 
@@ -101,5 +108,7 @@ impl Worker {
         if let Err(error) = served {
             error!(%error, "the gRPC port failed");
         }
+        self.work.close();
+        self.work.wait().await;
     }
 }

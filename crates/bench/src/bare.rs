@@ -16,7 +16,7 @@ use kent_client::proto::{
 use kentd::workers::Workers;
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 
 /// Serves until it is killed.
@@ -25,7 +25,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         println!("bare transport on {}", listener.local_addr()?);
         let (router, stop) = (|| kentd::transport().add_service(AllocatorServer::new(Bare)), CancellationToken::new());
-        Workers::start(thread::available_parallelism()?.get(), router, &stop)?.accept(listener, &stop).await;
+        Workers::start(thread::available_parallelism()?.get(), router, &stop, &TaskTracker::new())?
+            .accept(listener, &stop)
+            .await;
         bail!("the bare transport ended")
     })
 }

@@ -150,7 +150,13 @@ impl Disk {
         }
         caught(|| self.durability.append(self.journal.file(), &frame, self.journal.place()))??;
         self.journal.keep(&frame);
-        Ok(self.newest.write(ledger.revision())?)
+        Ok(())
+    }
+
+    /// Writes what `ledger` has decided, and is durable, to sled, and takes note of the revision.
+    pub(super) fn apply(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
+        self.newest.write(ledger.revision())?;
+        Ok(caught(|| ledger.apply())??)
     }
 
     /// Makes durable what was written to sled, and begins the journal anew.

@@ -1,4 +1,4 @@
-//! Which commit was the newest: a small file beside the database, written after each flush.
+//! Which commit was the newest: a small file beside the database, written after each batch.
 //!
 //! sled recovers by cutting its log off at the first record that is damaged. What follows is gone without a word, and it may
 //! have been acknowledged; if nothing is left, the database even looks new. This file tells: a database that is older than it

@@ -170,7 +170,7 @@ impl Worker {
 
     fn apply(&mut self) -> Result<(), DiskError> {
         let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
-        Ok(caught(|| ledger.apply())??)
+        self.disk.apply(ledger)
     }
 
     fn acknowledge(&self, Pending { verdict, reply }: Pending) {
