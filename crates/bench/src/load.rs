@@ -15,7 +15,7 @@ use kent_client::proto::{
 use tokio::{task::JoinSet, time::sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{contest::Slice, figures::now};
+use crate::{contest::Slice, figures::now, lean::Lean};
 
 /// A kind of load.
 #[derive(Clone, Debug)]
@@ -58,40 +58,47 @@ pub(crate) fn packed(source: &str, count: u64) -> AllocateRequest {
 
 /// Puts load on a server for a while.
 pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow::Result<Slice> {
-    let wanted = match load {
-        Load::Unary { connections, .. } | Load::Stream { connections, .. } => *connections,
-        Load::Packed { .. } => 1,
-    };
-    let mut channels = Vec::new();
-    for _ in 0..wanted {
-        channels.push(connect(address).await?);
-    }
     let mut tasks = JoinSet::new();
-    let began = now();
-    match load {
-        Load::Unary { ask, in_flight, .. } => {
-            for caller in 0..*in_flight {
-                // Where there are more connections than callers, each caller has several.
-                let own = channels.iter().cycle().skip(caller % wanted).step_by(*in_flight);
-                let own = own.take(wanted.div_ceil(*in_flight)).cloned().map(AllocatorClient::new).collect();
-                tasks.spawn(call(own, ask.clone(), began + length));
+    let (began, connections) = match load {
+        Load::Unary { ask, connections, in_flight } => {
+            let callers = (*connections).min(*in_flight);
+            let mut own: Vec<Vec<Lean>> = (0..callers).map(|_| Vec::new()).collect();
+            for number in 0..*connections {
+                own[number % callers].push(Lean::connect(address, ask).await?);
             }
-            drop(channels);
+            let began = now();
+            for (number, own) in own.into_iter().enumerate() {
+                let at_once = in_flight / callers + usize::from(number < in_flight % callers);
+                tasks.spawn(call(own, at_once, began + length));
+            }
+            (began, *connections)
         }
-        Load::Stream { ask, depth, .. } => {
+        Load::Stream { ask, connections, depth } => {
+            let channels = connect_all(address, *connections).await?;
+            let began = now();
             for channel in channels {
                 tasks.spawn(stream(channel, ask.clone(), *depth, began + length, None));
             }
+            (began, *connections)
         }
         Load::Packed { ask, depth, most } => {
-            for channel in channels {
-                tasks.spawn(stream(channel, ask.clone(), *depth, began + length, Some(*most)));
-            }
+            let channel = connect(address).await?;
+            let began = now();
+            tasks.spawn(stream(channel, ask.clone(), *depth, began + length, Some(*most)));
+            (began, 1)
         }
-    }
+    };
     let slice = gather(tasks, began).await;
-    settle(wanted).await;
+    settle(connections).await;
     slice
+}
+
+async fn connect_all(address: &str, count: usize) -> anyhow::Result<Vec<Channel>> {
+    let mut channels = Vec::new();
+    for _ in 0..count {
+        channels.push(connect(address).await?);
+    }
+    Ok(channels)
 }
 
 /// Lets the tasks end, here and in the server, that close connections. They must not run at the cost of the next contender.
@@ -109,19 +116,20 @@ pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Ins
     Ok(sum)
 }
 
-/// One call after the other.
-async fn call(mut clients: Vec<AllocatorClient<Channel>>, ask: AllocateRequest, end: Instant) -> anyhow::Result<Slice> {
-    let (mut slice, mut asked) = (Slice::default(), now());
+/// Calls on a connection, so many at once; on several, one call after the other on each in turn.
+async fn call(mut own: Vec<Lean>, at_once: usize, end: Instant) -> anyhow::Result<Slice> {
+    if own.len() == 1
+        && let Some(only) = own.pop()
+    {
+        return only.run(at_once, end).await;
+    }
+    let mut slice = Slice::default();
     loop {
-        for client in &mut clients {
-            client.allocate(ask.clone()).await?;
-            let answered = now();
-            slice.call(answered - asked);
-            slice.count += 1;
-            if answered >= end {
+        for lean in &mut own {
+            lean.call(&mut slice).await?;
+            if now() >= end {
                 return Ok(slice);
             }
-            asked = answered;
         }
     }
 }

@@ -14,6 +14,7 @@ mod grant;
 mod index;
 mod instructions;
 mod interrupt;
+mod lean;
 mod load;
 mod packed;
 mod peers;
