@@ -8,7 +8,7 @@ use crate::{
     arena::Arena,
     contest::{Bound, Contender, Options, Unit},
     load::{Load, packed},
-    peers::Ferroid,
+    peers::ferroid::{self, Ferroid},
     regions,
 };
 
@@ -45,7 +45,8 @@ const XID_BURST: u64 = 40_000_000;
 pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
     let arena = Arena::open("packed", Unit::Octets, &args.options)?;
     arena.runtime.block_on(async { regions::create(&arena.client()?, "packed").await })?;
-    let ferroid = args.ferroid.as_deref().map(Ferroid::start).transpose()?;
+    let ferroid = |settings| args.ferroid.as_deref().map(|path| Ferroid::start(path, settings)).transpose();
+    let (usual, fastest) = (ferroid(ferroid::USUAL)?, ferroid(ferroid::FASTEST)?);
     let load = |source, count, most| Load::Packed { ask: packed(source, count), depth: DEPTH, most };
     let mut loads = Vec::new();
     for kib in &args.sizes {
@@ -64,16 +65,20 @@ pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
         let contender = Contender::new(name, || arena.slice(server, load));
         contenders.push(if *is_bare { contender.reference() } else { contender });
     }
-    if let Some(ferroid) = &ferroid {
+    let settings = [("blocks of 10^6", &usual), ("its fastest", &fastest)];
+    for (settings, ferroid) in settings.iter().filter_map(|(settings, ferroid)| Some((settings, ferroid.as_ref()?))) {
         let slice = || ferroid.slice(&arena.runtime, args.options.length());
-        contenders.push(Contender::new("ferroid-tonic-server", slice));
+        contenders.push(Contender::new(&format!("ferroid-tonic, {settings}"), slice));
     }
     let outcomes = arena.contest.run("1 client", contenders)?;
     for (name, ..) in SOURCES {
         let best = outcomes.best(&format!("kentd, {name},"));
         arena.contest.fact(format!("{name} of the best bare"), best, Bound::AtLeast(0.65));
-        let of_ferroid = best.zip(outcomes.best("ferroid")).map(|(best, ferroid)| best / ferroid);
-        arena.contest.fact(format!("{name} of ferroid-tonic-server"), of_ferroid, Bound::AtLeast(1.5));
+        for (settings, _) in settings {
+            let ferroid = format!("ferroid-tonic, {settings}");
+            let of_ferroid = best.zip(outcomes.best(&ferroid)).map(|(best, ferroid)| best / ferroid);
+            arena.contest.fact(format!("{name} of {ferroid}"), of_ferroid, Bound::AtLeast(1.5));
+        }
     }
     arena.close()
 }

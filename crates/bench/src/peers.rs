@@ -2,7 +2,7 @@
 //! with a directory of its own on the same disk as Kent's, so durable as Kent is, and ends with it.
 
 mod etcd;
-mod ferroid;
+pub(crate) mod ferroid;
 mod postgres;
 mod redis;
 mod resp;
@@ -18,7 +18,6 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use tokio::runtime::Runtime;
 
-pub(crate) use self::ferroid::Ferroid;
 use self::{etcd::Etcd, postgres::Postgres, redis::Redis};
 use crate::{contest::Slice, figures::now, process::Process};
 

@@ -34,6 +34,7 @@ use crate::{
     permute::NarrowPermutation,
     slot::Slot,
     source::SlotConstants,
+    wide::wide,
 };
 
 /// Every format, in the order in which they are listed to people.
@@ -158,28 +159,38 @@ pub(crate) trait Mint: Layout {
     /// `first + i`, on return it is the identifier. A tail that [`check`](Self::check) refuses is taken for another one.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
 
-    /// The same identifiers as octets, the most significant first, in the place of `octets`, which is as long as all of them
-    /// together. Formats that are asked for by the gigabyte have one of their own, which spares the numbers.
-    fn fill_octets(
-        &self,
-        constants: &SlotConstants,
-        first: Position,
-        scratch: &mut Scratch,
-        values: &mut [u128],
-        octets: &mut [u8],
-    ) {
+    /// The same identifiers as octets. Formats that are asked for by the gigabyte have one of their own, which spares the
+    /// numbers.
+    fn fill_octets(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
+        let values = &mut lot.values[..lot.tails.len()];
+        values.iter_mut().zip(lot.tails).for_each(|(value, tail)| *value = u128::from(*tail));
         self.fill(constants, first, scratch, values);
-        write_octets(values, self.family().width_bytes(), octets);
+        write_octets(values, self.family().width_bytes(), lot.octets);
     }
+}
+
+/// Identifiers that are made as octets.
+pub(crate) struct Lot<'a> {
+    /// The random tail of each position.
+    pub(crate) tails: &'a [u64],
+    /// Room for as many numbers.
+    pub(crate) values: &'a mut [u128],
+    /// Where the identifiers go, the most significant octet first: as long as all of them together.
+    pub(crate) octets: &'a mut [u8],
 }
 
 /// Writes numbers as octets, `width` each, the most significant first.
 pub(crate) fn write_octets(values: &[u128], width: usize, octets: &mut [u8]) {
     match width {
         16 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
-        8 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| {
-            *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 octets is below 2^64
-        }),
+        8 => wide(
+            #[inline(always)]
+            || {
+                for (to, value) in octets.as_chunks_mut().0.iter_mut().zip(values) {
+                    *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 octets is below 2^64
+                }
+            },
+        ),
         _ => octets.chunks_exact_mut(width).zip(values).for_each(|(to, value)| {
             to.copy_from_slice(&value.to_be_bytes()[16 - width..]);
         }),
@@ -392,15 +403,8 @@ impl Format {
     }
 
     /// See [`Mint::fill_octets`].
-    pub(crate) fn fill_octets(
-        &self,
-        constants: &SlotConstants,
-        first: Position,
-        scratch: &mut Scratch,
-        values: &mut [u128],
-        octets: &mut [u8],
-    ) {
-        self.0.fill_octets(constants, first, scratch, values, octets);
+    pub(crate) fn fill_octets(self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
+        self.0.fill_octets(constants, first, scratch, lot);
     }
 }
 

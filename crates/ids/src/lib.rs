@@ -31,6 +31,7 @@ mod source;
 mod tails;
 mod time;
 pub mod uid11;
+mod wide;
 
 pub use uuid::Uuid;
 

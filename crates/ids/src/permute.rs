@@ -5,7 +5,7 @@
 
 use siphasher::sip::SipHasher24;
 
-use crate::slot::ClusterKey;
+use crate::{slot::ClusterKey, wide::wide};
 
 /// How many SipHashes key a permutation.
 const HASHES: u64 = 8;
@@ -84,7 +84,7 @@ pub(crate) struct NarrowPermutation {
 
 impl NarrowPermutation {
     /// The image of `index`, of which only the low bits count.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply(&self, index: u64) -> u64 {
         let [added, factors @ ..] = &self.constants;
         factors.iter().fold((index ^ added) & self.mask, |x, factor| {
@@ -93,20 +93,20 @@ impl NarrowPermutation {
         })
     }
 
-    /// The images of `first` and the indices after it, for a permutation that is known to have so many bits, 32 at most: in
+    /// Puts the images of `first` and the indices after it, for a permutation that is known to have so many bits, 32 at most: in
     /// this form the compiler makes several at a time.
-    #[inline]
-    pub(crate) fn fill_bits<const BITS: u32>(&self, first: u32, images: &mut [u32]) {
+    #[inline(always)]
+    pub(crate) fn map_bits<const BITS: u32, T>(&self, first: u32, places: &mut [T], put: impl Fn(&mut T, u32)) {
         debug_assert_eq!(u128::from(self.mask), mask(BITS), "a permutation of another width");
         let mask = const { mask(BITS) as u32 }; // OK because the width is at most 32
         let [added, a, b, c] = self.constants.map(|constant| constant as u32); // likewise
-        for (image, offset) in images.iter_mut().zip(0..) {
+        for (place, offset) in places.iter_mut().zip(0..) {
             let mut x = ((first + offset) ^ added) & mask;
             for factor in [a, b, c] {
                 x = x.wrapping_mul(factor) & mask;
                 x ^= x >> BITS.div_ceil(2);
             }
-            *image = x;
+            put(place, x);
         }
     }
 }
@@ -186,9 +186,14 @@ impl Octave {
         let top = 1 << self.bits;
         if self.bits <= u64::BITS {
             let (narrow, first) = (self.permutation.narrow(), first as u64); // OK because it has at most 64 bits
-            for (value, offset) in values.iter_mut().zip(0..) {
-                *value = top | u128::from(narrow.apply(first + offset));
-            }
+            wide(
+                #[inline(always)]
+                || {
+                    for (value, offset) in values.iter_mut().zip(0..) {
+                        *value = top | u128::from(narrow.apply(first + offset));
+                    }
+                },
+            );
         } else {
             for (value, offset) in values.iter_mut().zip(0..) {
                 *value = top | self.permutation.apply(first + offset);

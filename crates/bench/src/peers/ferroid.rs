@@ -1,13 +1,11 @@
 //! ferroid-tonic-server: Snowflake identifiers as a stream of chunks of octets.
 
 use std::{
-    env,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
 
-use anyhow::Context;
 use tokio::runtime::Runtime;
 
 use super::{free_port, listening};
@@ -23,23 +21,31 @@ mod proto {
 pub(crate) struct Ferroid {
     _process: Process,
     address: String,
+    count: u64,
 }
 
-/// A worker makes 4096 identifiers in a millisecond at the most. So many workers are not what bounds the stream. Its own
-/// environment variables, NUM_WORKERS and IDS_PER_CHUNK, replace these.
-const SETTINGS: [(&str, &str); 2] = [("NUM_WORKERS", "512"), ("IDS_PER_CHUNK", "4096")];
-/// The most that one request can ask for.
-const COUNT: u64 = 1_000_000_000;
+/// Its settings, as environment variables, and how many identifiers a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    variables: &'static [(&'static str, &'static str)],
+    count: u64,
+}
+
+/// Blocks of a million from a usual number of workers, of which each makes 4096 identifiers in a millisecond at the most.
+pub(crate) const USUAL: Settings = Settings { variables: &[("NUM_WORKERS", "128")], count: 1_000_000 };
+/// What was fastest here: one request for the most that there can be, workers enough, and larger chunks.
+pub(crate) const FASTEST: Settings =
+    Settings { variables: &[("NUM_WORKERS", "512"), ("IDS_PER_CHUNK", "4096")], count: 1_000_000_000 };
 
 impl Ferroid {
     /// Starts the program.
-    pub(crate) fn start(program: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &Path, settings: Settings) -> anyhow::Result<Self> {
         let address = free_port()?;
         let mut command = Command::new(program);
         command.args(["--server-addr", &address.to_string(), "--shutdown-timeout", "1"]);
-        command.envs(SETTINGS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
+        command.envs(settings.variables.iter().copied());
         let process = listening(command.stdout(Stdio::null()), address)?;
-        Ok(Self { _process: process, address: address.to_string() })
+        Ok(Self { _process: process, address: address.to_string(), count: settings.count })
     }
 
     /// Octets of identifiers to one client, for a while.
@@ -49,13 +55,15 @@ impl Ferroid {
             let mut client = proto::id_generator_client::IdGeneratorClient::new(channel);
             let mut slice = Slice::default();
             let began = now();
-            let mut chunks = client.stream_ids(proto::StreamIdsRequest { count: COUNT }).await?.into_inner();
             while slice.took < length {
-                let chunk = chunks.message().await?.context("the stream ended")?;
-                slice.count += chunk.packed_ids.len() as u64; // OK because a usize has 64 bits at most
-                slice.took = began.elapsed();
+                let mut chunks = client.stream_ids(proto::StreamIdsRequest { count: self.count }).await?.into_inner();
+                while slice.took < length
+                    && let Some(chunk) = chunks.message().await?
+                {
+                    slice.count += chunk.packed_ids.len() as u64; // OK because a usize has 64 bits at most
+                    slice.took = began.elapsed();
+                }
             }
-            drop(chunks);
             load::settle(1).await;
             Ok(slice)
         })

@@ -4,11 +4,12 @@ use rand_core::Rng;
 
 use super::{Block, BlockSource};
 use crate::{
-    formats::{Scratch, write_octets},
+    formats::{Lot, Scratch, write_octets},
     line::Position,
     permute::Scrambler,
     series::SeriesEncoder,
     source::RegionConstants,
+    wide::wide,
 };
 
 /// How many are made at once where all are wanted: what fits the fastest cache (8 KiB with their octets).
@@ -51,14 +52,21 @@ impl Maker {
         let octets = &mut octets[..made * width]; // OK because there are at most LARGE_LOT of at most 16 octets
         match &self.source {
             BlockSource::Slot(format, constants) => {
-                let values = &mut values[..made];
-                draw_tails::<LARGE_LOT>(rng, format.tail_bits(), values);
-                format.fill_octets(constants, self.next, &mut self.scratch, values, octets);
+                let mut tails = [0; LARGE_LOT];
+                let tails = &mut tails[..made];
+                draw_tails::<LARGE_LOT>(rng, format.tail_bits(), tails);
+                format.fill_octets(constants, self.next, &mut self.scratch, Lot { tails, values, octets });
             }
             BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
                 let first = (base | self.next.get()) as u64; // OK because an identifier of 8 octets is below 2^64
-                let counted = octets.as_chunks_mut().0.iter_mut().zip(0..);
-                counted.for_each(|(octets, offset)| *octets = (first + offset).to_be_bytes());
+                wide(
+                    #[inline(always)]
+                    || {
+                        for (octets, offset) in octets.as_chunks_mut().0.iter_mut().zip(0..) {
+                            *octets = (first + offset).to_be_bytes();
+                        }
+                    },
+                );
             }
             BlockSource::Region(_) | BlockSource::Series(..) => {
                 let made = self.make(rng, values);
@@ -76,7 +84,9 @@ impl Maker {
         let values = &mut values[..made];
         match &self.source {
             BlockSource::Slot(format, constants) => {
-                draw_tails::<N>(rng, format.tail_bits(), values);
+                let mut tails = [0; N];
+                draw_tails::<N>(rng, format.tail_bits(), &mut tails[..made]);
+                values.iter_mut().zip(tails).for_each(|(value, tail)| *value = u128::from(tail));
                 format.fill(constants, self.next, &mut self.scratch, values);
             }
             BlockSource::Region(constants) => {
@@ -108,22 +118,27 @@ impl Maker {
     }
 }
 
-/// Draws a number of `bits` bits (at most 64) for each of at most `N` values, in one request for randomness.
-fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, values: &mut [u128]) {
+/// Draws a number of `bits` bits (at most 64) for each of at most `N` tails, in one request for randomness.
+fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, tails: &mut [u64]) {
     if bits == 0 {
         return;
     }
     let (mask, mut octets) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
     // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
-    let (fours, rest) = values.split_at_mut(if bits <= 48 { values.len() & !3 } else { 0 });
-    let octets = &mut octets[..fours.len() / 4 * 3 + rest.len()]; // OK because N values need no more words
+    let (fours, rest) = tails.split_at_mut(if bits <= 48 { tails.len() & !3 } else { 0 });
+    let octets = &mut octets[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need no more words
     rng.fill_bytes(octets.as_flattened_mut());
     let (threes, words) = octets.split_at(fours.len() / 4 * 3);
-    for (four, three) in fours.as_chunks_mut::<4>().0.iter_mut().zip(threes.as_chunks::<3>().0) {
-        let [a, b, c] = three.map(u64::from_le_bytes);
-        *four = [a, a >> 48 | b << 16, b >> 32 | c << 32, c >> 16].map(|word| u128::from(word & mask));
-    }
-    for (value, word) in rest.iter_mut().zip(words) {
-        *value = u128::from(u64::from_le_bytes(*word) & mask);
-    }
+    wide(
+        #[inline(always)]
+        || {
+            for (four, three) in fours.as_chunks_mut::<4>().0.iter_mut().zip(threes.as_chunks::<3>().0) {
+                let [a, b, c] = [0, 1, 2].map(|word| u64::from_le_bytes(three[word]));
+                *four = [a & mask, (a >> 48 | b << 16) & mask, (b >> 32 | c << 32) & mask, c >> 16 & mask];
+            }
+            for (tail, word) in rest.iter_mut().zip(words) {
+                *tail = u64::from_le_bytes(*word) & mask;
+            }
+        },
+    );
 }

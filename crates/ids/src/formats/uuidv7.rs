@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use uuid::Uuid;
 
-use super::{Family, Layout, Mint, Scratch, each_tick};
+use super::{Family, Layout, Lot, Mint, Scratch, each_tick};
 use crate::{
     dce,
     error::{CodecError, OutOfRange},
@@ -17,6 +17,7 @@ use crate::{
     slot::Slot,
     source::SlotConstants,
     time::UnixNanos,
+    wide::wide,
 };
 
 const TIME_BITS: u32 = 48;
@@ -170,50 +171,49 @@ impl Mint for UuidV7Format {
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
-        fill_each(constants, first, values, |value| {
-            let tail = *value as u64; // OK because a tail has 46 bits
-            move |high, low| *value = u128::from(high) << 64 | u128::from(low | tail)
+        each_run(constants, first, values, |high, low, values| {
+            for (value, index) in values.iter_mut().zip(0..) {
+                *value |= u128::from(high) << 64 | u128::from(low + (index << STEP_SHIFT));
+            }
         });
     }
 
-    fn fill_octets(
-        &self,
-        constants: &SlotConstants,
-        first: Position,
-        _scratch: &mut Scratch,
-        values: &mut [u128],
-        octets: &mut [u8],
-    ) {
-        let mut tails = values.iter();
-        fill_each(constants, first, octets.as_chunks_mut::<16>().0, |octets| {
-            let tail = tails.next().map_or(0, |tail| *tail as u64); // OK because there are as many, of 46 bits
-            move |high, low| {
-                octets[..8].copy_from_slice(&high.to_be_bytes());
-                octets[8..].copy_from_slice(&(low | tail).to_be_bytes());
-            }
+    fn fill_octets(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, lot: Lot<'_>) {
+        let mut tails = lot.tails;
+        each_run(constants, first, lot.octets.as_chunks_mut::<8>().0.as_chunks_mut::<2>().0, |high, low, halves| {
+            let (now, later) = tails.split_at(halves.len());
+            tails = later;
+            wide(
+                #[inline(always)]
+                || {
+                    let high = high.to_be_bytes();
+                    for ((halves, tail), index) in halves.iter_mut().zip(now).zip(0..) {
+                        *halves = [high, (low + (index << STEP_SHIFT) | tail).to_be_bytes()];
+                    }
+                },
+            );
         });
     }
 }
 
-/// Makes the two halves of each UUID, the lower one without its tail, for what `put` makes of its place.
+/// From here on the low half of the counter counts, above slot and tail.
+const STEP_SHIFT: u32 = Slot::BITS + TAIL_BITS;
+
+/// Hands runs on in which the upper halves of the UUIDs are the same, and the lower ones, without their tails, go up in steps.
+/// Where the low half of the counter wraps, another run begins.
 #[inline(always)]
-fn fill_each<'a, T, P: FnOnce(u64, u64)>(
+fn each_run<'a, T>(
     constants: &SlotConstants,
     first: Position,
     places: &'a mut [T],
-    mut put: impl FnMut(&'a mut T) -> P,
+    mut fill: impl FnMut(u64, u64, &'a mut [T]),
 ) {
     let slot = u64::from(constants.slot.get()) << TAIL_BITS;
-    // Where the low half of the counter wraps, the upper half of the UUID changes; up to there the lower half counts.
     each_tick(first, COUNTER_LOW_BITS, places, |above, counter_low, places| {
         let unix_ms = (above >> RAND_A_BITS) as u64; // OK because the line's ticks have 48 bits
         let counter_high = above as u64 & ((1 << RAND_A_BITS) - 1); // OK because the mask keeps 12 bits
         let high = unix_ms << 16 | VERSION | counter_high;
-        let first = VARIANT | counter_low << (Slot::BITS + TAIL_BITS) | slot;
-        for (index, place) in (0..).zip(places) {
-            // OK because the low half of the counter does not wrap here.
-            put(place)(high, first + (index << (Slot::BITS + TAIL_BITS)));
-        }
+        fill(high, VARIANT | counter_low << STEP_SHIFT | slot, places);
     });
 }
 

@@ -5,17 +5,18 @@
 
 use alloc::vec::Vec;
 
-use super::{Family, Layout, Mint, Scratch, each_tick};
+use super::{Family, Layout, Lot, Mint, Scratch, each_tick};
 use crate::{
     error::{CodecError, OutOfRange},
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    permute::Permutation,
+    permute::{NarrowPermutation, Permutation},
     slot::{ClusterKey, Slot},
     source::SlotConstants,
     time::UnixNanos,
     uid11::Uid11,
+    wide::wide,
 };
 
 const TIME_BITS: u32 = 42;
@@ -95,9 +96,6 @@ impl From<Xid> for Uid11 {
     }
 }
 
-/// How many tails are made at once.
-const LOT: usize = 32;
-
 pub(crate) struct XidFormat;
 
 impl Layout for XidFormat {
@@ -148,21 +146,46 @@ impl Mint for XidFormat {
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]) {
-        let slot = u32::from(constants.slot.get()) << COUNTER_BITS;
-        each_tick(first, COUNTER_BITS, values, |ts, counter, values| {
-            let ts = ts as u64; // OK because the line's ticks have 42 bits
-            let tails = scratch.permutation(ts, || Xid::tails(&constants.key, ts).narrow());
-            let (mut index, mut lot) = (slot | counter as u32, [0; LOT]); // OK because a counter has 16 bits
-            for values in values.chunks_mut(LOT) {
-                tails.fill_bits::<RAND_BITS>(index, &mut lot);
-                values
-                    .iter_mut()
-                    .zip(lot)
-                    .for_each(|(value, tail)| *value = u128::from(ts << RAND_BITS | u64::from(tail)));
-                index += LOT as u32;
-            }
+        each_run(constants, first, scratch, values, |ts, tails, index, values| {
+            wide(
+                #[inline(always)]
+                || {
+                    tails.map_bits::<RAND_BITS, _>(index, values, |value, tail| {
+                        *value = u128::from(ts | u64::from(tail))
+                    })
+                },
+            );
         });
     }
+
+    fn fill_octets(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
+        each_run(constants, first, scratch, lot.octets.as_chunks_mut::<8>().0, |ts, tails, index, octets| {
+            wide(
+                #[inline(always)]
+                || {
+                    tails.map_bits::<RAND_BITS, _>(index, octets, |octets, tail| {
+                        *octets = (ts | u64::from(tail)).to_be_bytes()
+                    })
+                },
+            );
+        });
+    }
+}
+
+/// Hands the runs on that have the same upper bits, with the permutation that makes their tails of the numbers from an index on.
+fn each_run<'a, T>(
+    constants: &SlotConstants,
+    first: Position,
+    scratch: &mut Scratch,
+    places: &'a mut [T],
+    mut fill: impl FnMut(u64, NarrowPermutation, u32, &'a mut [T]),
+) {
+    let slot = u32::from(constants.slot.get()) << COUNTER_BITS;
+    each_tick(first, COUNTER_BITS, places, |ts, counter, places| {
+        let ts = ts as u64; // OK because the line's ticks have 42 bits
+        let tails = scratch.permutation(ts, || Xid::tails(&constants.key, ts).narrow());
+        fill(ts << RAND_BITS, tails, slot | counter as u32, places); // OK because a counter has 16 bits
+    });
 }
 
 #[cfg(test)]
