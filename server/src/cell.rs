@@ -2,12 +2,15 @@
 
 use std::{
     num::NonZeroU64,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use kent_ids::Position;
-use kent_issue::{Chunk, Counter, CounterRefusal, Stored};
+use kent_issue::{Chunk, Counter, CounterPlan, CounterRefusal, Stored};
 use kent_proto::stored;
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
@@ -22,6 +25,8 @@ pub(crate) struct Cell {
     rate: Mutex<Rate>,
     /// Requests for grants that must be durable first.
     strict: Mutex<strict::Queue>,
+    /// Whether the next chunk is being reserved while the present one is used.
+    is_ahead: AtomicBool,
     /// Held while a chunk is reserved, or while an edit decides about what is issued.
     pub(crate) reserving: tokio::sync::Mutex<()>,
 }
@@ -56,6 +61,7 @@ impl Cell {
             counter: Mutex::new(Counter::new(policy)),
             rate: Mutex::default(),
             strict: Mutex::default(),
+            is_ahead: AtomicBool::new(false),
             reserving: tokio::sync::Mutex::default(),
         }
     }
@@ -73,6 +79,16 @@ impl Cell {
     /// Uses the counter, for a moment.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Counter) -> T) -> T {
         act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// True for whoever must see to it that the next chunk is reserved, and then say [`Cell::end_ahead`].
+    pub(crate) fn begin_ahead(&self) -> bool {
+        !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed)
+    }
+
+    /// The next chunk is no longer being reserved.
+    pub(crate) fn end_ahead(&self) {
+        self.is_ahead.store(false, Relaxed);
     }
 
     /// Uses the queue of requests for durable grants, for a moment.
@@ -95,6 +111,27 @@ impl Cell {
             Ok(plan) => plan,
             Err(full) => return Ok(Attempt::Full(full)),
         };
+        self.commit(store, record, plan).await
+    }
+
+    /// Tries to reserve the next chunk before the present one is used up, and says how many positions are reserved then; not if
+    /// there is no need, or somebody else draws from the counter. The caller holds `reserving`.
+    pub(crate) async fn try_reserve_ahead(
+        &self,
+        store: &dyn Store,
+        record: &Record,
+        now: Duration,
+    ) -> Result<Option<Count>, StoreFailure> {
+        let read = read_counter(store, &record.key).await?;
+        let read = Stored { version: read.version, value: position(read.value) };
+        let Some(plan) = self.with(|counter| counter.plan_ahead(read, record.capacity, now)) else { return Ok(None) };
+        match self.commit(store, record, plan).await? {
+            Attempt::Reserved(reserved) => Ok(Some(reserved)),
+            Attempt::Conflict(_) | Attempt::Full(_) => Ok(None),
+        }
+    }
+
+    async fn commit(&self, store: &dyn Store, record: &Record, plan: CounterPlan) -> Result<Attempt, StoreFailure> {
         let reserved = Count::Below(plan.reserved().get());
         let guard = Version::new(plan.guard());
         let txn = Txn::new().expect(record.key.clone(), guard);

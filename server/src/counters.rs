@@ -81,17 +81,24 @@ impl Counters {
         if facts.policy.chunk == ChunkPolicy::Strict {
             return None;
         }
-        self.grant_from_chunk(&facts, &space.cell(facts.number, self.chunk), count).ok()?
+        self.grant_from_chunk(&space, region, &facts, &space.cell(facts.number, self.chunk), count).ok()?
     }
 
     /// Grants a block from the chunk in hand, if it holds enough, and says when.
     fn grant_from_chunk(
         &self,
+        space: &Arc<Space>,
+        region: &str,
         facts: &RegionFacts,
-        cell: &Cell,
+        cell: &Arc<Cell>,
         count: NonZeroU64,
     ) -> Result<Option<(Block, Duration)>, AllocateError> {
-        let Ok(first) = cell.with(|counter| counter.grant(count.get())) else { return Ok(None) };
+        let granted = cell.with(|counter| counter.grant(count.get()).map(|first| (first, counter.is_low())));
+        let Ok((first, is_low)) = granted else { return Ok(None) };
+        if is_low && cell.begin_ahead() {
+            let ahead = self.clone().reserve_ahead(space.clone(), region.to_owned(), cell.clone());
+            self.tasks.spawn_work_aboard(ahead);
+        }
         // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
         let block = Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)?;
         // Whoever was paused since it looked at the region has cut a gap, not a block.
@@ -125,7 +132,7 @@ impl Counters {
                     "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
                 return Err(Invalid::new("request_id", problem).into());
             }
-            if !strict && let Some((block, _)) = self.grant_from_chunk(&facts, &cell, count)? {
+            if !strict && let Some((block, _)) = self.grant_from_chunk(&space, region, &facts, &cell, count)? {
                 return Ok(block);
             }
             let left = patience.left(self.clock.steady());
@@ -292,6 +299,23 @@ impl Counters {
         }
     }
 
+    /// Reserves the chunk after the one that is used, so that nobody waits for the store in between. If that does not come off, it
+    /// is left to those who need it.
+    async fn reserve_ahead(self, space: Arc<Space>, region: String, cell: Arc<Cell>) {
+        let _reserving = cell.reserving.lock().await;
+        let Ok(facts) = facts(&space, &region) else { return };
+        if facts.policy.chunk == ChunkPolicy::Strict {
+            return;
+        }
+        cell.with(|counter| counter.set_policy(chunk(facts.policy, self.chunk)));
+        let ahead = cell.try_reserve_ahead(&*self.store, &record(&space, &facts), self.clock.steady()).await;
+        if let Ok(Some(reserved)) = ahead {
+            space.set_reserved(facts.number, reserved);
+            cell.end_ahead();
+            debug!(space = space.key(), region, %reserved, "chunk reserved ahead");
+        }
+    }
+
     /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
     async fn reserve(
         self,
@@ -315,6 +339,7 @@ impl Counters {
         match cell.try_reserve(&*self.store, &record, count, self.clock.steady()).await? {
             Attempt::Reserved(reserved) => {
                 space.set_reserved(facts.number, reserved);
+                cell.end_ahead();
                 debug!(space = space.key(), region, %reserved, "chunk reserved");
                 Ok(())
             }

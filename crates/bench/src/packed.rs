@@ -68,7 +68,7 @@ pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
     let settings = [("blocks of 10^6", &usual), ("its fastest", &fastest)];
     for (settings, ferroid) in settings.iter().filter_map(|(settings, ferroid)| Some((settings, ferroid.as_ref()?))) {
         let slice = || ferroid.slice(&arena.runtime, args.options.length());
-        contenders.push(Contender::new(&format!("ferroid-tonic, {settings}"), slice));
+        contenders.push(Contender::new(format!("ferroid-tonic, {settings}"), slice));
     }
     let outcomes = arena.contest.run("1 client", contenders)?;
     for (name, ..) in SOURCES {

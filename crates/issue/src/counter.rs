@@ -70,13 +70,15 @@ pub struct Counter {
     version: u64,
     size: u64,
     reserved_at: Option<Duration>,
+    /// Whether the chunk before the last one did not last.
+    is_busy: bool,
 }
 
 impl Counter {
     /// A counter that holds no chunk yet.
     pub const fn new(policy: Chunk) -> Self {
         let sequence = Sequence::new(Position::ZERO, Position::ZERO);
-        Self { policy, sequence, version: 0, size: policy.min, reserved_at: None }
+        Self { policy, sequence, version: 0, size: policy.min, reserved_at: None, is_busy: false }
     }
 
     /// Cuts `count` suffixes off the chunk and returns the first.
@@ -114,6 +116,16 @@ impl Counter {
         let chunk = missing.max(fair.min(self.size.into())).min(left);
         // OK because the sum is at most the capacity.
         Ok(CounterPlan { guard: read.version, base, reserved: Position::new(base.get() + chunk) })
+    }
+
+    /// Plans to reserve the chunk after the one in hand, if that is low; not where somebody else has reserved since, since what
+    /// is in hand would be lost then.
+    pub fn plan_ahead(&mut self, read: Stored<Position>, capacity: Position, now: Duration) -> Option<CounterPlan> {
+        let is_ours = read.version == self.version && read.value == self.sequence.ceiling();
+        if !is_ours || !self.is_low() || capacity.since(read.value) == 0 {
+            return None;
+        }
+        self.plan_chunk(read, 1, capacity, now).ok()
     }
 
     /// Takes back a plan that is durable at `version`: only now does the ceiling move.
@@ -155,9 +167,16 @@ impl Counter {
         self.sequence.left()
     }
 
+    /// Whether the next chunk should be reserved before this one is used up, so that nobody waits for the store: at the present
+    /// rate that will be soon, and half of it is gone.
+    pub fn is_low(&self) -> bool {
+        self.is_busy && self.left() < u128::from(self.size / 2)
+    }
+
     /// A chunk should last about a second at the present rate, between the policy's bounds.
     fn resize(&mut self, now: Duration) {
         let lasted = self.reserved_at.map(|at| now.saturating_sub(at));
+        self.is_busy = lasted.is_some_and(|lasted| lasted < TOO_SHORT);
         self.size = match lasted {
             Some(lasted) if lasted < TOO_SHORT => self.size.saturating_mul(2),
             Some(lasted) if lasted > TOO_LONG => self.size / 2,
@@ -246,6 +265,35 @@ mod tests {
         assert_eq!((back.guard(), back.reserved()), (5, at(3)));
         assert!(counter.grant(1).is_err());
         assert!(counter.plan_give_back().is_none());
+    }
+
+    #[test]
+    fn ok_a_busy_counter_reserves_ahead_when_half_of_its_chunk_is_gone() {
+        let mut counter = counter();
+        let mut reserve = |counter: &mut Counter, version, reserved, now| {
+            let plan = counter.plan_chunk(stored(version, reserved), 1, at(1000), now).expect("room");
+            counter.on_committed(plan, version + 1);
+        };
+        reserve(&mut counter, 0, 0, SECOND);
+        counter.grant(10).expect("in hand");
+        assert!(!counter.is_low(), "nobody knows yet how long it lasts");
+        reserve(&mut counter, 1, 10, SECOND + SECOND / 2);
+        counter.grant(10).expect("in hand");
+        assert!(!counter.is_low(), "10 of 20 are left");
+        assert_eq!(counter.plan_ahead(stored(2, 30), at(1000), SECOND * 2), None);
+        counter.grant(1).expect("in hand");
+        assert!(counter.is_low());
+        assert_eq!(counter.plan_ahead(stored(3, 60), at(1000), SECOND * 2), None, "somebody else has reserved");
+        assert_eq!(counter.plan_ahead(stored(2, 30), at(30), SECOND * 2), None, "there is no more");
+        let plan = counter.plan_ahead(stored(2, 30), at(1000), SECOND * 2).expect("room");
+        assert_eq!((plan.guard(), plan.reserved()), (2, at(70)), "a chunk twice as large");
+        // What is in hand is granted meanwhile, and then without a gap what was reserved.
+        assert_eq!(counter.grant(4), Ok(at(21)));
+        counter.on_committed(plan, 3);
+        assert_eq!(counter.grant(45), Ok(at(25)));
+        reserve(&mut counter, 3, 70, SECOND * 9);
+        counter.grant(15).expect("in hand");
+        assert!(!counter.is_low(), "it is quiet again");
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Mint for UuidV7Format {
                 || {
                     let high = high.to_be_bytes();
                     for ((halves, tail), index) in halves.iter_mut().zip(now).zip(0..) {
-                        *halves = [high, (low + (index << STEP_SHIFT) | tail).to_be_bytes()];
+                        *halves = [high, ((low + (index << STEP_SHIFT)) | tail).to_be_bytes()];
                     }
                 },
             );
