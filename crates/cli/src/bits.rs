@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use crate::output::{Palette, Role};
 
+/// What stands left of a line without a number.
+const INDENT: &str = "     ";
+
 /// Bits of one row.
 const ROW_BITS: usize = 32;
 
@@ -32,12 +35,19 @@ pub(crate) fn draw(runs: &[Run<'_>], palette: Palette) -> String {
     let mut text = ruler(rows.first().map_or(0, |row| row.len()));
     let mut above: &[Bit<'_>] = &[];
     for (index, row) in rows.iter().enumerate() {
-        let _ = writeln!(text, "     {}", border(above, row)); // writing to a string cannot fail
-        let _ = writeln!(text, "{:>4} {}", index * ROW_BITS, cells(row, palette, |run| symbols(run)));
-        let _ = writeln!(text, "     {}", cells(row, palette, |run| label(run)));
+        text.push_str(INDENT);
+        border(&mut text, above, row);
+        let _ = write!(text, "\n{:>4} ", index * ROW_BITS); // writing to a string cannot fail
+        cells(&mut text, row, palette, symbols);
+        text.push('\n');
+        text.push_str(INDENT);
+        cells(&mut text, row, palette, label);
+        text.push('\n');
         above = row;
     }
-    let _ = writeln!(text, "     {}", border(above, &[]));
+    text.push_str(INDENT);
+    border(&mut text, above, &[]);
+    text.push('\n');
     text
 }
 
@@ -61,44 +71,45 @@ fn ruler(width: usize) -> String {
 }
 
 /// One line of a row: what each run shows, between bars.
-fn cells<'a>(row: &[Bit<'a>], palette: Palette, show: impl Fn(&[Bit<'a>]) -> String) -> String {
-    let mut line = String::from("│");
+fn cells<'a>(text: &mut String, row: &[Bit<'a>], palette: Palette, show: impl Fn(&mut String, &[Bit<'a>])) {
+    text.push('│');
     for run in row.chunk_by(|left, right| left.run == right.run) {
-        line.push_str(&palette.paint(Role::Part(run[0].colour), &show(run)));
-        line.push('│');
+        palette.paint_onto(text, Role::Part(run[0].colour), |text| show(text, run));
+        text.push('│');
     }
-    line
 }
 
-fn symbols(run: &[Bit<'_>]) -> String {
-    let symbols: Vec<_> = run.iter().map(|bit| bit.symbol.to_string()).collect();
-    symbols.join(" ")
+fn symbols(text: &mut String, run: &[Bit<'_>]) {
+    for (index, bit) in run.iter().enumerate() {
+        text.extend((index > 0).then_some(' '));
+        text.push(bit.symbol);
+    }
 }
 
 /// The label in the middle, cut where there is no room.
-fn label(run: &[Bit<'_>]) -> String {
+fn label(text: &mut String, run: &[Bit<'_>]) {
     let width = 2 * run.len() - 1; // OK because a run has a bit
     let label = run[0].label;
     if label.chars().count() <= width {
-        return format!("{label:^width$}");
+        let _ = write!(text, "{label:^width$}"); // writing to a string cannot fail
+    } else {
+        text.extend(label.chars().take(width.saturating_sub(1)).chain(['…']));
     }
-    label.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// The line between two rows, or at the top or bottom: joints where a run ends above or below.
-fn border(above: &[Bit<'_>], below: &[Bit<'_>]) -> String {
-    let last = 2 * above.len().max(below.len());
-    let line = |at: usize| joint(is_edge(above, at), is_edge(below, at), at > 0, at < last);
-    (0..=last).map(line).collect()
+/// The line between two rows, or at the top or bottom: joints where a run ends above or below. A bit takes two columns, the bar
+/// before it and its symbol.
+fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
+    let last = above.len().max(below.len());
+    for bit in 0..=last {
+        text.push(joint(is_edge(above, bit), is_edge(below, bit), bit > 0, bit < last));
+        text.extend((bit < last).then_some('─'));
+    }
 }
 
-/// True if a bar stands at this column of the row. A bit takes two columns, the bar before it and its symbol.
-fn is_edge(row: &[Bit<'_>], at: usize) -> bool {
-    if row.is_empty() || at % 2 == 1 {
-        return false;
-    }
-    let bit = at / 2;
-    bit == 0 || bit == row.len() || (bit < row.len() && row[bit - 1].run != row[bit].run)
+/// True if a bar stands before this bit of the row, or behind the last.
+fn is_edge(row: &[Bit<'_>], bit: usize) -> bool {
+    !row.is_empty() && (bit == 0 || bit == row.len() || (bit < row.len() && row[bit - 1].run != row[bit].run))
 }
 
 fn joint(up: bool, down: bool, left: bool, right: bool) -> char {

@@ -1,13 +1,19 @@
 //! `kent codec`: the line protocol of formats.md, section 13, from standard input to standard output.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
 
+use rayon::prelude::*;
 use serde_json::json;
 
 use crate::failure::Failure;
 
 /// How much is read at once. Every chunk is answered before the next is read, so that a conversation through pipes works.
-const CHUNK_BYTES: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Lines that one processor answers before it takes more: fewer are not worth the hand-over.
+const LOT: usize = 64;
 
 /// A longer line is no question that any verb asks; it is skipped, so that memory does not grow.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -17,41 +23,48 @@ pub(crate) fn run() -> Result<(), Failure> {
 }
 
 /// Answers line after line, in order, until the end of input; the last line may lack its line feed.
-fn converse(mut input: impl Read, mut output: impl Write, answer: impl Fn(&[u8], &mut Vec<u8>)) -> Result<(), Failure> {
+fn converse(
+    mut input: impl Read,
+    mut output: impl Write,
+    answer: impl Fn(&[u8], &mut Vec<u8>) + Sync,
+) -> Result<(), Failure> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut lines = Lines::default();
-    let mut answers = Vec::new();
     loop {
         let count = match input.read(&mut chunk) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(Failure::Input(error)),
         };
-        let mut reply = |line: Line<'_>| {
-            answer_one(line, &answer, &mut answers);
-            answers.push(b'\n');
-        };
-        lines.feed(&chunk[..count], &mut reply);
+        let mut asked = lines.feed(&chunk[..count]);
         if count == 0 {
-            lines.end(&mut reply);
+            asked.extend(lines.end());
         }
-        output.write_all(&answers).and_then(|()| output.flush()).map_err(Failure::Output)?;
-        answers.clear();
+        let answers: Vec<Vec<u8>> = asked.par_chunks(LOT).map(|lines| answer_all(lines, &answer)).collect();
+        for answers in answers {
+            output.write_all(&answers).map_err(Failure::Output)?;
+        }
+        output.flush().map_err(Failure::Output)?;
         if count == 0 {
             return Ok(());
         }
     }
 }
 
-fn answer_one(line: Line<'_>, answer: impl Fn(&[u8], &mut Vec<u8>), answers: &mut Vec<u8>) {
-    match line {
-        Line::Whole(line) => answer(line, answers),
-        Line::TooLong => {
-            let message = format!("the line is longer than {LINE_BYTES_MAX} octets");
-            let refusal = json!({"ok": false, "error": "bad-json", "message": message});
-            answers.extend_from_slice(refusal.to_string().as_bytes());
+fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u8> {
+    let mut answers = Vec::new();
+    for line in lines {
+        match line {
+            Line::Whole(line) => answer(line, &mut answers),
+            Line::TooLong => {
+                let message = format!("the line is longer than {LINE_BYTES_MAX} octets");
+                let refusal = json!({"ok": false, "error": "bad-json", "message": message});
+                answers.extend_from_slice(refusal.to_string().as_bytes());
+            }
         }
+        answers.push(b'\n');
     }
+    answers
 }
 
 /// Cuts a stream of octets into lines.
@@ -64,39 +77,35 @@ struct Lines {
 }
 
 enum Line<'a> {
-    Whole(&'a [u8]),
+    Whole(Cow<'a, [u8]>),
     TooLong,
 }
 
 impl Lines {
-    fn feed(&mut self, chunk: &[u8], reply: &mut impl FnMut(Line<'_>)) {
-        let mut rest = chunk;
+    /// The lines that end in this chunk.
+    fn feed<'a>(&mut self, chunk: &'a [u8]) -> Vec<Line<'a>> {
+        let (mut rest, mut ended) = (chunk, Vec::new());
         while let Some(end) = rest.iter().position(|&octet| octet == b'\n') {
             let (line, after) = rest.split_at(end);
             rest = &after[1..]; // OK because it begins with the line feed
-            self.finish(line, reply);
+            ended.push(self.finish(line));
         }
         self.begin(rest);
+        ended
     }
 
     /// At the end of input: what is left is the last line.
-    fn end(&mut self, reply: &mut impl FnMut(Line<'_>)) {
-        if self.skipping || !self.begun.is_empty() {
-            self.finish(&[], reply);
-        }
+    fn end(&mut self) -> Option<Line<'static>> {
+        (self.skipping || !self.begun.is_empty()).then(|| self.finish(&[]))
     }
 
-    fn finish(&mut self, tail: &[u8], reply: &mut impl FnMut(Line<'_>)) {
+    fn finish<'a>(&mut self, tail: &'a [u8]) -> Line<'a> {
         if self.begun.is_empty() && !self.skipping && tail.len() <= LINE_BYTES_MAX {
-            return reply(Line::Whole(tail));
+            return Line::Whole(tail.into());
         }
         self.begin(tail);
-        if std::mem::take(&mut self.skipping) {
-            reply(Line::TooLong);
-        } else {
-            reply(Line::Whole(&self.begun));
-        }
-        self.begun.clear();
+        let begun = mem::take(&mut self.begun);
+        if mem::take(&mut self.skipping) { Line::TooLong } else { Line::Whole(begun.into()) }
     }
 
     fn begin(&mut self, part: &[u8]) {

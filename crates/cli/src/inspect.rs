@@ -5,6 +5,9 @@ use std::{iter, mem};
 
 use kent_codec::{Inspection, Reading};
 use kent_proto::v1::Classification;
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::args::InspectArgs;
@@ -35,9 +38,20 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
             Some(regions) => regions.of(&lot)?,
             None => vec![None; lot.len()],
         };
-        for (text, place) in lot.into_iter().zip(places) {
-            match kent_codec::inspect(&text, &reading) {
-                Ok(inspection) => show(&inspection, place.as_ref(), !mem::replace(&mut shown, true), out)?,
+        let (json, palette) = (out.is_json(), out.palette());
+        let show = |(text, place): (&String, &Option<Classification>)| {
+            kent_codec::inspect(text, &reading).map(|inspection| show(&inspection, place.as_ref(), json, palette))
+        };
+        // Each is work for itself, and of the kind that keeps a processor busy.
+        let answers: Vec<_> = lot.par_iter().zip(&places).map(show).collect();
+        for (text, answer) in lot.into_iter().zip(answers) {
+            match answer {
+                Ok(answer) => {
+                    if mem::replace(&mut shown, true) && !json {
+                        out.text("\n")?;
+                    }
+                    out.text(&answer)?;
+                }
                 Err(error) => strangers.push(NoIdentifier { text, code: error.code, message: error.message }),
             }
         }
@@ -91,23 +105,28 @@ impl InspectArgs {
     }
 }
 
-fn show(inspection: &Inspection, place: Option<&Classification>, first: bool, out: &mut Out) -> Result<(), Failure> {
-    if out.is_json() {
-        let mut json = inspection.to_json();
-        if let (Some(place), Some(object)) = (place, json.as_object_mut()) {
-            object.insert("classification".to_owned(), classify::to_json(place));
-        }
-        return out.json(&json);
+/// What an identifier is, and where it belongs if that was asked.
+#[derive(Serialize)]
+struct Placed<'a> {
+    #[serde(flatten)]
+    inspection: &'a Inspection,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    classification: Option<Value>,
+}
+
+/// What is said of an identifier: a line of JSON, or a drawing.
+fn show(inspection: &Inspection, place: Option<&Classification>, is_json: bool, palette: Palette) -> String {
+    if is_json {
+        let classification = place.map(classify::to_json);
+        let line = serde_json::to_string(&Placed { inspection, classification });
+        return line.unwrap_or_default() + "\n"; // OK because texts and numbers are always written
     }
-    if !first {
-        out.text("\n")?;
-    }
-    let mut text = render(inspection, out.palette());
+    let mut text = render(inspection, palette);
     if let Some(place) = place {
         text.push('\n');
-        text.push_str(&facts(&classify::rows(place), out.palette()));
+        text.push_str(&facts(&classify::rows(place), palette));
     }
-    out.text(&text)
+    text
 }
 
 /// The identifier, what it is and why, its bits, its fields.

@@ -1,5 +1,6 @@
 //! Standard output: text for people or one JSON object a line for programs, colour only where it is seen.
 
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, Stdout, Write};
 
 use anstream::{AutoStream, ColorChoice};
@@ -73,11 +74,22 @@ impl Palette {
     pub(crate) const PLAIN: Self = Self { colour: false };
 
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
-        if !self.colour || role == Role::Plain || text.is_empty() {
-            return text.to_owned();
+        let mut painted = String::new();
+        if !text.is_empty() {
+            self.paint_onto(&mut painted, role, |painted| painted.push_str(text));
+        }
+        painted
+    }
+
+    /// Paints what `write` appends to the text, which is something.
+    pub(crate) fn paint_onto(self, text: &mut String, role: Role, write: impl FnOnce(&mut String)) {
+        if !self.colour || role == Role::Plain {
+            return write(text);
         }
         let style = role.style();
-        format!("{style}{text}{style:#}")
+        let _ = write!(text, "{style}"); // writing to a string cannot fail
+        write(text);
+        let _ = write!(text, "{style:#}");
     }
 }
 

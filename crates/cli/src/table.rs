@@ -1,5 +1,7 @@
 //! Aligned columns without borders, so that people can read them and `awk` can cut them.
 
+use std::iter;
+
 use crate::output::{Palette, Role};
 
 /// Spaces between two columns.
@@ -70,7 +72,7 @@ impl Table {
         let headings: Vec<_> = self.columns.iter().map(|column| Cell::new(Role::Heading, column.heading)).collect();
         let widths = self.widths();
         let mut text = String::new();
-        for row in std::iter::once(&headings).chain(&self.rows) {
+        for row in iter::once(&headings).chain(&self.rows) {
             self.write_row(&mut text, row, &widths, palette);
         }
         text
@@ -87,12 +89,16 @@ impl Table {
             if text.len() > start {
                 text.push_str(GUTTER);
             }
-            let padding = " ".repeat(width.saturating_sub(cell.width()));
-            let painted = palette.paint(cell.role, &cell.text);
-            match column.align {
-                Align::Left => text.extend([painted, padding]),
-                Align::Right => text.extend([padding, painted]),
+            let padding = iter::repeat_n(' ', width.saturating_sub(cell.width()));
+            let (before, after) = match column.align {
+                Align::Left => (None, Some(padding)),
+                Align::Right => (Some(padding), None),
+            };
+            text.extend(before.into_iter().flatten());
+            if !cell.text.is_empty() {
+                palette.paint_onto(text, cell.role, |text| text.push_str(&cell.text));
             }
+            text.extend(after.into_iter().flatten());
         }
         text.truncate(text.trim_end().len());
         text.push('\n');

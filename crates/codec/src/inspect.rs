@@ -7,15 +7,15 @@ use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
     uid11::prefix_range,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::error::VerbError;
 
 /// Bits and their label, not yet cut from an identifier.
 type Range = kent_ids::BitRange;
 
-/// What a text is, as far as it tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a text is, as far as it tells. As JSON it is an object with keys of the same names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     /// The text.
     pub text: String,
@@ -36,7 +36,7 @@ pub struct Inspection {
 }
 
 /// One thing that an identifier holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
     /// Its name.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct Field {
 }
 
 /// Some of an identifier's bits, and what they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BitRange {
     /// The first bit; bit 0 is the most significant.
     pub first: u32,
@@ -57,24 +57,6 @@ pub struct BitRange {
     pub label: String,
     /// The bits as zeros and ones.
     pub bits: String,
-}
-
-impl Inspection {
-    /// The same as a JSON object with keys of the same names.
-    pub fn to_json(&self) -> Value {
-        let field = |it: &Field| json!({"name": it.name, "value": it.value, "meaning": it.meaning});
-        let bits = |it: &BitRange| json!({"first": it.first, "last": it.last, "label": it.label, "bits": it.bits});
-        json!({
-            "text": self.text,
-            "format": self.format,
-            "because": self.because,
-            "canonical": self.canonical,
-            "hex": self.hex,
-            "time": self.time,
-            "fields": self.fields.iter().map(field).collect::<Vec<_>>(),
-            "layout": self.layout.iter().map(bits).collect::<Vec<_>>(),
-        })
-    }
 }
 
 /// What whoever asks knows already.
@@ -659,7 +641,7 @@ mod tests {
             let uuid = Uuid::from_u128(value);
             let found = inspect(&uuid.to_string()).expect("a UUID");
             prop_assert_eq!(&found.canonical, &uuid.to_string());
-            prop_assert_eq!(&found.to_json()["hex"], &Value::from(uuid.simple().to_string()));
+            prop_assert_eq!(found.hex, uuid.simple().to_string());
             let uid11 = Uid11::new(value as u64);
             prop_assert_eq!(inspect(&uid11.to_string()).expect("a uid11").hex, format!("{:016x}", uid11.get()));
         }

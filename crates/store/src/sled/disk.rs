@@ -142,14 +142,19 @@ impl Disk {
         }
     }
 
-    /// Returns when what `ledger` has decided is durable.
-    pub(super) fn make_durable(&mut self, ledger: &Ledger) -> Result<(), DiskError> {
+    /// The frame of what `ledger` has decided, for which there is room in the journal. It is not written yet.
+    pub(super) fn make_room(&mut self, ledger: &Ledger) -> Result<Vec<u8>, DiskError> {
         let frame = ledger.redo().frame();
         if !self.journal.has_room(&frame) {
             self.flush(ledger)?;
         }
-        caught(|| self.durability.append(self.journal.file(), &frame, self.journal.place()))??;
-        self.journal.keep(&frame);
+        Ok(frame)
+    }
+
+    /// Returns when what is in `frame` is durable.
+    pub(super) fn make_durable(&mut self, frame: &[u8]) -> Result<(), DiskError> {
+        caught(|| self.durability.append(self.journal.file(), frame, self.journal.place()))??;
+        self.journal.keep(frame);
         Ok(())
     }
 

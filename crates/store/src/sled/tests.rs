@@ -167,6 +167,24 @@ async fn a_flush_that_fails_leaves_the_outcome_unknown() {
     }
 }
 
+/// A full journal needs room first, and without room nothing was written.
+#[tokio::test]
+async fn a_journal_without_room_changes_nothing() {
+    let (_dir, script, store) = scripted();
+    let large = |round: u8| {
+        let key = |number: usize| Key::new(format!("large/{number}")).unwrap();
+        (0..60).fold(Txn::new(), |txn, number| txn.put(key(number), vec![round; crate::VALUE_BYTES_MAX]))
+    };
+    let before = store.commit(large(1)).await.unwrap().version;
+    script.next(Step::Lose);
+    let error = store.commit(large(2)).await.unwrap_err();
+    assert!(error.is_retryable() && error.has_no_side_effects(), "{error}");
+    let stored = store.scan(&Key::new("large/").unwrap()).await.unwrap();
+    assert!(stored.len() == 60 && stored.iter().all(|(_, it)| it.version == before && it.value[0] == 1));
+    store.commit(large(3)).await.unwrap();
+    assert_eq!(store.stats().unknowns, 0);
+}
+
 #[tokio::test]
 async fn unavailable_for_as_long_as_the_disk_fails() {
     let (_dir, script, store) = scripted();
@@ -329,7 +347,8 @@ fn space_is_reclaimed() {
         let key = Key::new(format!("slot/{:02}", round % 64)).unwrap();
         ledger.decide(&Txn::new().put(key, vec![round as u8; 2_048])).unwrap();
         if round % 100 == 0 {
-            disk.make_durable(&ledger).unwrap();
+            let frame = disk.make_room(&ledger).unwrap();
+            disk.make_durable(&frame).unwrap();
         }
         ledger.apply().unwrap();
     }

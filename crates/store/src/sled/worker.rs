@@ -136,8 +136,7 @@ impl Worker {
             match self.decide(&txn) {
                 Ok(verdict) => pending.push(Pending { verdict, reply }),
                 Err(error) => {
-                    let outage = self.give_up(error);
-                    pending.into_iter().for_each(|pending| drop(pending.reply.send(Err(outage.clone().into()))));
+                    let outage = self.refuse(error, pending);
                     let _gone = reply.send(Err(outage.clone().into()));
                     return Err(outage);
                 }
@@ -145,7 +144,11 @@ impl Worker {
         }
         let wrote = pending.iter().any(|pending| matches!(pending.verdict, Verdict::Wrote(_)));
         if wrote {
-            if let Err(error) = self.make_durable() {
+            let frame = match self.make_room() {
+                Ok(frame) => frame,
+                Err(error) => return Err(self.refuse(error, pending)),
+            };
+            if let Err(error) = self.disk.make_durable(&frame) {
                 return Err(self.fail(error, pending));
             }
             count(&self.counters.flushes);
@@ -163,14 +166,12 @@ impl Worker {
         Ok(caught(|| ledger.decide(txn))??)
     }
 
-    fn make_durable(&mut self) -> Result<(), DiskError> {
-        let ledger = self.ledger.as_ref().ok_or(DiskError::Held)?;
-        self.disk.make_durable(ledger)
+    fn make_room(&mut self) -> Result<Vec<u8>, DiskError> {
+        self.disk.make_room(self.ledger.as_ref().ok_or(DiskError::Held)?)
     }
 
     fn apply(&mut self) -> Result<(), DiskError> {
-        let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
-        self.disk.apply(ledger)
+        self.disk.apply(self.ledger.as_mut().ok_or(DiskError::Held)?)
     }
 
     fn acknowledge(&self, Pending { verdict, reply }: Pending) {
@@ -187,6 +188,13 @@ impl Worker {
             }
         };
         let _gone = reply.send(answer);
+    }
+
+    /// Gives up the database after an `error` before anything was written.
+    fn refuse(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
+        let outage = self.give_up(error);
+        pending.into_iter().for_each(|pending| drop(pending.reply.send(Err(outage.clone().into()))));
+        outage
     }
 
     /// Gives up the database after an `error` of the journal, and answers the commits that waited for it: the outcome of those that
