@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{FutureExt, future::maybe_done};
 use kent_ids::{Block, Id, IdKind, Tails, Uid11};
 use thread_local::ThreadLocal;
 use tokio::{
@@ -205,7 +206,7 @@ impl<T: Identifier> Handle<T> {
     /// [`Error`] if not all could be fetched; those that were are a gap then.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
         let shared = &self.hands.shared;
-        let mut ids = Vec::with_capacity(count.min(TAKE_AT_ONCE));
+        let mut ids = Vec::with_capacity(count.min(RESERVE_AT_ONCE));
         let mut tails = Tails::from_rng(&mut rand::rng());
         loop {
             let missing = (count - ids.len()) as u64; // OK because a usize has 64 bits at most
@@ -214,14 +215,27 @@ impl<T: Identifier> Handle<T> {
             shared.lock().gave(block.count());
             extend(&mut ids, &block, &mut tails).map_err(|OtherType| unusable())?;
         }
-        while ids.len() < count {
-            let missing = (count - ids.len()).min(TAKE_AT_ONCE) as u64; // OK because a usize has 64 bits at most
-            let Some(fresh) = shared.fetch(missing).await? else {
-                shared.lock().refused();
-                continue;
-            };
-            shared.lock().passed_through(&fresh.block);
-            extend(&mut ids, &fresh.block, &mut tails).map_err(|OtherType| unusable())?;
+        let fetch = |count: usize| Box::pin(maybe_done(shared.fetch(count.min(FETCH_AT_ONCE) as u64))); // OK because a usize has 64 bits at most
+        let mut missing = count - ids.len();
+        let mut next = (missing > 0).then(|| fetch(missing));
+        while let Some(mut fetched) = next.take() {
+            fetched.as_mut().await;
+            let fresh = fetched.as_mut().take_output().transpose()?.flatten();
+            let got = fresh.as_ref().map_or(0, |fresh| fresh.block.count());
+            missing = missing.saturating_sub(usize::try_from(got).unwrap_or(usize::MAX));
+            if missing > 0 {
+                // Asked for at once, to be on the way while the identifiers of this one are made.
+                let mut after = fetch(missing);
+                after.as_mut().now_or_never();
+                next = Some(after);
+            }
+            match fresh {
+                Some(fresh) => {
+                    shared.lock().passed_through(&fresh.block);
+                    extend(&mut ids, &fresh.block, &mut tails).map_err(|OtherType| unusable())?;
+                }
+                None => shared.lock().refused(),
+            }
         }
         shared.refill()?;
         Ok(ids)
@@ -243,8 +257,11 @@ impl<T: Identifier> Handle<T> {
     }
 }
 
-/// `take` fetches so many at once at the most: the daemon's clock allows as many of every format within a moment.
-const TAKE_AT_ONCE: usize = 1_000_000;
+/// `take` fetches so many at once at the most: the daemon's clock allows as many of every format within a moment, and making them
+/// takes about as long as fetching the next.
+const FETCH_AT_ONCE: usize = 1 << 18;
+/// For so many `take` sees to memory before it has them.
+const RESERVE_AT_ONCE: usize = 1_000_000;
 
 fn unusable() -> Error {
     Error::Unusable { what: "the source gives out identifiers of another kind than the handle".to_owned() }

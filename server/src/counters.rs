@@ -148,7 +148,7 @@ impl Counters {
             // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
             let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
             let reservation = self.clone().reserve(space, region, cell, count);
-            match time::timeout(left, self.tasks.spawn_work(reservation)).await {
+            match time::timeout(left, self.tasks.spawn_work_aboard(reservation)).await {
                 Ok(Ok(reserved)) => reserved?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
             }

@@ -66,7 +66,7 @@ impl SeriesCounters {
                 return Block::series(series.clone(), self.key, first, count.get()).map_err(AllocateError::Broken);
             }
             // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
-            let reservation = self.tasks.spawn_work(self.clone().reserve(series.clone(), cell.clone(), count));
+            let reservation = self.tasks.spawn_work_aboard(self.clone().reserve(series.clone(), cell.clone(), count));
             match time::timeout(patience.left(self.clock.steady()), reservation).await {
                 Ok(Ok(reserved)) => reserved?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),

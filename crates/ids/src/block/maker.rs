@@ -92,10 +92,7 @@ impl Maker {
             BlockSource::Region(constants) => {
                 let base = constants.base; // zero where the suffix goes, and scrambling keeps to the bits of the suffix
                 match &constants.scramble {
-                    None => {
-                        let first = base | self.next.get();
-                        values.iter_mut().zip(0..).for_each(|(value, offset)| *value = first + offset);
-                    }
+                    None => count(base | self.next.get(), values),
                     Some(key) => {
                         self.scrambler.fill(key, self.next.get(), values);
                         values.iter_mut().for_each(|value| *value |= base);
@@ -115,6 +112,16 @@ impl Maker {
     fn advance(&mut self, made: usize) {
         self.left -= made as u64;
         self.next = self.next.saturating_add(made as u128);
+    }
+}
+
+/// Writes consecutive numbers.
+fn count(first: u128, values: &mut [u128]) {
+    let (high, low) = (first >> u64::BITS << u64::BITS, first as u64);
+    match low.checked_add(values.len() as u64) {
+        // In 64-bit arithmetic, as long as nothing is carried beyond.
+        Some(_) => values.iter_mut().zip(0..).for_each(|(value, offset)| *value = high | u128::from(low + offset)),
+        None => values.iter_mut().zip(0..).for_each(|(value, offset)| *value = first + offset),
     }
 }
 
