@@ -1,33 +1,38 @@
 //! The embedded backend: one directory, one process, over sled 0.34.
 //!
 //! This module and those below it are the only ones that know sled. A thread of its own owns the database and
-//! serialises everything: it takes a batch of requests, applies the transactions in order, makes the batch durable
-//! *once*, and only then answers, so that concurrent commits share one flush (group commit) and nobody is ever told
+//! serialises everything: it takes a batch of requests, decides the transactions in order, makes the batch durable
+//! *once*, and only then answers, so that concurrent commits share one sync (group commit) and nobody is ever told
 //! about a write, not even as the reason of a conflict, that a power cut could take back.
 //!
 //! # Durable
 //!
-//! sled's `flush` writes its log with `sync_file_range`, which leaves the data in the disk's own cache. After each
-//! flush the thread therefore calls `fdatasync` on its own handle of `DIR/db`, and after opening it syncs every file
-//! and directory. sled's timer, which would flush at moments of its own, is off: nothing here relies on it, and space
-//! is reclaimed as pages are replaced.
+//! A batch is durable in the `journal`, a small file of ours, by one `fdatasync`, before sled is told of it. sled is flushed when the
+//! journal is full and when the database is closed, and the journal begins anew. sled's `flush` writes its log with
+//! `sync_file_range`, which leaves the data in the disk's own cache: after each the thread calls `fdatasync` on its own
+//! handle of `DIR/db`, and after opening it syncs every file and directory. sled's timer, which would flush at
+//! moments of its own, is off: nothing here relies on it, and space is reclaimed as pages are replaced.
+//!
+//! sled writes to its file whatever it has when a buffer is full. After a crash its log shows the first part of that, which the journal
+//! has as well, and what is missing is written again when the database is opened.
 //!
 //! # When the disk fails
 //!
-//! After any error while writing or flushing, the commits of the batch are answered
+//! After an error while the journal is written, the commits of the batch are answered
 //! [`Unknown`](crate::CommitError::Unknown), the database is dropped, and the next request opens it again; while that
-//! fails, requests are answered [`Unavailable`](crate::Unavailable). A full disk thus heals as soon as there is space.
+//! fails, and after an error before anything was written, requests are answered [`Unavailable`](crate::Unavailable). A full disk
+//! thus heals as soon as there is space.
 //!
 //! After a *failed sync* the kernel may call pages clean that never reached the disk: a later sync succeeds without
 //! writing them, and reads still show them. What the page cache shows then proves nothing. So opening, always, reads
-//! the whole of `DIR/db` and writes the same bytes back before syncing it, and then commits a marker: from there on,
-//! what is read is what the disk holds. It costs one pass over a file of some megabytes.
+//! the whole of `DIR/db` and of the journal and writes the same bytes back before syncing them, and then writes a marker: from
+//! there on, what is read is what the disk holds. It costs one pass over a file of some megabytes.
 //!
 //! # Damage
 //!
 //! Every value has a checksum of ours, so that a damaged one is refused. sled itself cuts its log off at the first damaged
-//! record; that this took nothing with it is told by a small file beside the log (`newest`): a database that has lost commits is
-//! not opened.
+//! record. What it lost in that way is in the journal, or, if it is older than that, told by a small file beside them
+//! (`newest`): a database that has lost commits is not opened.
 //!
 //! # Not promised
 //!

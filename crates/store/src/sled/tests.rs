@@ -301,6 +301,21 @@ async fn err_newer_layout() {
     assert!(matches!(error, OpenError::NewerLayout { found: 3, known: 2, .. }), "{error}");
 }
 
+/// A database from before there was a journal.
+#[tokio::test]
+async fn an_older_layout_is_raised_when_it_is_opened() {
+    let dir = store_with_a_and_b().await;
+    tamper(dir.path(), |db| drop(db.insert(Meta::Layout.raw_key(), Meta::Layout.seal([0, 0, 0, 1])).unwrap()));
+    std::fs::remove_file(dir.path().join("journal")).unwrap();
+    let store = SledStore::open(options(dir.path())).unwrap();
+    assert_eq!(store.scan(&Key::ROOT).await.unwrap().len(), 2);
+    store.close().await;
+    tamper(dir.path(), |db| {
+        let layout = db.get(Meta::Layout.raw_key()).unwrap().unwrap();
+        assert_eq!(Meta::Layout.open(&layout).unwrap(), super::record::LAYOUT.to_be_bytes());
+    });
+}
+
 #[tokio::test]
 async fn err_newer_schema() {
     let dir = store_with_a_and_b().await;
