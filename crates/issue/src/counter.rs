@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn ok_a_busy_counter_reserves_ahead_when_half_of_its_chunk_is_gone() {
         let mut counter = counter();
-        let mut reserve = |counter: &mut Counter, version, reserved, now| {
+        let reserve = |counter: &mut Counter, version, reserved, now| {
             let plan = counter.plan_chunk(stored(version, reserved), 1, at(1000), now).expect("room");
             counter.on_committed(plan, version + 1);
         };
