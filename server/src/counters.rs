@@ -100,7 +100,11 @@ impl Counters {
             self.tasks.spawn_work_aboard(ahead);
         }
         // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
-        let block = Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)?;
+        let block = Block::region(facts.constants, first, count.get()).or_else(|_| {
+            // Since we looked, an edit may have made the region larger, and others gone on beyond what it was.
+            let facts = self::facts(space, region)?;
+            Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)
+        })?;
         // Whoever was paused since it looked at the region has cut a gap, not a block.
         self.check_touch()?;
         let now = self.clock.steady();

@@ -69,6 +69,8 @@ pub struct Counter {
     /// The version that our last commit gave the record; 0 before the first.
     version: u64,
     size: u64,
+    /// How many the last chunk held, which may be more or less than wanted.
+    last: u128,
     reserved_at: Option<Duration>,
     /// Whether the chunk before the last one did not last.
     is_busy: bool,
@@ -78,7 +80,7 @@ impl Counter {
     /// A counter that holds no chunk yet.
     pub const fn new(policy: Chunk) -> Self {
         let sequence = Sequence::new(Position::ZERO, Position::ZERO);
-        Self { policy, sequence, version: 0, size: policy.min, reserved_at: None, is_busy: false }
+        Self { policy, sequence, version: 0, size: policy.min, last: 0, reserved_at: None, is_busy: false }
     }
 
     /// Cuts `count` suffixes off the chunk and returns the first.
@@ -131,6 +133,7 @@ impl Counter {
     /// Takes back a plan that is durable at `version`: only now does the ceiling move.
     pub fn on_committed(&mut self, plan: CounterPlan, version: u64) {
         self.version = version;
+        self.last = plan.reserved.since(plan.base);
         if plan.base == self.sequence.ceiling() {
             self.sequence.raise(Position::ZERO, plan.reserved);
         } else {
@@ -168,9 +171,9 @@ impl Counter {
     }
 
     /// Whether the next chunk should be reserved before this one is used up, so that nobody waits for the store: at the present
-    /// rate that will be soon, and half of it is gone.
+    /// rate that will be soon, and half of it is gone. Not where more is asked for at once than a chunk holds.
     pub fn is_low(&self) -> bool {
-        self.is_busy && self.left() < u128::from(self.size / 2)
+        self.is_busy && self.last <= self.size.into() && self.left() < self.last / 2
     }
 
     /// A chunk should last about a second at the present rate, between the policy's bounds.
@@ -294,6 +297,29 @@ mod tests {
         reserve(&mut counter, 3, 70, SECOND * 9);
         counter.grant(15).expect("in hand");
         assert!(!counter.is_low(), "it is quiet again");
+    }
+
+    #[test]
+    fn ok_a_small_region_is_not_reserved_ahead_of_its_use() {
+        let (mut counter, capacity) = (Counter::new(Chunk::default()), at(1 << 12));
+        let (mut version, mut reserved, mut read, mut now) = (0, 0, stored(0, 0), SECOND);
+        for _ in 0..300 {
+            now += Duration::from_millis(1);
+            let mut commit = |counter: &mut Counter, plan: CounterPlan| {
+                (version, reserved) = (version + 1, plan.reserved().get());
+                counter.on_committed(plan, version);
+                stored(version, reserved)
+            };
+            if counter.grant(1).is_err() {
+                let plan = counter.plan_chunk(read, 1, capacity, now).expect("room");
+                read = commit(&mut counter, plan);
+                counter.grant(1).expect("in hand");
+            }
+            if let Some(plan) = counter.plan_ahead(read, capacity, now) {
+                read = commit(&mut counter, plan);
+            }
+        }
+        assert!(reserved < 800 && version < 10, "{reserved} reserved in {version} commits for 300");
     }
 
     #[test]

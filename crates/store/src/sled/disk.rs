@@ -28,9 +28,9 @@ use crate::txn::VALUE_BYTES_MAX;
 /// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. Its
 /// messages are whole leaves of its tree, of at most 17 entries (it splits above 16) and 3 from a merged neighbour.
 pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
-const LEAF_ENTRIES_MAX: usize = 20;
+pub(super) const LEAF_ENTRIES_MAX: usize = 20;
 /// Beside key and value: our envelope and revision (15), sled's lengths and prefixes.
-const ENTRY_OVERHEAD_BYTES: usize = 64;
+pub(super) const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 const _: () = {
     let entry = VALUE_BYTES_MAX + KEY_BYTES_MAX + ENTRY_OVERHEAD_BYTES;
@@ -130,8 +130,8 @@ impl Disk {
         let known = self.newest.read()?;
         let journal = self.journal.recover()?;
         let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
-        let recovered = caught(|| ledger.recover(&journal, known)).and_then(|recovered| Ok(recovered?));
-        let durable = recovered.and_then(|()| self.flush(&ledger)).and_then(|()| self.sync_all_files());
+        let recovered = ledger.recover(journal, known).map_err(DiskError::from);
+        let durable = recovered.and_then(|()| self.flush(&mut ledger)).and_then(|()| self.sync_all_files());
         let durable = durable.and_then(|()| Ok(self.newest.write(ledger.revision())?));
         match durable {
             Ok(()) => Ok(ledger),
@@ -143,7 +143,7 @@ impl Disk {
     }
 
     /// The frame of what `ledger` has decided, for which there is room in the journal. It is not written yet.
-    pub(super) fn make_room(&mut self, ledger: &Ledger) -> Result<Vec<u8>, DiskError> {
+    pub(super) fn make_room(&mut self, ledger: &mut Ledger) -> Result<Vec<u8>, DiskError> {
         let frame = ledger.redo().frame();
         if !self.journal.has_room(&frame) {
             self.flush(ledger)?;
@@ -158,22 +158,29 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes what `ledger` has decided, and is durable, to sled, and takes note of the revision.
-    pub(super) fn apply(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
-        self.newest.write(ledger.revision())?;
-        Ok(caught(|| ledger.apply())??)
+    /// Takes note of what `ledger` has decided and is durable.
+    pub(super) fn settle(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
+        ledger.settle();
+        Ok(self.newest.write(ledger.revision())?)
     }
 
-    /// Makes durable what was written to sled, and begins the journal anew.
-    fn flush(&mut self, ledger: &Ledger) -> Result<(), DiskError> {
+    /// Writes what `ledger` keeps to sled, durably, and begins the journal anew.
+    fn flush(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
+        let mut written = None;
+        while ledger.keeps_more(written.as_deref()) {
+            written = caught(|| ledger.write_piece(written.as_deref()))??;
+            caught(|| self.durability.flush(ledger.db(), &self.log))??;
+        }
+        caught(|| ledger.write_revision())??;
         caught(|| self.durability.flush(ledger.db(), &self.log))??;
+        ledger.forget();
         self.journal.restart();
         Ok(())
     }
 
     /// Leaves nothing in the journal that sled has not, so that the next opening is spared it, and lets go of the database.
-    pub(super) fn close(&mut self, ledger: Ledger) {
-        if let Err(error) = self.flush(&ledger) {
+    pub(super) fn close(&mut self, mut ledger: Ledger) {
+        if let Err(error) = self.flush(&mut ledger) {
             tracing::warn!(dir = %self.dir.display(), %error, "the journal is kept for the next start");
         }
         self.release(ledger);

@@ -1,8 +1,8 @@
 //! The journal: the commits since sled's last flush, in one small file, so that a commit waits for one sync.
 //!
 //! sled's flush writes a transaction in several pieces, waits for each on threads of its own, and needs a sync of ours on top. A
-//! batch of commits is therefore written here first and synced once; sled is flushed when the journal is full and when the database
-//! is closed, and the journal begins anew. When a database is opened, what sled does not have yet is given to it again.
+//! batch of commits is therefore written here and synced once, and kept in memory; sled is told of all that was kept when the journal is full
+//! and when the database is closed, and the journal begins anew. When a database is opened, sled is given what it does not have yet.
 //!
 //! The file has its full length from the beginning, so that a sync has no length or blocks to record. A frame, one batch, is:
 //!
@@ -19,7 +19,7 @@
 //! are of no use any more; those that it has not must follow each other without a gap, or something is lost.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 use prost::Message;
@@ -29,6 +29,8 @@ use crate::store::StoreId;
 
 /// The file's length. A batch that is larger makes it longer.
 const JOURNAL_BYTES: usize = 1024 * 1024;
+/// More than the largest batch makes of it: 256 transactions of 1 MiB each.
+const LONGEST_BYTES: u64 = 1024 * 1024 * 1024;
 /// Frames begin at multiples of it: a page of the kernel's cache, and no less than what a disk writes in one piece.
 const BLOCK_BYTES: usize = 4096;
 const TAG_BYTES: usize = 4;
@@ -79,6 +81,9 @@ impl Journal {
     /// The batches that are there, the oldest first. What is read is durable: it is written back and synced, since after a failed
     /// sync the kernel may show what the disk never got.
     pub(super) fn recover(&self) -> io::Result<Vec<Redo>> {
+        if self.file.metadata()?.len() > LONGEST_BYTES {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the journal is longer than any"));
+        }
         let mut octets = Vec::with_capacity(JOURNAL_BYTES);
         (&self.file).seek(SeekFrom::Start(0))?;
         (&self.file).read_to_end(&mut octets)?;
@@ -254,6 +259,13 @@ mod tests {
         append(&mut journal, &large[0]);
         assert!(journal.recover().unwrap() == large, "a batch that is larger than the file");
         assert!(!journal.has_room(&frame));
+    }
+
+    #[test]
+    fn a_journal_of_nonsense_length_is_not_read() {
+        let journal = journal();
+        journal.file.set_len(LONGEST_BYTES + 1).unwrap();
+        assert_eq!(journal.recover().unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
     #[test]

@@ -1,27 +1,41 @@
 //! An opened database: reads, compares and applies, in one thread, and makes nothing durable by itself.
 //!
-//! A batch goes through it in two steps, with the journal between them: [`Ledger::decide`] says what each transaction comes to, and
-//! [`Ledger::apply`] writes it to sled. sled thus never has what the journal has not, whatever it writes to its file and when.
+//! A batch goes through it in steps, with the journal between the first two. [`Ledger::decide`] says what each transaction comes to.
+//! [`Ledger::settle`] keeps what was decided and is durable, in memory. When the journal has to begin anew, all that was kept is written to sled
+//! in pieces ([`Ledger::write_piece`]), each flushed before the next, and last the revision ([`Ledger::write_revision`]): until that
+//! is durable the journal would write everything again, so it does not matter how much of it a crash leaves.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use crate::error::{CommitError, ReadError};
 use crate::key::Key;
 use crate::store::StoreId;
 use crate::txn::{Committed, Txn, Version, Versioned};
 
+use super::disk::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX, SEGMENT_BYTES};
 use super::journal::{RawWrite, Redo};
 use super::record::{self, FIRST_KEY, LAYOUT, Meta};
+
+/// How much is written to sled before it is flushed and synced. sled takes what it has written for durable, which it is only after
+/// our sync, and recovers wrongly if several of its segments are missing in part; so a piece is less than a segment: a leaf of
+/// its tree may be written anew with each write, at worst, but is with about every tenth.
+const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
+const PIECE_WRITES_MAX: usize = 64;
 
 /// The database, and the revision it has reached with what was decided.
 pub(super) struct Ledger {
     db: ::sled::Db,
     id: StoreId,
     revision: u64,
-    /// What was decided and is not applied yet.
+    /// What was decided and is not durable yet.
     redo: Redo,
     /// The versions of the keys that it writes.
     decided: HashMap<Key, Version>,
+    /// What is durable in the journal and was not written to sled yet: raw values by raw keys, nothing for what was removed.
+    kept: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// The revision of what is durable.
+    settled: u64,
 }
 
 /// What came of a transaction, before anything is durable.
@@ -63,6 +77,11 @@ pub(super) enum LedgerError {
 }
 
 impl Ledger {
+    fn new(db: ::sled::Db, id: StoreId, revision: u64) -> Self {
+        let (redo, decided, kept) = (Redo::default(), HashMap::new(), BTreeMap::new());
+        Self { db, id, revision, redo, decided, kept, settled: revision }
+    }
+
     /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new, and writes the
     /// marker that tells this opening from the one before. Nothing is durable yet.
     ///
@@ -84,18 +103,18 @@ impl Ledger {
         let opened = u64::from_be_bytes(meta(&db, Meta::Opened)?);
         db.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()))?;
         db.insert(Meta::Opened.raw_key(), Meta::Opened.seal((opened + 1).to_be_bytes()))?;
-        Ok(Self { db, id, revision, redo: Redo::default(), decided: HashMap::new() })
+        Ok(Self::new(db, id, revision))
     }
 
-    /// Writes again what the journal has and the database has not. After it the database is whole, or there is an error.
-    pub(super) fn recover(&mut self, journal: &[Redo], known: Option<u64>) -> Result<(), LedgerError> {
+    /// Keeps what the journal has and sled has not. After it the database is whole, or there is an error.
+    pub(super) fn recover(&mut self, journal: Vec<Redo>, known: Option<u64>) -> Result<(), LedgerError> {
         for redo in journal {
             if redo.store != self.id.as_bytes() {
                 return Err(LedgerError::OtherJournal);
             }
             if redo.follows(self.revision)? {
-                self.write(redo)?;
                 self.revision = redo.last;
+                self.keep(redo);
             }
         }
         match known {
@@ -114,7 +133,7 @@ impl Ledger {
         batch.insert(Meta::Revision.raw_key(), Meta::Revision.seal(0_u64.to_be_bytes()));
         batch.insert(Meta::Opened.raw_key(), Meta::Opened.seal(1_u64.to_be_bytes()));
         db.apply_batch(batch)?;
-        Ok(Self { db, id: StoreId::new(new_id), revision: 0, redo: Redo::default(), decided: HashMap::new() })
+        Ok(Self::new(db, StoreId::new(new_id), 0))
     }
 
     pub(super) fn id(&self) -> StoreId {
@@ -136,22 +155,38 @@ impl Ledger {
     }
 
     pub(super) fn get(&self, key: &Key) -> Result<Option<Versioned>, LedgerError> {
-        let Some(raw) = self.db.get(key.as_str())? else { return Ok(None) };
-        Ok(Some(record::open(key, &raw)?))
+        let opened = |raw: &[u8]| record::open(key, raw).map_err(LedgerError::from);
+        match self.kept.get(key.as_str().as_bytes()) {
+            Some(kept) => kept.as_deref().map(opened).transpose(),
+            None => self.db.get(key.as_str())?.map(|raw| opened(&raw)).transpose(),
+        }
     }
 
     pub(super) fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, LedgerError> {
-        let from = prefix.as_str().as_bytes().max(FIRST_KEY);
+        let prefix = prefix.as_str().as_bytes();
+        let from = prefix.max(FIRST_KEY);
         let mut found = Vec::new();
+        let mut kept = self.kept.range(from.to_vec()..).take_while(|(key, _)| key.starts_with(prefix)).peekable();
+        let mut take = |raw_key: &[u8], raw: &[u8]| -> Result<(), LedgerError> {
+            let key = record::key(raw_key)?;
+            let versioned = record::open(&key, raw)?;
+            found.push((key, versioned));
+            Ok(())
+        };
         for entry in self.db.range(from..) {
             let (raw_key, raw) = entry?;
-            if !raw_key.starts_with(prefix.as_str().as_bytes()) {
+            if !raw_key.starts_with(prefix) {
                 break;
             }
-            let key = record::key(&raw_key)?;
-            let versioned = record::open(&key, &raw)?;
-            found.push((key, versioned));
+            while let Some((key, value)) = kept.next_if(|(key, _)| key.as_slice() < raw_key.as_ref()) {
+                value.iter().try_for_each(|value| take(key, value))?;
+            }
+            match kept.next_if(|(key, _)| key.as_slice() == raw_key.as_ref()) {
+                Some((key, value)) => value.iter().try_for_each(|value| take(key, value))?,
+                None => take(&raw_key, &raw)?,
+            }
         }
+        kept.try_for_each(|(key, value)| value.iter().try_for_each(|value| take(key, value)))?;
         Ok(found)
     }
 
@@ -203,23 +238,54 @@ impl Ledger {
         Committed { version }
     }
 
-    /// Writes what was decided. An `Err` leaves it open how much of it was written.
-    pub(super) fn apply(&mut self) -> Result<(), LedgerError> {
+    /// Keeps what was decided: it is durable now.
+    pub(super) fn settle(&mut self) {
         self.decided.clear();
         let redo = std::mem::take(&mut self.redo);
-        self.write(&redo)
+        self.keep(redo);
     }
 
-    /// The revision comes last: of what sled has written to its file, a crash leaves the first part.
-    fn write(&self, redo: &Redo) -> Result<(), LedgerError> {
-        for RawWrite { key, value } in &redo.writes {
+    fn keep(&mut self, redo: Redo) {
+        self.settled = redo.last;
+        self.kept.extend(redo.writes.into_iter().map(|RawWrite { key, value }| (key, value)));
+    }
+
+    /// Whether something is kept behind this key.
+    pub(super) fn keeps_more(&self, after: Option<&[u8]>) -> bool {
+        self.kept_after(after).next().is_some()
+    }
+
+    /// Writes some of what is kept behind a key to sled, in order, and says up to where. It is kept until it is forgotten.
+    pub(super) fn write_piece(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, LedgerError> {
+        let (mut written, mut weight) = (None, 0);
+        for (key, value) in self.kept_after(after).take(PIECE_WRITES_MAX) {
             match value {
                 Some(value) => drop(self.db.insert(key, value.as_slice())?),
                 None => drop(self.db.remove(key)?),
             }
+            written = Some(key.clone());
+            weight += LEAF_ENTRIES_MAX * (key.len() + value.as_ref().map_or(0, Vec::len) + ENTRY_OVERHEAD_BYTES);
+            if weight >= PIECE_BYTES_MAX {
+                break;
+            }
         }
-        self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(redo.last.to_be_bytes()))?;
+        Ok(written)
+    }
+
+    fn kept_after(&self, after: Option<&[u8]>) -> impl Iterator<Item = (&Vec<u8>, &Option<Vec<u8>>)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.kept.range::<[u8], _>((after, Bound::Unbounded))
+    }
+
+    /// Writes the revision of what was kept, all of which is durable in sled.
+    pub(super) fn write_revision(&mut self) -> Result<(), LedgerError> {
+        self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(self.settled.to_be_bytes()))?;
         Ok(())
+    }
+
+    /// Forgets what was kept: sled has it, and its revision, durably.
+    pub(super) fn forget(&mut self) {
+        self.kept.clear();
     }
 }
 

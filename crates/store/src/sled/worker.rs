@@ -128,7 +128,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides transactions in order, makes them durable together, answers them, and only then applies them. After an error those
+    /// Decides transactions in order, makes them durable together, and answers them. After an error those
     /// that were not begun are still in `commits`.
     fn commit_batch(&mut self, commits: &mut impl Iterator<Item = Commit>) -> Result<(), Unavailable> {
         let mut pending = Vec::new();
@@ -155,8 +155,8 @@ impl Worker {
         }
         pending.into_iter().for_each(|pending| self.acknowledge(pending));
         if wrote {
-            // What was acknowledged is in the journal: should this fail, the next opening does it.
-            self.apply().map_err(|error| self.give_up(error))?;
+            // What was acknowledged is in the journal: should this fail, the next opening finds it there.
+            self.settle().map_err(|error| self.give_up(error))?;
         }
         Ok(())
     }
@@ -167,11 +167,11 @@ impl Worker {
     }
 
     fn make_room(&mut self) -> Result<Vec<u8>, DiskError> {
-        self.disk.make_room(self.ledger.as_ref().ok_or(DiskError::Held)?)
+        self.disk.make_room(self.ledger.as_mut().ok_or(DiskError::Held)?)
     }
 
-    fn apply(&mut self) -> Result<(), DiskError> {
-        self.disk.apply(self.ledger.as_mut().ok_or(DiskError::Held)?)
+    fn settle(&mut self) -> Result<(), DiskError> {
+        self.disk.settle(self.ledger.as_mut().ok_or(DiskError::Held)?)
     }
 
     fn acknowledge(&self, Pending { verdict, reply }: Pending) {
