@@ -545,7 +545,7 @@ async fn a_power_cut_while_sled_is_written_loses_nothing() {
                 continue;
             }
             // The large ones are written once.
-            let is_large = number % 2 == 0;
+            let is_large = number.is_multiple_of(2_u64);
             if is_large && (known.lock().unwrap().contains_key(&key) || written.len() > 60) {
                 continue;
             }
