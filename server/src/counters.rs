@@ -241,11 +241,11 @@ impl Counters {
         }
     }
 
-    /// Lets those who were just answered together ask again, for a moment: a commit costs the same for one as for all, and takes
-    /// several times as long.
+    /// Lets half of those who were just answered together ask again, for a moment: a commit costs the same for one as for many,
+    /// and while it is under way the other half has the time to ask.
     async fn gather(cell: &Cell, answered: usize) {
         if answered > 1
-            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered))
+            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 2))
         {
             // OK because those who have not asked again by then share the commit after the next.
             let _ = time::timeout(GATHER, gathered).await;
