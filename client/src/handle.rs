@@ -215,7 +215,8 @@ impl<T: Identifier> Handle<T> {
             shared.lock().gave(block.count());
             extend(&mut ids, &block, &mut tails).map_err(|OtherType| unusable())?;
         }
-        let fetch = |count: usize| Box::pin(maybe_done(shared.fetch(count.min(FETCH_AT_ONCE) as u64))); // OK because a usize has 64 bits at most
+        // OK because a usize has 64 bits at most.
+        let fetch = |count: usize| Box::pin(maybe_done(shared.fetch(count.min(FETCH_AT_ONCE) as u64)));
         let mut missing = count - ids.len();
         let mut next = (missing > 0).then(|| fetch(missing));
         while let Some(mut fetched) = next.take() {

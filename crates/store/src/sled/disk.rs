@@ -131,7 +131,8 @@ impl Disk {
         let journal = self.journal.recover()?;
         let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
         let recovered = ledger.recover(journal, known).map_err(DiskError::from);
-        let durable = recovered.and_then(|()| self.flush(&mut ledger)).and_then(|()| self.sync_all_files());
+        let marked = recovered.and_then(|()| Ok(caught(|| ledger.mark_opened())??));
+        let durable = marked.and_then(|()| self.flush(&mut ledger)).and_then(|()| self.sync_all_files());
         let durable = durable.and_then(|()| Ok(self.newest.write(ledger.revision())?));
         match durable {
             Ok(()) => Ok(ledger),

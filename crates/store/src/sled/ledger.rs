@@ -1,9 +1,10 @@
 //! An opened database: reads, compares and applies, in one thread, and makes nothing durable by itself.
 //!
-//! A batch goes through it in steps, with the journal between the first two. [`Ledger::decide`] says what each transaction comes to.
-//! [`Ledger::settle`] keeps what was decided and is durable, in memory. When the journal has to begin anew, all that was kept is written to sled
-//! in pieces ([`Ledger::write_piece`]), each flushed before the next, and last the revision ([`Ledger::write_revision`]): until that
-//! is durable the journal would write everything again, so it does not matter how much of it a crash leaves.
+//! A batch goes through it in steps, with the journal between the first two. [`Ledger::decide`] says what each transaction comes
+//! to. [`Ledger::settle`] keeps what was decided and is durable, in memory. When the journal has to begin anew, all that was kept is
+//! written to sled in pieces ([`Ledger::write_piece`]), each flushed before the next, and last the revision
+//! ([`Ledger::write_revision`]): until that is durable the journal would write everything again, so it does not matter how
+//! much of it a crash leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -82,8 +83,7 @@ impl Ledger {
         Self { db, id, revision, redo, decided, kept, settled: revision }
     }
 
-    /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new, and writes the
-    /// marker that tells this opening from the one before. Nothing is durable yet.
+    /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new. Nothing is durable yet.
     ///
     /// `known` is the revision that it is known to have had; [`Ledger::recover`] may be needed to get there.
     pub(super) fn load(db: ::sled::Db, new_id: [u8; 16], known: Option<u64>) -> Result<Self, LedgerError> {
@@ -100,10 +100,16 @@ impl Ledger {
         }
         let id = StoreId::new(meta(&db, Meta::Id)?);
         let revision = u64::from_be_bytes(meta(&db, Meta::Revision)?);
-        let opened = u64::from_be_bytes(meta(&db, Meta::Opened)?);
-        db.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()))?;
-        db.insert(Meta::Opened.raw_key(), Meta::Opened.seal((opened + 1).to_be_bytes()))?;
         Ok(Self::new(db, id, revision))
+    }
+
+    /// Writes the marker that tells this opening from the one before, and the layout that it has from now on. A database that is
+    /// refused is left as it was.
+    pub(super) fn mark_opened(&self) -> Result<(), LedgerError> {
+        let opened = u64::from_be_bytes(meta(&self.db, Meta::Opened)?);
+        self.db.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()))?;
+        self.db.insert(Meta::Opened.raw_key(), Meta::Opened.seal((opened + 1).to_be_bytes()))?;
+        Ok(())
     }
 
     /// Keeps what the journal has and sled has not. After it the database is whole, or there is an error.
@@ -131,7 +137,7 @@ impl Ledger {
         batch.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()));
         batch.insert(Meta::Id.raw_key(), Meta::Id.seal(new_id));
         batch.insert(Meta::Revision.raw_key(), Meta::Revision.seal(0_u64.to_be_bytes()));
-        batch.insert(Meta::Opened.raw_key(), Meta::Opened.seal(1_u64.to_be_bytes()));
+        batch.insert(Meta::Opened.raw_key(), Meta::Opened.seal(0_u64.to_be_bytes()));
         db.apply_batch(batch)?;
         Ok(Self::new(db, StoreId::new(new_id), 0))
     }
