@@ -34,7 +34,7 @@ where
     }
 
     fn decoder(&mut self) -> ProstDecoder<U> {
-        ProstDecoder::new(BufferSettings::default())
+        ProstDecoder::new(buffers())
     }
 }
 
@@ -47,9 +47,21 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     type Item = T;
     type Error = Status;
 
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+
     fn encode(&mut self, item: T, buf: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buf.reserve(item.encoded_len());
         item.encode_raw(buf);
         Ok(())
     }
+}
+
+/// Two buffers are made for every call, and most messages are short: these are small enough for an allocator to have them at hand,
+/// as tonic's own of 8 KiB are not. Messages go out together as tonic sends them.
+fn buffers() -> BufferSettings {
+    const BYTES: usize = 1 << 10;
+    const TOGETHER_BYTES: usize = 32 << 10;
+    BufferSettings::new(BYTES, TOGETHER_BYTES)
 }

@@ -23,7 +23,7 @@ use crate::{
     entropy::{self, SystemEntropy},
     http,
     node::{Node, Surroundings},
-    service::{AdminService, AllocatorService, Aside, CodecService, RegionsService},
+    service::{AdminService, AllocatorService, Aside, CodecService, Port, RegionsService},
     tasks::Tasks,
     witness::{self, WitnessError},
     workers::Workers,
@@ -170,7 +170,6 @@ impl Daemon {
             .add_service(reflection().build_v1()?)
             // Python's stock reflection client speaks the older version.
             .add_service(reflection().build_v1alpha()?)
-            .add_service(AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max))
             .add_service(Aside::new(
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
@@ -180,10 +179,11 @@ impl Daemon {
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ));
-        let routes = routes.routes();
-        let router = || transport().add_routes(routes.clone());
+        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max);
+        let port = Port::new(allocator, routes.routes());
         let closing = self.ports.stopping().clone();
-        let workers = Workers::start(config.threads, router, &closing, tasks.aboard()).map_err(StartError::Threads)?;
+        let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.aboard());
+        let workers = workers.map_err(StartError::Threads)?;
         self.ports.spawn("gRPC port", async move { workers.accept(listener, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);

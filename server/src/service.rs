@@ -5,6 +5,7 @@ mod allocator;
 mod aside;
 mod classify;
 mod codec;
+mod port;
 mod regions;
 mod watch;
 
@@ -12,4 +13,5 @@ pub(crate) use admin::AdminService;
 pub(crate) use allocator::AllocatorService;
 pub(crate) use aside::Aside;
 pub(crate) use codec::CodecService;
+pub(crate) use port::Port;
 pub(crate) use regions::RegionsService;

@@ -3,7 +3,7 @@
 //! A connection stays with one thread: a call is read, answered and written there, and nothing is handed from processor to
 //! processor. Connections go to the threads in turn, so that two of one client are served by two processors.
 
-use std::{io, thread, time::Duration};
+use std::{convert::Infallible, io, thread, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -16,7 +16,14 @@ use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
-use tonic::transport::server::Router;
+use tonic::{
+    body::Body,
+    codegen::{
+        Service,
+        http::{Request, Response},
+    },
+    transport::Server,
+};
 use tracing::{error, warn};
 
 /// How long accepting pauses after a failure: too many open files are not fewer at once.
@@ -31,25 +38,30 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with the services of a router of its own. They end when `stop` is cancelled and the
+    /// Starts `count` threads, each with a transport and a service of its own. They end when `stop` is cancelled and the
     /// calls in flight are answered and `work`, which calls leave behind, is done.
     ///
     /// # Errors
     ///
     /// Those of starting threads and runtimes.
-    pub fn start(
+    pub fn start<S>(
         count: usize,
-        router: impl Fn() -> Router,
+        transport: &Server,
+        service: &S,
         stop: &CancellationToken,
         work: &TaskTracker,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Self>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    {
         let (running, ended) = (TaskTracker::new(), CancellationToken::new());
         let mut lanes = Vec::new();
         for number in 0..count {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (lane, connections) = mpsc::unbounded_channel();
             let (stop, work) = (stop.clone(), work.clone());
-            let worker = Worker { connections, router: router(), stop, work, _running: running.token() };
+            let (transport, service) = (transport.clone(), service.clone());
+            let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
             // Fires also when the thread panics.
             let ended = ended.clone().drop_guard();
             thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
@@ -92,19 +104,24 @@ impl Workers {
 }
 
 /// What one thread needs.
-struct Worker {
+struct Worker<S> {
     connections: mpsc::UnboundedReceiver<std::net::TcpStream>,
-    router: Router,
+    transport: Server,
+    service: S,
     stop: CancellationToken,
     work: TaskTracker,
     _running: TaskTrackerToken,
 }
 
-impl Worker {
+impl<S> Worker<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
+{
     async fn serve(self) {
         // Not before it has arrived here: a connection belongs to the runtime that makes it.
         let connections = UnboundedReceiverStream::new(self.connections).map(TcpStream::from_std);
-        let served = self.router.serve_with_incoming_shutdown(connections, self.stop.cancelled_owned()).await;
+        let stop = self.stop.cancelled_owned();
+        let served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop).await;
         if let Err(error) = served {
             error!(%error, "the gRPC port failed");
         }

@@ -17,15 +17,16 @@ use kentd::workers::Workers;
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming, service::Routes};
 
 /// Serves until it is killed.
 pub(crate) fn run() -> anyhow::Result<()> {
     Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         println!("bare transport on {}", listener.local_addr()?);
-        let (router, stop) = (|| kentd::transport().add_service(AllocatorServer::new(Bare)), CancellationToken::new());
-        Workers::start(thread::available_parallelism()?.get(), router, &stop, &TaskTracker::new())?
+        let (services, stop) = (Routes::new(AllocatorServer::new(Bare)).prepare(), CancellationToken::new());
+        let threads = thread::available_parallelism()?.get();
+        Workers::start(threads, &kentd::transport(), &services, &stop, &TaskTracker::new())?
             .accept(listener, &stop)
             .await;
         bail!("the bare transport ended")

@@ -44,8 +44,8 @@ impl Allocator for AllocatorService {
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let deadline = deadline(request.metadata());
-        match answer_at_once(&self.engine, request.get_ref(), &mut None) {
-            Some(granted) => Ok(Response::new(granted)),
+        match answer_at_once(&self.engine, request.get_ref()) {
+            Some(first) => Ok(Response::new(first.response)),
             // Boxed, for it is large and seldom needed.
             None => Box::pin(answer(&self.engine, request.get_ref(), deadline)).await.map(Response::new),
         }
@@ -108,7 +108,7 @@ impl Stream for Replies {
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return this.poll_draining(cx),
             };
-            if let Some(granted) = answer_at_once(&this.engine, &request, &mut this.known) {
+            if let Some(granted) = answer_next(&this.engine, &request, &mut this.known) {
                 return this.reply(AllocateStreamResponse { outcome: Some(Outcome::Granted(granted)) });
             }
             let engine = this.engine.clone();
@@ -143,22 +143,35 @@ struct Known {
     metrics: Arc<SourceMetrics>,
 }
 
+/// An answer, and what had to be looked up for it.
+struct Answered {
+    response: AllocateResponse,
+    input: AllocateInput,
+    metrics: Arc<SourceMetrics>,
+}
+
 /// Answers one request and counts it, if nothing has to be waited for and nothing is wrong.
-fn answer_at_once(engine: &Engine, request: &AllocateRequest, known: &mut Option<Known>) -> Option<AllocateResponse> {
+fn answer_at_once(engine: &Engine, request: &AllocateRequest) -> Option<Answered> {
     let began = engine.clock().steady();
+    let input = AllocateInput::try_from(request).ok()?;
+    let (granted, took) = grant_at_once(engine, &input, began)?;
+    let metrics = engine.metrics().source(&request.source);
+    metrics.granted(granted.block.count(), took);
+    Some(Answered { response: respond(&granted, input.packed), input, metrics })
+}
+
+/// Answers the next request of a stream in the same way, by what is known from the one before.
+fn answer_next(engine: &Engine, request: &AllocateRequest, known: &mut Option<Known>) -> Option<AllocateResponse> {
     match known {
         Some(known) if known.source == request.source => {
+            let began = engine.clock().steady();
             known.input.ask_again(request).ok()?;
             let (granted, took) = grant_at_once(engine, &known.input, began)?;
             known.metrics.granted(granted.block.count(), took);
             Some(respond(&granted, known.input.packed))
         }
         _ => {
-            let input = AllocateInput::try_from(request).ok()?;
-            let (granted, took) = grant_at_once(engine, &input, began)?;
-            let metrics = engine.metrics().source(&request.source);
-            metrics.granted(granted.block.count(), took);
-            let response = respond(&granted, input.packed);
+            let Answered { response, input, metrics } = answer_at_once(engine, request)?;
             *known = Some(Known { source: request.source.clone(), input, metrics });
             Some(response)
         }
