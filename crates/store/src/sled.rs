@@ -40,6 +40,7 @@
 
 mod disk;
 mod journal;
+mod leaves;
 mod ledger;
 mod newest;
 mod record;

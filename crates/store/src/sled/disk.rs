@@ -40,6 +40,10 @@ const _: () = {
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// How sled's snapshots are called, the newest last in order of names, and what is added while one is written.
+const SNAPSHOT: &str = "snap.";
+const BEGUN: &str = ".generating";
+
 /// How much is rewritten at a time when the log is opened.
 const REWRITE_BYTES: usize = 1024 * 1024;
 
@@ -125,16 +129,18 @@ impl Disk {
     }
 
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
-        self.remove_unfinished()?;
+        self.finish_snapshots()?;
         self.remove_torn_settings()?;
         let known = self.newest.read()?;
         let journal = self.journal.recover()?;
-        let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
+        // A log that has lost its beginning looks new, and after a power cut `newest` may be behind.
+        let promised = known.max(journal.iter().map(|redo| redo.last).max());
+        let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, promised))??;
         let recovered = ledger.recover(journal, known).map_err(DiskError::from);
         let marked = recovered.and_then(|()| Ok(caught(|| ledger.mark_opened())??));
-        let durable = marked.and_then(|()| self.flush(&mut ledger)).and_then(|()| self.sync_all_files());
+        let durable = marked.and_then(|()| self.flush(&mut ledger));
         let durable = durable.and_then(|()| Ok(self.newest.write(ledger.revision())?));
-        match durable {
+        match durable.and_then(|()| self.sync_all_files()) {
             Ok(()) => Ok(ledger),
             Err(error) => {
                 self.release(ledger);
@@ -223,14 +229,25 @@ impl Disk {
             .flush_every_ms(None)
     }
 
-    /// Removes snapshots that sled had begun and not finished, as on a disk that was full: it would take them for damaged ones.
-    /// A snapshot only spares the recovery a part of the log.
-    fn remove_unfinished(&self) -> Result<(), DiskError> {
-        for entry in fs::read_dir(&self.dir)? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with("snap.") && name.ends_with(".generating") {
-                fs::remove_file(&path)?;
+    /// Finishes what sled had begun when it ended. It writes and syncs a snapshot under a name of its own, gives it another, which is not
+    /// synced, and blanks the segments of the log that are of no use with it: a snapshot that is whole may be the only one that
+    /// fits the log. One that is torn, as on a disk that was full, it would take for a damaged one.
+    fn finish_snapshots(&self) -> Result<(), DiskError> {
+        let names = |dir: fs::ReadDir| -> io::Result<Vec<String>> {
+            dir.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        };
+        let mut snapshots = names(fs::read_dir(&self.dir)?)?;
+        snapshots.retain(|name| name.starts_with(SNAPSHOT));
+        let (begun, done): (Vec<String>, Vec<String>) = snapshots.into_iter().partition(|name| name.ends_with(BEGUN));
+        let newest = done.into_iter().max();
+        for name in begun {
+            let path = self.dir.join(&name);
+            match name.strip_suffix(BEGUN) {
+                Some(whole) if newest.as_deref() < Some(whole) && is_whole_snapshot(&fs::read(&path)?) => {
+                    tracing::info!(path = %path.display(), "sled's snapshot is given the name that it should have");
+                    fs::rename(&path, self.dir.join(whole))?;
+                }
+                _ => fs::remove_file(&path)?,
             }
         }
         Ok(())
@@ -395,6 +412,12 @@ pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
     })
 }
 
+/// Whether a snapshot is there to its end: behind the contents are their length, eight octets, and their checksum.
+fn is_whole_snapshot(octets: &[u8]) -> bool {
+    let whole = octets.split_last_chunk::<4>().and_then(|(text, sum)| Some((text.split_last_chunk::<8>()?.0, sum)));
+    whole.is_some_and(|(contents, sum)| !contents.is_empty() && crc32fast::hash(contents).to_le_bytes() == *sum)
+}
+
 /// Writes the bytes of `log` over themselves, so that the kernel takes every page for one that is to be written.
 fn rewrite(mut log: &File) -> io::Result<()> {
     let mut buffer = vec![0; REWRITE_BYTES];
@@ -423,12 +446,20 @@ fn create_dir(dir: &Path) -> Result<(), OpenError> {
     }
     let missing: Vec<&Path> = dir.ancestors().take_while(|path| !path.exists()).collect();
     fs::create_dir_all(dir).map_err(|source| OpenError::io(dir, source))?;
-    for path in missing {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let synced = File::open(parent).and_then(|parent| parent.sync_all());
-        synced.map_err(|source| OpenError::io(parent, source))?;
+    for path in &missing {
+        sync_parent(path)?;
+    }
+    if missing.is_empty() {
+        // Made by an earlier start, perhaps, that was killed before it had done this. By somebody else otherwise, and then we may
+        // not be allowed to.
+        let _ = sync_parent(dir);
     }
     Ok(())
+}
+
+fn sync_parent(path: &Path) -> Result<(), OpenError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(|source| OpenError::io(parent, source))
 }
 
 #[cfg(test)]

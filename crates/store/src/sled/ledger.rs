@@ -14,14 +14,17 @@ use crate::key::Key;
 use crate::store::StoreId;
 use crate::txn::{Committed, Txn, Version, Versioned};
 
-use super::disk::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX, SEGMENT_BYTES};
+use super::disk::SEGMENT_BYTES;
 use super::journal::{RawWrite, Redo};
+use super::leaves::Leaves;
 use super::record::{self, FIRST_KEY, LAYOUT, Meta};
 
 /// How much is written to sled before it is flushed and synced. sled takes what it has written for durable, which it is only after
-/// our sync, and recovers wrongly if several of its segments are missing in part; so a piece is less than a segment: a leaf of
-/// its tree may be written anew with each write, at worst, but is with about every tenth.
+/// our sync, and recovers wrongly if several of its segments are missing in part; so a piece is less than a segment.
 const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
+/// What a write may make sled write, at worst: the leaf anew (which it does with about every tenth write to one, but all of them
+/// may be due at the same time), and another page out of a segment that is to become free.
+const PAGES_A_WRITE: usize = 2;
 const PIECE_WRITES_MAX: usize = 64;
 
 /// The database, and the revision it has reached with what was decided.
@@ -263,14 +266,14 @@ impl Ledger {
 
     /// Writes some of what is kept behind a key to sled, in order, and says up to where. It is kept until it is forgotten.
     pub(super) fn write_piece(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, LedgerError> {
-        let (mut written, mut weight) = (None, 0);
+        let (mut written, mut weight, mut leaves) = (None, 0, Leaves::new(&self.db));
         for (key, value) in self.kept_after(after).take(PIECE_WRITES_MAX) {
+            weight += PAGES_A_WRITE * leaves.around(key, value.as_deref())?;
             match value {
                 Some(value) => drop(self.db.insert(key, value.as_slice())?),
                 None => drop(self.db.remove(key)?),
             }
             written = Some(key.clone());
-            weight += LEAF_ENTRIES_MAX * (key.len() + value.as_ref().map_or(0, Vec::len) + ENTRY_OVERHEAD_BYTES);
             if weight >= PIECE_BYTES_MAX {
                 break;
             }

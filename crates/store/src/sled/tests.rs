@@ -321,6 +321,24 @@ async fn a_database_that_is_refused_is_not_changed() {
 }
 
 /// A database from before there was a journal.
+/// A log that has lost its beginning looks new. In its first life the store may not have had the time to tell otherwise, but the
+/// journal does.
+#[tokio::test]
+async fn an_old_journal_is_not_given_to_a_new_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let (alive, dead) = (dir.path().join("alive"), dir.path().join("dead"));
+    let store = SledStore::open(options(&alive)).unwrap();
+    store.commit(create(A)).await.unwrap();
+    std::fs::create_dir_all(dead.join("blobs")).unwrap();
+    for name in ["conf", "journal"] {
+        std::fs::copy(alive.join(name), dead.join(name)).unwrap();
+    }
+    store.close().await;
+    let refused = SledStore::open(SledOptions { dir: dead.clone(), new_id: [8; 16] }).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
+    tamper(&dead, |db| assert_eq!(db.len(), 0, "it was given the records of a new store"));
+}
+
 #[tokio::test]
 async fn an_older_layout_is_raised_when_it_is_opened() {
     let dir = store_with_a_and_b().await;
