@@ -203,10 +203,7 @@ impl Daemon {
 
 /// The settings of the gRPC transport.
 pub fn transport() -> Server {
-    Server::builder()
-        .initial_connection_window_size(WINDOW_BYTES)
-        .initial_stream_window_size(WINDOW_BYTES)
-        .http2_keepalive_interval(Some(Duration::from_secs(30)))
+    Server::builder().initial_connection_window_size(WINDOW_BYTES).initial_stream_window_size(WINDOW_BYTES)
 }
 
 /// How long the store may take to take the unused rest back.

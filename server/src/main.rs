@@ -10,6 +10,9 @@ use kentd::{Args, Command, Config, Daemon, telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Exit code for a configuration that cannot be used (EX_USAGE).
 const USAGE: u8 = 64;
 

@@ -5,6 +5,9 @@
 
 use std::{convert::Infallible, io, thread, time::Duration};
 
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime, select,
@@ -28,6 +31,13 @@ use tracing::{error, warn};
 
 /// How long accepting pauses after a failure: too many open files are not fewer at once.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// A client that was silent for so long is asked whether it is there, so often, before its connection is ended.
+const SILENCE: Duration = Duration::from_secs(30);
+const PROBE: Duration = Duration::from_secs(5);
+const PROBES: u32 = 4;
+/// What was sent to a client is not acknowledged for so long: it is gone.
+const UNHEARD_MILLIS: u32 = 50_000;
 
 /// Threads that serve the connections of one port.
 #[derive(Debug)]
@@ -85,9 +95,8 @@ impl Workers {
             };
             match accepted {
                 Ok((connection, _)) => {
-                    // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
                     // Whoever is gone already is none of the others' business.
-                    if let Ok(connection) = connection.set_nodelay(true).and_then(|()| connection.into_std()) {
+                    if let Ok(connection) = set_up(&connection).and_then(|()| connection.into_std()) {
                         // OK because a thread that has ended is noticed above.
                         drop(lane.send(connection));
                     }
@@ -101,6 +110,18 @@ impl Workers {
         drop(listener);
         self.running.wait().await;
     }
+}
+
+fn set_up(connection: &TcpStream) -> io::Result<()> {
+    // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
+    connection.set_nodelay(true)?;
+    // The kernel sees to it that a client whose machine is gone does not stay for ever. HTTP/2 has a ping for that, which looks at
+    // the clock with every frame.
+    set_socket_keepalive(connection, true)?;
+    set_tcp_keepidle(connection, SILENCE)?;
+    set_tcp_keepintvl(connection, PROBE)?;
+    set_tcp_keepcnt(connection, PROBES)?;
+    Ok(set_tcp_user_timeout(connection, UNHEARD_MILLIS)?)
 }
 
 /// What one thread needs.

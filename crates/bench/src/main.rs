@@ -30,6 +30,10 @@ mod text;
 
 use clap::{Parser, Subcommand};
 
+/// The daemon's, for the bare transport.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measure Kent on this machine. Figures of one run can be compared with each other, not with those of another.
 #[derive(Debug, Parser)]
 #[command(name = "kent-bench", version, max_term_width = 110)]

@@ -130,7 +130,12 @@ impl Line {
     }
 
     fn ticks(&self, at: UnixNanos) -> i128 {
-        at.offset(-self.origin.get()).get().div_euclid(i128::from(self.tick_nanos))
+        let nanos = at.offset(-self.origin.get()).get();
+        match u64::try_from(nanos) {
+            // For five centuries from the origin on, a division that the processor has.
+            Ok(nanos) => (nanos / self.tick_nanos).into(),
+            Err(_) => nanos.div_euclid(self.tick_nanos.into()),
+        }
     }
 
     fn first_of_tick(&self, tick: i128) -> Option<Position> {

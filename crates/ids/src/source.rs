@@ -148,13 +148,12 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.strip_prefix(REGION_SCHEME) {
             Some(region) => parse_region(region),
-            None => match (Format::by_token(text), text.parse::<Series>()) {
-                (Some(format), _) => Ok(Self::Format(format)),
-                (None, Ok(series)) => Ok(Self::Series(series)),
-                (None, Err(error)) if error.code() == ErrorCode::BadFormat => {
-                    Err(SourceError::Unknown { token: shown(text) })
-                }
-                (None, Err(error)) => Err(SourceError::BadSymbol { token: shown(text), error }),
+            None => match Format::by_token(text) {
+                Some(format) => Ok(Self::Format(format)),
+                None => text.parse().map(Self::Series).map_err(|error: CodecError| match error.code() {
+                    ErrorCode::BadFormat => SourceError::Unknown { token: shown(text) },
+                    _ => SourceError::BadSymbol { token: shown(text), error },
+                }),
             },
         }
     }

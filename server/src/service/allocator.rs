@@ -43,11 +43,13 @@ impl Allocator for AllocatorService {
     type AllocateStreamStream = Replies;
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
-        let deadline = deadline(request.metadata());
         match answer_at_once(&self.engine, request.get_ref()) {
             Some(first) => Ok(Response::new(first.response)),
-            // Boxed, for it is large and seldom needed.
-            None => Box::pin(answer(&self.engine, request.get_ref(), deadline)).await.map(Response::new),
+            None => {
+                let deadline = deadline(request.metadata());
+                // Boxed, for it is large and seldom needed.
+                Box::pin(answer(&self.engine, request.get_ref(), deadline)).await.map(Response::new)
+            }
         }
     }
 
