@@ -20,6 +20,7 @@ mod it {
     mod refusals;
     mod rooms;
     mod shutdown;
+    mod silence;
     mod tables;
     mod watch;
     mod wire;
