@@ -58,8 +58,8 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// Two buffers are made for every call, and most messages are short: these are small enough for an allocator to have them at hand,
-/// as tonic's own of 8 KiB are not. Messages go out together as tonic sends them.
+/// Two buffers are made for every call, and most messages are short: these are small enough for an allocator to have them at
+/// hand, as tonic's own of 8 KiB are not. Messages go out together as tonic sends them.
 fn buffers() -> BufferSettings {
     const BYTES: usize = 1 << 10;
     const TOGETHER_BYTES: usize = 32 << 10;

@@ -115,8 +115,8 @@ impl Workers {
 fn set_up(connection: &TcpStream) -> io::Result<()> {
     // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
     connection.set_nodelay(true)?;
-    // The kernel sees to it that a client whose machine is gone does not stay for ever. HTTP/2 has a ping for that, which looks at
-    // the clock with every frame.
+    // The kernel sees to it that a client whose machine is gone does not stay for ever. HTTP/2 has a ping for that, which looks
+    // at the clock with every frame.
     set_socket_keepalive(connection, true)?;
     set_tcp_keepidle(connection, SILENCE)?;
     set_tcp_keepintvl(connection, PROBE)?;

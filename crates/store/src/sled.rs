@@ -7,9 +7,9 @@
 //!
 //! # Durable
 //!
-//! A batch is durable in the `journal`, a small file of ours, by one `fdatasync`. What it wrote is kept in memory and given to sled when the
-//! journal is full and when the database is closed: in pieces, each flushed and synced before the next, and the revision
-//! last, so that until all of it is durable the journal would write all of it again. sled's `flush` writes its log with
+//! A batch is durable in the `journal`, a small file of ours, by one `fdatasync`. What it wrote is kept in memory and given to
+//! sled when the journal is full and when the database is closed: in pieces, each flushed and synced before the next, and the
+//! revision last, so that until all of it is durable the journal would write all of it again. sled's `flush` writes its log with
 //! `sync_file_range`, which leaves the data in the disk's own cache: after each the thread calls `fdatasync` on its own
 //! handle of `DIR/db`, and after opening it syncs every file and directory. sled's timer, which would flush at
 //! moments of its own, is off: nothing here relies on it, and space is reclaimed as pages are replaced.
@@ -42,6 +42,7 @@ mod disk;
 mod journal;
 mod leaves;
 mod ledger;
+mod leftovers;
 mod newest;
 mod record;
 mod worker;

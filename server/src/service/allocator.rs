@@ -44,7 +44,7 @@ impl Allocator for AllocatorService {
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         match answer_at_once(&self.engine, request.get_ref()) {
-            Some(first) => Ok(Response::new(first.response)),
+            Some((response, ..)) => Ok(Response::new(response)),
             None => {
                 let deadline = deadline(request.metadata());
                 // Boxed, for it is large and seldom needed.
@@ -145,21 +145,17 @@ struct Known {
     metrics: Arc<SourceMetrics>,
 }
 
-/// An answer, and what had to be looked up for it.
-struct Answered {
-    response: AllocateResponse,
-    input: AllocateInput,
-    metrics: Arc<SourceMetrics>,
-}
-
-/// Answers one request and counts it, if nothing has to be waited for and nothing is wrong.
-fn answer_at_once(engine: &Engine, request: &AllocateRequest) -> Option<Answered> {
+/// Answers one request and counts it, if nothing has to be waited for and nothing is wrong; and says what had to be looked up.
+fn answer_at_once(
+    engine: &Engine,
+    request: &AllocateRequest,
+) -> Option<(AllocateResponse, AllocateInput, Arc<SourceMetrics>)> {
     let began = engine.clock().steady();
     let input = AllocateInput::try_from(request).ok()?;
     let (granted, took) = grant_at_once(engine, &input, began)?;
     let metrics = engine.metrics().source(&request.source);
     metrics.granted(granted.block.count(), took);
-    Some(Answered { response: respond(&granted, input.packed), input, metrics })
+    Some((respond(&granted, input.packed), input, metrics))
 }
 
 /// Answers the next request of a stream in the same way, by what is known from the one before.
@@ -173,7 +169,7 @@ fn answer_next(engine: &Engine, request: &AllocateRequest, known: &mut Option<Kn
             Some(respond(&granted, known.input.packed))
         }
         _ => {
-            let Answered { response, input, metrics } = answer_at_once(engine, request)?;
+            let (response, input, metrics) = answer_at_once(engine, request)?;
             *known = Some(Known { source: request.source.clone(), input, metrics });
             Some(response)
         }

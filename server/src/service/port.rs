@@ -1,7 +1,7 @@
 //! What the gRPC port serves: the services, found by their names.
 //!
-//! A grant costs less than tonic's router takes to find out who grants it, and to box the request and its answer twice on the way:
-//! `Allocator`, which is asked a hundred thousand times a second, is found by a comparison, the others by the router.
+//! A grant costs less than tonic's router takes to find out who grants it, and to box the request and its answer twice on the
+//! way: `Allocator`, which is asked a hundred thousand times a second, is found by a comparison, the others by the router.
 
 use std::{
     convert::Infallible,

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use super::journal::Journal;
 use super::ledger::{Ledger, LedgerError};
+use super::leftovers;
 use super::newest::Newest;
 use super::record::LAYOUT;
 use crate::error::{Corrupt, NewerSchema, ReadError};
@@ -39,10 +40,6 @@ const _: () = {
 
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
-
-/// How sled's snapshots are called, the newest last in order of names, and what is added while one is written.
-const SNAPSHOT: &str = "snap.";
-const BEGUN: &str = ".generating";
 
 /// How much is rewritten at a time when the log is opened.
 const REWRITE_BYTES: usize = 1024 * 1024;
@@ -129,13 +126,11 @@ impl Disk {
     }
 
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
-        self.finish_snapshots()?;
-        self.remove_torn_settings()?;
-        let known = self.newest.read()?;
+        leftovers::tidy(&self.dir)?;
         let journal = self.journal.recover()?;
         // A log that has lost its beginning looks new, and after a power cut `newest` may be behind.
-        let promised = known.max(journal.iter().map(|redo| redo.last).max());
-        let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, promised))??;
+        let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
+        let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
         let recovered = ledger.recover(journal, known).map_err(DiskError::from);
         let marked = recovered.and_then(|()| Ok(caught(|| ledger.mark_opened())??));
         let durable = marked.and_then(|()| self.flush(&mut ledger));
@@ -227,48 +222,6 @@ impl Disk {
             .segment_size(SEGMENT_BYTES)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(None)
-    }
-
-    /// Finishes what sled had begun when it ended. It writes and syncs a snapshot under a name of its own, gives it another, which is not
-    /// synced, and blanks the segments of the log that are of no use with it: a snapshot that is whole may be the only one that
-    /// fits the log. One that is torn, as on a disk that was full, it would take for a damaged one.
-    fn finish_snapshots(&self) -> Result<(), DiskError> {
-        let names = |dir: fs::ReadDir| -> io::Result<Vec<String>> {
-            dir.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-        };
-        let mut snapshots = names(fs::read_dir(&self.dir)?)?;
-        snapshots.retain(|name| name.starts_with(SNAPSHOT));
-        let (begun, done): (Vec<String>, Vec<String>) = snapshots.into_iter().partition(|name| name.ends_with(BEGUN));
-        let newest = done.into_iter().max();
-        for name in begun {
-            let path = self.dir.join(&name);
-            match name.strip_suffix(BEGUN) {
-                Some(whole) if newest.as_deref() < Some(whole) && is_whole_snapshot(&fs::read(&path)?) => {
-                    tracing::info!(path = %path.display(), "sled's snapshot is given the name that it should have");
-                    fs::rename(&path, self.dir.join(whole))?;
-                }
-                _ => fs::remove_file(&path)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes sled's file of settings if it is torn, as by a power cut when the database was made: sled writes the same again,
-    /// since our settings are always the same.
-    fn remove_torn_settings(&self) -> Result<(), DiskError> {
-        let path = self.dir.join("conf");
-        let octets = match fs::read(&path) {
-            Ok(octets) => octets,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let whole =
-            octets.split_last_chunk::<4>().is_some_and(|(text, sum)| crc32fast::hash(text).to_le_bytes() == *sum);
-        if !whole {
-            tracing::warn!(path = %path.display(), "sled's settings are torn; they are written again");
-            fs::remove_file(&path)?;
-        }
-        Ok(())
     }
 
     /// sled leaves its small files and their directory entries to chance.
@@ -410,12 +363,6 @@ pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         DiskError::Panicked(text.unwrap_or_default())
     })
-}
-
-/// Whether a snapshot is there to its end: behind the contents are their length, eight octets, and their checksum.
-fn is_whole_snapshot(octets: &[u8]) -> bool {
-    let whole = octets.split_last_chunk::<4>().and_then(|(text, sum)| Some((text.split_last_chunk::<8>()?.0, sum)));
-    whole.is_some_and(|(contents, sum)| !contents.is_empty() && crc32fast::hash(contents).to_le_bytes() == *sum)
 }
 
 /// Writes the bytes of `log` over themselves, so that the kernel takes every page for one that is to be written.

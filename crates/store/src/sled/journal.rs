@@ -1,8 +1,9 @@
 //! The journal: the commits since sled's last flush, in one small file, so that a commit waits for one sync.
 //!
 //! sled's flush writes a transaction in several pieces, waits for each on threads of its own, and needs a sync of ours on top. A
-//! batch of commits is therefore written here and synced once, and kept in memory; sled is told of all that was kept when the journal is full
-//! and when the database is closed, and the journal begins anew. When a database is opened, sled is given what it does not have yet.
+//! batch of commits is therefore written here and synced once, and kept in memory; sled is given all that was kept when the
+//! journal is full and when the database is closed, and the journal begins anew. When a database is opened, sled is given what it
+//! does not have yet.
 //!
 //! The file has its full length from the beginning, so that a sync has no length or blocks to record. A frame, one batch, is:
 //!

@@ -1,7 +1,7 @@
 //! How much sled may have to write for a write: no less than the leaf of its tree in which the key is.
 //!
-//! Which entries share a leaf is sled's secret, but not how many may: the leaf is among as many before the key, and as many behind
-//! it. Keys come in order, so that an entry is looked at once for all keys near it.
+//! Which entries share a leaf is sled's secret, but not how many may: the leaf is among as many before the key, and as many
+//! behind it. Keys come in order, so that an entry is looked at once for all keys near it.
 
 use std::collections::VecDeque;
 

@@ -287,7 +287,7 @@ impl Ledger {
     }
 
     /// Writes the revision of what was kept, all of which is durable in sled.
-    pub(super) fn write_revision(&mut self) -> Result<(), LedgerError> {
+    pub(super) fn write_revision(&self) -> Result<(), LedgerError> {
         self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(self.settled.to_be_bytes()))?;
         Ok(())
     }

@@ -320,7 +320,6 @@ async fn a_database_that_is_refused_is_not_changed() {
     assert!(records() == before);
 }
 
-/// A database from before there was a journal.
 /// A log that has lost its beginning looks new. In its first life the store may not have had the time to tell otherwise, but the
 /// journal does.
 #[tokio::test]
@@ -339,6 +338,7 @@ async fn an_old_journal_is_not_given_to_a_new_database() {
     tamper(&dead, |db| assert_eq!(db.len(), 0, "it was given the records of a new store"));
 }
 
+/// A database from before there was a journal.
 #[tokio::test]
 async fn an_older_layout_is_raised_when_it_is_opened() {
     let dir = store_with_a_and_b().await;

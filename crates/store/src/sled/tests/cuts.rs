@@ -7,7 +7,8 @@ use super::*;
 /// What a test knows to be acknowledged.
 type Known = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// At each flush, looks at what a disk may hold if the power fails before the sync: of what sled has written since the last one, any part.
+/// At each flush, looks at what a disk may hold if the power fails before the sync: of what sled has written since the last one,
+/// any part.
 struct Cutting {
     dir: std::path::PathBuf,
     /// What was synced last.
