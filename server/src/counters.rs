@@ -1,13 +1,13 @@
 //! Granting regions' suffixes: counters in memory, chunks from the store.
 
-use std::{num::NonZeroU64, sync::Arc, time::Duration};
+use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
 use kent_issue::Chunk;
 use kent_proto::model::{EditOptions, Invalid};
 use kent_regions::{ChunkPolicy, Count, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
-use tokio::{sync::oneshot, time};
+use tokio::{task, time};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -38,6 +38,15 @@ pub(crate) struct Counters {
     cluster: Option<Arc<Cluster>>,
 }
 
+/// What can be had without waiting.
+#[derive(Debug)]
+pub(crate) enum AtOnce<T> {
+    /// What was asked for, and when it was granted.
+    Granted(T, Duration),
+    /// It is granted when it is durable.
+    Promised(strict::Promise),
+}
+
 /// What is left of a chunk that this daemon holds.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldChunk {
@@ -57,6 +66,12 @@ const BACK_OFF_DOUBLINGS: u32 = 7;
 /// How long a commit for several waits for the next several.
 const GATHER: Duration = Duration::from_millis(1);
 
+/// So many are answered at a time.
+const TURN: usize = 16;
+
+/// How often it is looked who has waited long enough for a commit. Less than what a caller's patience leaves for the answer's way.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
 /// Who makes the edits that the daemon makes by itself.
 const PRINCIPAL: &str = "kentd";
 
@@ -73,15 +88,34 @@ impl Counters {
         Self { store, directory, clock, chunk, tasks, entropy, cluster }
     }
 
-    /// Grants a block of a region's suffixes from the chunk in hand: at once, or not at all, for whatever reason.
-    pub(crate) fn grant_at_once(&self, space: &str, region: &str, count: NonZeroU64) -> Option<(Block, Duration)> {
+    /// Grants a block of a region's suffixes from the chunk in hand, or asks for one that must be durable first: at once, or not
+    /// at all, for whatever reason.
+    pub(crate) fn grant_at_once(
+        &self,
+        space: &str,
+        region: &str,
+        count: NonZeroU64,
+        request_id: &str,
+        patience: impl FnOnce() -> Patience,
+    ) -> Option<AtOnce<Block>> {
         let space = self.directory.find(space).ok()?;
         self.check_touch().ok()?;
         let facts = facts(&space, region).ok()?;
+        let cell = space.cell(facts.number, self.chunk);
         if facts.policy.chunk == ChunkPolicy::Strict {
+            return Some(AtOnce::Promised(self.ask(
+                &space,
+                region,
+                &cell,
+                strict::Ask::new(&space, &facts, count, request_id),
+                patience(),
+            )));
+        }
+        if !request_id.is_empty() {
             return None;
         }
-        self.grant_from_chunk(&space, region, &facts, &space.cell(facts.number, self.chunk), count).ok()?
+        let (block, now) = self.grant_from_chunk(&space, region, &facts, &cell, count).ok()??;
+        Some(AtOnce::Granted(block, now))
     }
 
     /// Grants a block from the chunk in hand, if it holds enough, and says when.
@@ -139,16 +173,17 @@ impl Counters {
             if !strict && let Some((block, _)) = self.grant_from_chunk(&space, region, &facts, &cell, count)? {
                 return Ok(block);
             }
-            let left = patience.left(self.clock.steady());
             if strict {
-                match time::timeout(left, self.grant_strictly(&space, region, &cell, count, request_id, &facts)).await {
-                    Ok(Some(granted)) => match granted? {
-                        Some(block) => return Ok(block),
-                        None => continue,
-                    },
-                    Ok(None) | Err(_) => return Err(AllocateError::Late),
+                match self
+                    .ask(&space, region, &cell, strict::Ask::new(&space, &facts, count, request_id), patience)
+                    .kept()
+                    .await?
+                {
+                    Some(block) => return Ok(block),
+                    None => continue,
                 }
             }
+            let left = patience.left(self.clock.steady());
             // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
             let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
             let reservation = self.clone().reserve(space, region, cell, count);
@@ -199,53 +234,59 @@ impl Counters {
         }
     }
 
-    /// One attempt at a grant that is durable before it is answered, and made once for a request_id. `None` if it was given
-    /// up.
-    async fn grant_strictly(
+    /// Asks for one attempt at a grant that is durable before it is answered, and made once for a request_id.
+    fn ask(
         &self,
         space: &Arc<Space>,
         region: &str,
         cell: &Arc<Cell>,
-        count: NonZeroU64,
-        request_id: &str,
-        facts: &RegionFacts,
-    ) -> Option<strict::Outcome> {
-        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, request_id));
-        let (answer, granted) = oneshot::channel();
-        let ask = strict::Ask { region: region.to_owned(), count, request, answer };
-        if cell.with_queue(|queue| queue.add(ask)) {
+        ask: strict::Ask,
+        patience: Patience,
+    ) -> strict::Promise {
+        let (promise, must_lead) = cell.with_queue(|queue| queue.add(ask, patience));
+        if must_lead {
             // What is under way goes on although its caller goes away: others wait for it, too.
-            self.tasks.spawn_work_aboard(self.clone().commit_for_all(space.clone(), cell.clone()));
+            let leader = self.clone().commit_for_all(space.clone(), region.to_owned(), cell.clone());
+            self.tasks.spawn_work_aboard(leader);
         }
-        granted.await.ok()
+        promise
     }
 
     /// Commits for those who wait, until nobody does.
-    async fn commit_for_all(self, space: Arc<Space>, cell: Arc<Cell>) {
+    async fn commit_for_all(self, space: Arc<Space>, region: String, cell: Arc<Cell>) {
         loop {
-            let asks = cell.with_queue(strict::Queue::next);
-            let [first, ..] = &*asks else { return };
-            let region = first.region.clone();
-            let outcomes: Vec<strict::Outcome> = match self.grant_together(&space, &region, &cell, &asks).await {
+            let (asks, mut waiters) = cell.with_queue(strict::Queue::next);
+            if asks.is_empty() {
+                return;
+            }
+            let mut attempt = pin!(self.grant_together(&space, &region, &cell, &asks));
+            let granted = loop {
+                match time::timeout(LOOK_EVERY, attempt.as_mut()).await {
+                    Ok(granted) => break granted,
+                    Err(_) => {
+                        let now = self.clock.steady();
+                        waiters.iter_mut().for_each(|waiter| waiter.end_waiting(now));
+                        cell.with_queue(|queue| queue.end_waiting(now));
+                    }
+                }
+            };
+            let outcomes: Vec<strict::Outcome> = match granted {
                 Ok(outcomes) => outcomes,
                 Err(AllocateError::Store(failure)) => asks.iter().map(|_| Err(failure.clone().into())).collect(),
                 // Whatever is wrong with the region, each finds out for itself.
                 Err(_) => asks.iter().map(|_| Ok(None)).collect(),
             };
-            let answered = asks.len();
-            for (ask, outcome) in asks.into_iter().zip(outcomes) {
-                // OK because a caller who went away meanwhile leaves a gap.
-                let _ = ask.answer.send(outcome);
-            }
-            Self::gather(&cell, answered).await;
+            // Meanwhile the next commit can begin.
+            self.tasks.spawn_work_aboard(answer_in_turns(waiters, outcomes));
+            Self::gather(&cell, asks.len()).await;
         }
     }
 
-    /// Lets half of those who were just answered together ask again, for a moment: a commit costs the same for one as for many,
-    /// and while it is under way the other half has the time to ask.
+    /// Lets a good third of those who were just answered together ask again, for a moment: a commit costs the same for one as for
+    /// many, and while it is under way the others have the time to ask.
     async fn gather(cell: &Cell, answered: usize) {
         if answered > 1
-            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 2))
+            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered * 3 / 8))
         {
             // OK because those who have not asked again by then share the commit after the next.
             let _ = time::timeout(GATHER, gathered).await;
@@ -388,6 +429,17 @@ impl Counters {
                 give_back(&*self.store, &space, number, &cell).await;
             }
         }
+    }
+}
+
+/// Answers those who shared a commit, some at a time: while the later ones are answered, the first ask again.
+async fn answer_in_turns(waiters: Vec<strict::Waiter>, outcomes: Vec<strict::Outcome>) {
+    for (number, (mut waiter, outcome)) in waiters.into_iter().zip(outcomes).enumerate() {
+        if number > 0 && number.is_multiple_of(TURN) {
+            // What was answered is on its way to the clients before this goes on.
+            task::yield_now().await;
+        }
+        waiter.answer(outcome);
     }
 }
 

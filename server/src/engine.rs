@@ -18,7 +18,7 @@ use crate::{
     clock::Clock,
     cluster::{self, Cluster, Watches},
     config::Config,
-    counters::{Counters, HeldChunk},
+    counters::{AtOnce, Counters, HeldChunk},
     deadline::Patience,
     directory::{Directory, Edited, Order},
     entropy::{self, Entropy},
@@ -29,6 +29,7 @@ use crate::{
     series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
+    strict::Promise,
     tasks::Tasks,
 };
 
@@ -198,60 +199,69 @@ impl Engine {
         }))
     }
 
-    /// Grants a block at once, and says when; or not at all, for whatever reason, which [`allocate`](Self::allocate) finds out.
-    pub(crate) fn allocate_at_once(&self, request: &AllocateInput) -> Option<(Granted, Duration)> {
-        if !request.request_id.is_empty() {
-            return None;
-        }
+    /// Grants a block at once, and says when; or promises one; or neither, for whatever reason, which
+    /// [`allocate`](Self::allocate) finds out. `patience` is asked for if somebody has to wait.
+    pub(crate) fn allocate_at_once(
+        &self,
+        request: &AllocateInput,
+        patience: impl FnOnce() -> Patience,
+    ) -> Option<AtOnce<Granted>> {
         self.check_count(request).ok()?;
         match &request.source {
-            Source::Format(format) => {
+            Source::Format(format) if request.request_id.is_empty() => {
                 let (granted, now) = self.slots.try_grant(*format, request.count).ok()?;
-                Some((Granted { block: granted.block, clock_epoch: granted.clock_epoch }, now))
+                Some(AtOnce::Granted(Granted { block: granted.block, clock_epoch: granted.clock_epoch }, now))
             }
             Source::Region { name, space } => {
-                let (block, now) = self.counters.grant_at_once(space, name, request.count)?;
-                Some((Granted { block, clock_epoch: self.slots.clock_epoch() }, now))
+                match self.counters.grant_at_once(space, name, request.count, &request.request_id, patience)? {
+                    AtOnce::Granted(block, now) => Some(AtOnce::Granted(self.granted(block), now)),
+                    AtOnce::Promised(promise) => Some(AtOnce::Promised(promise)),
+                }
             }
-            Source::Series(_) => None,
+            Source::Format(_) | Source::Series(_) => None,
         }
     }
 
-    /// Grants a block, waiting for the clock, a window or a chunk as long as `deadline` allows.
+    /// Waits for what was promised. `None` says that [`allocate`](Self::allocate) must try again.
+    pub(crate) async fn await_promise(&self, promise: Promise) -> Result<Option<Granted>, AllocateError> {
+        let kept = promise.kept().await.inspect_err(|error| self.check(error))?;
+        Ok(kept.map(|block| self.granted(block)))
+    }
+
+    /// Grants a block, waiting for the clock, a window or a chunk as long as the caller has patience.
     ///
     /// # Errors
     ///
     /// [`AllocateError`].
-    pub(crate) async fn allocate(
-        &self,
-        request: &AllocateInput,
-        deadline: Option<Duration>,
-    ) -> Result<Granted, AllocateError> {
-        let patience = Patience::new(self.clock.steady(), deadline);
+    pub(crate) async fn allocate(&self, request: &AllocateInput, patience: Patience) -> Result<Granted, AllocateError> {
         self.check_count(request)?;
         if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
             let problem =
                 "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
             return Err(Invalid::new("request_id", problem).into());
         }
-        let granted = self.grant(request, patience).await;
-        if let Err(AllocateError::Broken(error)) = &granted {
+        self.grant(request, patience).await.inspect_err(|error| self.check(error))
+    }
+
+    /// Stops the daemon if the error is one of its own.
+    fn check(&self, error: &AllocateError) {
+        if let AllocateError::Broken(error) = error {
             error!(%error, "an invariant is broken: not one identifier more is issued");
             self.tasks.fail();
         }
-        granted
+    }
+
+    fn granted(&self, block: Block) -> Granted {
+        Granted { block, clock_epoch: self.slots.clock_epoch() }
     }
 
     async fn grant(&self, request: &AllocateInput, patience: Patience) -> Result<Granted, AllocateError> {
         match &request.source {
             Source::Format(format) => self.allocate_time(*format, request.count, patience).await,
-            Source::Series(series) => {
-                let block = self.series.grant(series, request.count, patience).await?;
-                Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
-            }
+            Source::Series(series) => Ok(self.granted(self.series.grant(series, request.count, patience).await?)),
             Source::Region { name, space } => {
                 let block = self.counters.grant(space, name, request.count, &request.request_id, patience).await?;
-                Ok(Granted { block, clock_epoch: self.slots.clock_epoch() })
+                Ok(self.granted(block))
             }
         }
     }

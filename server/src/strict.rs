@@ -3,9 +3,10 @@
 //! Requests that come while a commit is under way share the next one.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     mem,
     num::NonZeroU64,
+    time::Duration,
 };
 
 use futures_util::future::try_join_all;
@@ -18,8 +19,10 @@ use tokio::sync::oneshot;
 
 use crate::{
     cell::{Record, read_counter},
+    deadline::Patience,
     error::{AllocateError, StoreFailure},
-    space::RegionFacts,
+    keys,
+    space::{RegionFacts, Space},
 };
 
 /// The most requests that share a commit: with the counter, less than the 128 records that etcd takes at once.
@@ -28,7 +31,7 @@ const SHARED_MAX: usize = 100;
 /// Requests that wait for a commit. While one is under way others gather, and share the next.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    waiting: VecDeque<Ask>,
+    waiting: VecDeque<(Ask, Waiter)>,
     /// Whether somebody commits for those who wait.
     is_led: bool,
     /// Who wants to know when so many wait.
@@ -37,18 +40,34 @@ pub(crate) struct Queue {
     last: Option<Stored<Count>>,
 }
 
-/// A request for a grant, and where its answer goes.
+/// A request for a grant.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    /// The region, as its caller calls it.
-    pub(crate) region: String,
     /// How many identifiers.
     pub(crate) count: NonZeroU64,
     /// The record of what was granted under the request_id.
     pub(crate) request: Option<Key>,
-    /// Takes the outcome.
-    pub(crate) answer: oneshot::Sender<Outcome>,
 }
+
+impl Ask {
+    /// A request for so many identifiers, to be granted once for its `request_id` unless that is empty.
+    pub(crate) fn new(space: &Space, facts: &RegionFacts, count: NonZeroU64, request_id: &str) -> Self {
+        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, request_id));
+        Self { count, request }
+    }
+}
+
+/// Who asked, as long as nothing has been answered.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    answer: Option<oneshot::Sender<Outcome>>,
+    patience: Patience,
+}
+
+/// That a request will be answered, within its caller's patience.
+#[derive(Debug)]
+#[must_use = "whoever drops it goes away before the answer"]
+pub(crate) struct Promise(oneshot::Receiver<Outcome>);
 
 /// A block; or that another attempt is needed; or why there is none.
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
@@ -72,22 +91,56 @@ impl Queue {
     }
 
     /// Adds a request. True if its caller must see to it that somebody commits.
-    pub(crate) fn add(&mut self, ask: Ask) -> bool {
-        self.waiting.push_back(ask);
+    pub(crate) fn add(&mut self, ask: Ask, patience: Patience) -> (Promise, bool) {
+        let (answer, promised) = oneshot::channel();
+        self.waiting.push_back((ask, Waiter { answer: Some(answer), patience }));
         if let Some((_, gathered)) = self.gathering.take_if(|(count, _)| self.waiting.len() >= *count) {
             // OK because whoever waits for it may have stopped waiting.
             let _ = gathered.send(());
         }
-        !mem::replace(&mut self.is_led, true)
+        (Promise(promised), !mem::replace(&mut self.is_led, true))
     }
 
     /// The requests that share the next commit, without those that nobody waits for any more; none when there are no more, and
     /// then whoever committed for them is done.
-    pub(crate) fn next(&mut self) -> Vec<Ask> {
-        self.waiting.retain(|ask| !ask.answer.is_closed());
-        let shared = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).collect::<Vec<_>>();
-        self.is_led = !shared.is_empty();
+    pub(crate) fn next(&mut self) -> (Vec<Ask>, Vec<Waiter>) {
+        self.waiting.retain(|(_, waiter)| waiter.is_there());
+        let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();
+        self.is_led = !shared.0.is_empty();
         shared
+    }
+
+    /// Answers those whose patience is over.
+    pub(crate) fn end_waiting(&mut self, now: Duration) {
+        self.waiting.iter_mut().for_each(|(_, waiter)| waiter.end_waiting(now));
+    }
+}
+
+impl Waiter {
+    /// Answers, unless that was done before.
+    pub(crate) fn answer(&mut self, outcome: Outcome) {
+        if let Some(answer) = self.answer.take() {
+            // OK because a caller who went away meanwhile leaves a gap.
+            let _ = answer.send(outcome);
+        }
+    }
+
+    /// Answers if the caller's patience is over.
+    pub(crate) fn end_waiting(&mut self, now: Duration) {
+        if self.patience.left(now).is_zero() {
+            self.answer(Err(AllocateError::Late));
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| !answer.is_closed())
+    }
+}
+
+impl Promise {
+    /// The outcome.
+    pub(crate) async fn kept(self) -> Outcome {
+        self.0.await.unwrap_or(Err(AllocateError::Late))
     }
 }
 
@@ -134,7 +187,9 @@ pub(crate) async fn grant(
     last: Option<Stored<Count>>,
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
-    let before = try_join_all(asks.iter().map(|ask| granted_before(store, ask.request.as_ref()))).await?;
+    let requests = asks.iter().filter_map(|ask| ask.request.as_ref());
+    let before: HashMap<_, _> =
+        try_join_all(requests.map(|key| granted_before(store, key))).await?.into_iter().flatten().collect();
     let read = match last {
         Some(last) => last,
         None => read_counter(store, &record.key).await?,
@@ -142,10 +197,10 @@ pub(crate) async fn grant(
     let txn = Txn::new().expect(record.key.clone(), Version::new(read.version));
     let mut txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
     let start = Position::new(read.value.get().unwrap_or(u128::MAX));
-    let (mut issued, mut named, mut granted) = (start, HashSet::new(), Vec::new());
-    for (ask, before) in asks.iter().zip(before) {
-        if let Some(before) = before {
-            granted.push(before);
+    let (mut issued, mut named, mut granted) = (start, HashSet::new(), Vec::with_capacity(asks.len()));
+    for ask in asks {
+        if let Some(before) = ask.request.as_ref().and_then(|key| before.get(key)) {
+            granted.push(before.clone());
             continue;
         }
         // Of two with the same request_id, the second is answered what the first was granted, when that is durable.
@@ -189,11 +244,10 @@ pub(crate) async fn grant(
 }
 
 /// What was granted under a request_id before.
-async fn granted_before(store: &dyn Store, request: Option<&Key>) -> Result<Option<Granted>, StoreFailure> {
-    let Some(key) = request else { return Ok(None) };
+async fn granted_before<'a>(store: &dyn Store, key: &'a Key) -> Result<Option<(&'a Key, Granted)>, StoreFailure> {
     let Some(before) = store.get(key).await? else { return Ok(None) };
     let before = stored::decode_grant(&before.value)?;
-    Ok(Some(Granted::Before(Position::new(before.first), before.count)))
+    Ok(Some((key, Granted::Before(Position::new(before.first), before.count))))
 }
 
 /// By how many bits a region expands by itself now, if it does: its policy says at which share, by how many and how far.
@@ -216,31 +270,38 @@ pub(crate) fn due(facts: &RegionFacts, count: NonZeroU64) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn ask() -> (Ask, oneshot::Receiver<Outcome>) {
-        let (answer, outcome) = oneshot::channel();
-        (Ask { region: "r".to_owned(), count: NonZeroU64::MIN, request: None, answer }, outcome)
+    const NOW: Duration = Duration::from_secs(10);
+
+    fn ask(queue: &mut Queue) -> (Promise, bool) {
+        let ask = Ask { count: NonZeroU64::MIN, request: None };
+        queue.add(ask, Patience::new(NOW, None))
+    }
+
+    fn next(queue: &mut Queue) -> usize {
+        queue.next().0.len()
     }
 
     #[test]
     fn ok_one_leads_until_nobody_waits() {
         let mut queue = Queue::default();
-        let ((first, one), (second, two), (third, three)) = (ask(), ask(), ask());
-        assert!(queue.add(first), "somebody must commit");
-        assert!(!queue.add(second), "somebody does");
+        let (_one, must_lead) = ask(&mut queue);
+        assert!(must_lead, "somebody must commit");
+        let (two, must_lead) = ask(&mut queue);
+        assert!(!must_lead, "somebody does");
         drop(two);
-        assert_eq!(queue.next().len(), 1, "nobody waits for the second any more");
-        assert!(!queue.add(third));
-        assert_eq!(queue.next().len(), 1);
-        assert!(queue.next().is_empty());
-        assert!(queue.add(ask().0), "whoever led is done");
-        drop((one, three));
+        assert_eq!(next(&mut queue), 1, "nobody waits for the second any more");
+        let (_three, must_lead) = ask(&mut queue);
+        assert!(!must_lead);
+        assert_eq!(next(&mut queue), 1);
+        assert_eq!(next(&mut queue), 0);
+        assert!(ask(&mut queue).1, "whoever led is done");
     }
 
     #[test]
     fn ok_no_more_share_a_commit_than_etcd_takes() {
         let mut queue = Queue::default();
-        let waiting: Vec<_> = (0..150).map(|_| ask()).map(|(ask, outcome)| (queue.add(ask), outcome)).collect();
-        assert_eq!([queue.next().len(), queue.next().len(), queue.next().len()], [100, 50, 0]);
+        let waiting: Vec<_> = (0..150).map(|_| ask(&mut queue)).collect();
+        assert_eq!([(); 3].map(|()| next(&mut queue)), [100, 50, 0]);
         drop(waiting);
     }
 
@@ -248,12 +309,31 @@ mod tests {
     fn ok_who_gathers_is_told_when_as_many_wait() {
         let mut queue = Queue::default();
         let mut told = queue.gather(2).expect("nobody waits yet");
-        let (one, _waits) = ask();
-        queue.add(one);
+        let _one = ask(&mut queue);
         assert!(told.try_recv().is_err(), "one of two");
-        let (two, _waits_too) = ask();
-        queue.add(two);
+        let _two = ask(&mut queue);
         assert!(told.try_recv().is_ok());
         assert!(queue.gather(2).is_none(), "as many wait already");
+    }
+
+    #[tokio::test]
+    async fn ok_nobody_waits_longer_than_they_want() {
+        let mut queue = Queue::default();
+        let ((committed, _), (queued, _)) = (ask(&mut queue), ask(&mut queue));
+        let (_, mut waiters) = queue.next();
+        let ((late, _), after) = (ask(&mut queue), NOW + Duration::from_secs(1));
+        for now in [NOW, after - Duration::from_nanos(1)] {
+            waiters[0].end_waiting(now);
+            queue.end_waiting(now);
+        }
+        assert!(waiters[0].is_there(), "there is time left");
+        assert_eq!(queue.waiting.iter().filter(|(_, waiter)| waiter.is_there()).count(), 1);
+        waiters[0].end_waiting(after);
+        queue.end_waiting(after);
+        waiters.iter_mut().for_each(|waiter| waiter.answer(Ok(None)));
+        assert!(matches!(committed.kept().await, Err(AllocateError::Late)));
+        assert!(matches!(queued.kept().await, Ok(None)), "a commit that came in time");
+        assert!(matches!(late.kept().await, Err(AllocateError::Late)));
+        assert_eq!(next(&mut queue), 0, "whoever was answered asks for nothing");
     }
 }

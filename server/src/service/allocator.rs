@@ -1,6 +1,7 @@
 //! `Allocator`: blocks of identifiers, one by one or in a pipeline.
 
 use std::{
+    borrow::Borrow,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,11 +20,13 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    deadline::deadline,
+    counters::AtOnce,
+    deadline::{Patience, deadline},
     engine::{Engine, Granted},
     error::AllocateError,
     metrics::{SourceMetrics, StreamGuard},
     status,
+    strict::Promise,
 };
 
 /// The service.
@@ -43,13 +46,11 @@ impl Allocator for AllocatorService {
     type AllocateStreamStream = Replies;
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
-        match answer_at_once(&self.engine, request.get_ref()) {
-            Some((response, ..)) => Ok(Response::new(response)),
-            None => {
-                let deadline = deadline(request.metadata());
-                // Boxed, for it is large and seldom needed.
-                Box::pin(answer(&self.engine, request.get_ref(), deadline)).await.map(Response::new)
-            }
+        let call = Call::new(&self.engine, request.get_ref());
+        let patience = || call.patience(deadline(request.metadata()));
+        match call.begin(patience) {
+            Begun::Answered(response) => Ok(Response::new(response)),
+            begun => call.go_on(begun, patience()).await.map(Response::new),
         }
     }
 
@@ -110,13 +111,16 @@ impl Stream for Replies {
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return this.poll_draining(cx),
             };
-            if let Some(granted) = answer_next(&this.engine, &request, &mut this.known) {
+            let call = Call::new(&this.engine, &request);
+            let (began, begun) = (call.began, call.begin_next(&mut this.known));
+            if let Begun::Answered(granted) = begun {
                 return this.reply(AllocateStreamResponse { outcome: Some(Outcome::Granted(granted)) });
             }
             let engine = this.engine.clone();
             this.waiting = Some(Box::pin(async move {
+                let call = Call { engine: &engine, request: &request, began };
                 // A refusal does not end the stream.
-                let outcome = match answer(&engine, &request, None).await {
+                let outcome = match call.go_on(begun, call.patience(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 };
@@ -145,71 +149,115 @@ struct Known {
     metrics: Arc<SourceMetrics>,
 }
 
-/// Answers one request and counts it, if nothing has to be waited for and nothing is wrong; and says what had to be looked up.
-fn answer_at_once(
-    engine: &Engine,
-    request: &AllocateRequest,
-) -> Option<(AllocateResponse, AllocateInput, Arc<SourceMetrics>)> {
-    let began = engine.clock().steady();
-    let input = AllocateInput::try_from(request).ok()?;
-    let (granted, took) = grant_at_once(engine, &input, began)?;
-    let metrics = engine.metrics().source(&request.source);
-    metrics.granted(granted.block.count(), took);
-    Some((respond(&granted, input.packed), input, metrics))
+/// A request, and when it came.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    engine: &'a Engine,
+    request: &'a AllocateRequest,
+    began: Duration,
 }
 
-/// Answers the next request of a stream in the same way, by what is known from the one before.
-fn answer_next(engine: &Engine, request: &AllocateRequest, known: &mut Option<Known>) -> Option<AllocateResponse> {
-    match known {
-        Some(known) if known.source == request.source => {
-            let began = engine.clock().steady();
-            known.input.ask_again(request).ok()?;
-            let (granted, took) = grant_at_once(engine, &known.input, began)?;
-            known.metrics.granted(granted.block.count(), took);
-            Some(respond(&granted, known.input.packed))
-        }
-        _ => {
-            let (response, input, metrics) = answer_at_once(engine, request)?;
-            *known = Some(Known { source: request.source.clone(), input, metrics });
-            Some(response)
+/// How far a call comes without waiting.
+enum Begun {
+    /// It is answered, and counted.
+    Answered(AllocateResponse),
+    /// A block is promised, to be packed or not.
+    Promised(Promise, bool),
+    /// Something has to be waited for, or is wrong.
+    Not,
+}
+
+impl<'a> Call<'a> {
+    fn new(engine: &'a Engine, request: &'a AllocateRequest) -> Self {
+        Self { engine, request, began: engine.clock().steady() }
+    }
+
+    /// As long as the caller waits at the most, and we for it.
+    fn patience(&self, deadline: Option<Duration>) -> Patience {
+        Patience::new(self.began, deadline)
+    }
+
+    fn begin(self, patience: impl FnOnce() -> Patience) -> Begun {
+        let Ok(input) = AllocateInput::try_from(self.request) else { return Begun::Not };
+        self.begin_with(&input, patience, || self.metrics())
+    }
+
+    /// The next call of a stream, by what is known from the one before.
+    fn begin_next(self, known: &mut Option<Known>) -> Begun {
+        let patience = || self.patience(None);
+        match known {
+            Some(Known { source, input, metrics }) if *source == self.request.source => {
+                let Ok(()) = input.ask_again(self.request) else { return Begun::Not };
+                self.begin_with(input, patience, || &*metrics)
+            }
+            _ => {
+                let Ok(input) = AllocateInput::try_from(self.request) else { return Begun::Not };
+                let mut metrics = None;
+                let begun = self.begin_with(&input, patience, || metrics.insert(self.metrics()));
+                let source = || self.request.source.clone();
+                *known = metrics.map(|metrics| Known { source: source(), input, metrics }).or(known.take());
+                begun
+            }
         }
     }
-}
 
-fn grant_at_once(engine: &Engine, input: &AllocateInput, began: Duration) -> Option<(Granted, Duration)> {
-    let (granted, now) = engine.allocate_at_once(input)?;
-    Some((granted, now.saturating_sub(began)))
-}
-
-/// Answers one request and counts it, waiting as long as `deadline` allows.
-async fn answer(
-    engine: &Engine,
-    request: &AllocateRequest,
-    deadline: Option<Duration>,
-) -> Result<AllocateResponse, Status> {
-    let began = engine.clock().steady();
-    match grant(engine, request, deadline).await {
-        Ok((granted, packed)) => {
-            let took = engine.clock().steady().saturating_sub(began);
-            engine.metrics().source(&request.source).granted(granted.block.count(), took);
-            Ok(respond(&granted, packed))
-        }
-        Err(error) => {
-            let refused = status::from_allocate(&error);
-            engine.metrics().refused(&request.source, code_name(refused.code()));
-            Err(refused)
+    fn begin_with<M: Borrow<Arc<SourceMetrics>>>(
+        self,
+        input: &AllocateInput,
+        patience: impl FnOnce() -> Patience,
+        metrics: impl FnOnce() -> M,
+    ) -> Begun {
+        match self.engine.allocate_at_once(input, patience) {
+            Some(AtOnce::Granted(granted, now)) => {
+                metrics().borrow().granted(granted.block.count(), now.saturating_sub(self.began));
+                Begun::Answered(respond(&granted, input.packed))
+            }
+            Some(AtOnce::Promised(promise)) => Begun::Promised(promise, input.packed),
+            None => Begun::Not,
         }
     }
-}
 
-async fn grant(
-    engine: &Engine,
-    request: &AllocateRequest,
-    deadline: Option<Duration>,
-) -> Result<(Granted, bool), AllocateError> {
-    let input = AllocateInput::try_from(request)?;
-    let granted = engine.allocate(&input, deadline).await?;
-    Ok((granted, input.packed))
+    /// Goes on with a call, waiting as long as the caller has patience.
+    async fn go_on(self, begun: Begun, patience: Patience) -> Result<AllocateResponse, Status> {
+        match begun {
+            Begun::Answered(response) => Ok(response),
+            Begun::Promised(promise, packed) => match self.engine.await_promise(promise).await.transpose() {
+                Some(granted) => self.conclude(granted, packed),
+                None => self.grant(patience).await,
+            },
+            Begun::Not => self.grant(patience).await,
+        }
+    }
+
+    // Boxed, for it is large and seldom needed.
+    fn grant(self, patience: Patience) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
+        Box::pin(async move {
+            match AllocateInput::try_from(self.request) {
+                Ok(input) => self.conclude(self.engine.allocate(&input, patience).await, input.packed),
+                Err(bad) => self.conclude(Err(bad.into()), false),
+            }
+        })
+    }
+
+    /// Answers, and counts.
+    fn conclude(self, granted: Result<Granted, AllocateError>, packed: bool) -> Result<AllocateResponse, Status> {
+        match granted {
+            Ok(granted) => {
+                let took = self.engine.clock().steady().saturating_sub(self.began);
+                self.metrics().granted(granted.block.count(), took);
+                Ok(respond(&granted, packed))
+            }
+            Err(error) => {
+                let refused = status::from_allocate(&error);
+                self.engine.metrics().refused(&self.request.source, code_name(refused.code()));
+                Err(refused)
+            }
+        }
+    }
+
+    fn metrics(self) -> Arc<SourceMetrics> {
+        self.engine.metrics().source(&self.request.source)
+    }
 }
 
 fn respond(granted: &Granted, packed: bool) -> AllocateResponse {
