@@ -8,12 +8,9 @@ use std::{collections::VecDeque, mem, time::Instant};
 
 use anyhow::{Context, bail, ensure};
 use prost::Message;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::{contest::Slice, figures::now};
+use crate::{contest::Slice, figures::now, load};
 
 /// A connection, and the calls that are on the way.
 pub(crate) struct Lean {
@@ -131,7 +128,7 @@ impl Lean {
 
     /// Waits for octets, and counts the calls that they end.
     async fn receive(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
-        ensure!(self.stream.read_buf(&mut self.came).await? > 0, "the server ended the connection");
+        load::read(&mut self.stream, &mut self.came).await?;
         let came = mem::take(&mut self.came);
         let (mut rest, answered) = (&*came, now());
         while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {

@@ -7,14 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    runtime::Runtime,
-    task::JoinSet,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream, runtime::Runtime, task::JoinSet};
 
 use super::{Peer, free_port, listening, resp};
 use crate::{
@@ -71,7 +66,7 @@ async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Re
     let mut asked = VecDeque::from(vec![now(); depth]);
     stream.write_all(&pipeline).await?;
     loop {
-        ensure!(stream.read_buf(&mut came).await? > 0, "Redis ended the connection");
+        load::read(&mut stream, &mut came).await?;
         let (count, taken) = resp::integers(&came)?;
         if count == 0 {
             continue;
