@@ -67,7 +67,7 @@ const BACK_OFF_DOUBLINGS: u32 = 7;
 const GATHER: Duration = Duration::from_millis(1);
 
 /// So many are answered at a time.
-const TURN: usize = 16;
+const TURN: usize = 8;
 
 /// How often it is looked who has waited long enough for a commit. Less than what a caller's patience leaves for the answer's way.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -282,11 +282,11 @@ impl Counters {
         }
     }
 
-    /// Lets a good third of those who were just answered together ask again, for a moment: a commit costs the same for one as for
+    /// Lets a quarter of those who were just answered together ask again, for a moment: a commit costs the same for one as for
     /// many, and while it is under way the others have the time to ask.
     async fn gather(cell: &Cell, answered: usize) {
         if answered > 1
-            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered * 3 / 8))
+            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4))
         {
             // OK because those who have not asked again by then share the commit after the next.
             let _ = time::timeout(GATHER, gathered).await;
