@@ -105,7 +105,7 @@ impl Counters {
         if facts.policy.chunk == ChunkPolicy::Strict {
             return Some(AtOnce::Promised(self.ask(
                 &space,
-                region,
+                facts.number,
                 &cell,
                 strict::Ask::new(&space, &facts, count, request_id),
                 patience(),
@@ -175,7 +175,7 @@ impl Counters {
             }
             if strict {
                 match self
-                    .ask(&space, region, &cell, strict::Ask::new(&space, &facts, count, request_id), patience)
+                    .ask(&space, facts.number, &cell, strict::Ask::new(&space, &facts, count, request_id), patience)
                     .kept()
                     .await?
                 {
@@ -238,7 +238,7 @@ impl Counters {
     fn ask(
         &self,
         space: &Arc<Space>,
-        region: &str,
+        number: RegionNumber,
         cell: &Arc<Cell>,
         ask: strict::Ask,
         patience: Patience,
@@ -246,20 +246,20 @@ impl Counters {
         let (promise, must_lead) = cell.with_queue(|queue| queue.add(ask, patience));
         if must_lead {
             // What is under way goes on although its caller goes away: others wait for it, too.
-            let leader = self.clone().commit_for_all(space.clone(), region.to_owned(), cell.clone());
+            let leader = self.clone().commit_for_all(space.clone(), number, cell.clone());
             self.tasks.spawn_work_aboard(leader);
         }
         promise
     }
 
     /// Commits for those who wait, until nobody does.
-    async fn commit_for_all(self, space: Arc<Space>, region: String, cell: Arc<Cell>) {
+    async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>) {
         loop {
             let (asks, mut waiters) = cell.with_queue(strict::Queue::next);
             if asks.is_empty() {
                 return;
             }
-            let mut attempt = pin!(self.grant_together(&space, &region, &cell, &asks));
+            let mut attempt = pin!(self.grant_together(&space, number, &cell, &asks));
             let granted = loop {
                 match time::timeout(LOOK_EVERY, attempt.as_mut()).await {
                     Ok(granted) => break granted,
@@ -297,10 +297,12 @@ impl Counters {
     async fn grant_together(
         &self,
         space: &Arc<Space>,
-        region: &str,
+        number: RegionNumber,
         cell: &Cell,
         asks: &[strict::Ask],
     ) -> Result<Vec<strict::Outcome>, AllocateError> {
+        // It may have another name than the time before.
+        let region = &*space.region_name(number);
         let seen = facts(space, region)?;
         let total = asks.iter().fold(0, |total: u64, ask| total.saturating_add(ask.count.get()));
         if self.expand(space, region, &seen, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
@@ -308,6 +310,10 @@ impl Counters {
         }
         let reserving = cell.reserving.lock().await;
         let facts = facts(space, region)?;
+        if facts.number != number {
+            // Another region has taken its name: whoever asked finds out for themselves.
+            return Ok(asks.iter().map(|_| Ok(None)).collect());
+        }
         // What is left of a chunk from before the region was strict would be a gap.
         give_back(&*self.store, space, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
@@ -413,8 +419,7 @@ impl Counters {
         let chunks = spaces.iter().flat_map(|space| {
             space.cells().into_iter().filter_map(|(number, cell)| {
                 let left = cell.with(|counter| counter.left());
-                let region = space.read(|table| table.get(number).map(|region| region.name.clone()))?;
-                let source = Source::Region { name: region, space: space.name() };
+                let source = Source::Region { name: space.region_name(number), space: space.name() };
                 (left > 0).then_some(HeldChunk { source, left })
             })
         });

@@ -85,13 +85,14 @@ impl Space {
     pub(crate) fn name(&self) -> String {
         match &self.outer {
             None => self.key.clone(),
-            Some((outer, number)) => {
-                // OK because a region is never removed.
-                let region =
-                    outer.read(|table| table.get(*number).map(|region| region.name.clone())).unwrap_or_default();
-                inner_space(&outer.name(), &region)
-            }
+            Some((outer, number)) => inner_space(&outer.name(), &outer.region_name(*number)),
         }
+    }
+
+    /// The name that a region has now.
+    pub(crate) fn region_name(&self, number: RegionNumber) -> String {
+        // OK because a region is never removed.
+        self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
     }
 
     /// How its identifiers are written for people.

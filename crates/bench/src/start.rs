@@ -21,7 +21,7 @@ pub(crate) struct StartArgs {
     #[command(flatten)]
     options: Options,
     /// For how many milliseconds an idle daemon is watched.
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..))]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(100..))]
     idle_millis: u64,
 }
 

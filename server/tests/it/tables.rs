@@ -1,8 +1,11 @@
 //! What operators do with a table beside making room: seal, rename, delegate, number strictly, scramble, look back, watch.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, ClassifyRequest, ComposeRequest, CreateRegionRequest, DelegateRegionRequest,
     EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, ListRegionsRequest, Newcomer,
@@ -103,7 +106,7 @@ async fn ok_strict_grants_that_are_asked_for_together_share_commits_and_leave_no
         let id = format!("request {at}");
         async move {
             let ask = || draw(daemon, "region:invoices", 2, &id);
-            let (one, other) = futures_util::future::join(ask(), ask()).await;
+            let (one, other) = join(ask(), ask()).await;
             assert_eq!(one.as_ref().expect("granted"), &other.expect("granted"));
             one.expect("granted")
         }
@@ -206,6 +209,53 @@ async fn ok_a_sealed_region_grants_nothing_and_a_renamed_one_goes_on() {
     regions.rename_region(rename).await.expect("renamed");
     assert_eq!(draw(&daemon, "region:r", 1, "").await.expect_err("gone").code(), Code::NotFound);
     assert_eq!(draw(&daemon, "region:q", 1, "").await.expect("granted"), [first + 1]);
+}
+
+#[tokio::test]
+async fn ok_strict_regions_go_on_without_gaps_while_they_are_renamed_under_load() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    let create_strict = async |regions: &mut RegionsClient<Channel>| {
+        made(regions, create("r", 20)).await;
+        set_policy(regions, "r", Policy { strict: true, ..Policy::default() }).await;
+    };
+    create_strict(&mut regions).await;
+    let (allocator, stop) = (daemon.allocator(), &AtomicBool::new(false));
+    let callers = join_all((0..24).map(|_| {
+        let mut allocator = allocator.clone();
+        async move {
+            let mut numbers = Vec::new();
+            while !stop.load(Relaxed) {
+                match allocator.allocate(request("region:r", 1, Encoding::Packed)).await {
+                    Ok(reply) => numbers.extend(identifiers(reply.get_ref())),
+                    Err(gone) => assert_eq!(gone.code(), Code::NotFound, "{gone}"),
+                }
+            }
+            numbers
+        }
+    }));
+    // Every name that is taken away is given to a new region.
+    let renaming = async {
+        for turn in 0..20 {
+            let rename = RenameRegionRequest {
+                name: name("r"),
+                region_id: format!("r{turn}"),
+                ..RenameRegionRequest::default()
+            };
+            regions.rename_region(rename).await.expect("renamed");
+            create_strict(&mut regions).await;
+        }
+        stop.store(true, Relaxed);
+    };
+    let (numbers, ()) = join(callers, renaming).await;
+    let mut numbers = numbers.concat();
+    numbers.sort_unstable();
+    let granted = numbers.len();
+    numbers.dedup();
+    assert_eq!(numbers.len(), granted, "an identifier twice");
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next).count();
+    assert!((2..=21).contains(&runs), "{granted} identifiers of 21 regions have {runs} runs");
 }
 
 #[tokio::test]
