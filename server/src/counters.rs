@@ -8,7 +8,7 @@ use kent_proto::model::{EditOptions, Invalid};
 use kent_regions::{ChunkPolicy, Count, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
 use tokio::{task, time};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{
     cell::{Attempt, Cell, Record},
@@ -69,8 +69,8 @@ const GATHER: Duration = Duration::from_millis(1);
 /// So many are answered at a time.
 const TURN: usize = 8;
 
-/// How often it is looked who has waited long enough for a commit. Less than what a caller's patience leaves for the answer's way.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often it is looked, at least, who has waited long enough for a commit.
+const PATIENCE_STEP: Duration = Duration::from_millis(2);
 
 /// Who makes the edits that the daemon makes by itself.
 const PRINCIPAL: &str = "kentd";
@@ -103,13 +103,7 @@ impl Counters {
         let facts = facts(&space, region).ok()?;
         let cell = space.cell(facts.number, self.chunk);
         if facts.policy.chunk == ChunkPolicy::Strict {
-            return Some(AtOnce::Promised(self.ask(
-                &space,
-                facts.number,
-                &cell,
-                strict::Ask::new(&space, &facts, count, request_id),
-                patience(),
-            )));
+            return Some(AtOnce::Promised(self.ask(&space, &facts, &cell, count, request_id, patience())));
         }
         if !request_id.is_empty() {
             return None;
@@ -174,11 +168,7 @@ impl Counters {
                 return Ok(block);
             }
             if strict {
-                match self
-                    .ask(&space, facts.number, &cell, strict::Ask::new(&space, &facts, count, request_id), patience)
-                    .kept()
-                    .await?
-                {
+                match self.ask(&space, &facts, &cell, count, request_id, patience).kept().await? {
                     Some(block) => return Ok(block),
                     None => continue,
                 }
@@ -238,15 +228,17 @@ impl Counters {
     fn ask(
         &self,
         space: &Arc<Space>,
-        number: RegionNumber,
+        facts: &RegionFacts,
         cell: &Arc<Cell>,
-        ask: strict::Ask,
+        count: NonZeroU64,
+        request_id: &str,
         patience: Patience,
     ) -> strict::Promise {
-        let (promise, must_lead) = cell.with_queue(|queue| queue.add(ask, patience));
+        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, request_id));
+        let (promise, must_lead) = cell.with_queue(|queue| queue.add(strict::Ask { count, request }, patience));
         if must_lead {
             // What is under way goes on although its caller goes away: others wait for it, too.
-            let leader = self.clone().commit_for_all(space.clone(), number, cell.clone());
+            let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone());
             self.tasks.spawn_work_aboard(leader);
         }
         promise
@@ -255,13 +247,14 @@ impl Counters {
     /// Commits for those who wait, until nobody does.
     async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>) {
         loop {
-            let (asks, mut waiters) = cell.with_queue(strict::Queue::next);
+            let now = self.clock.steady();
+            let (asks, mut waiters) = cell.with_queue(|queue| queue.next(now));
             if asks.is_empty() {
                 return;
             }
             let mut attempt = pin!(self.grant_together(&space, number, &cell, &asks));
             let granted = loop {
-                match time::timeout(LOOK_EVERY, attempt.as_mut()).await {
+                match time::timeout(PATIENCE_STEP, attempt.as_mut()).await {
                     Ok(granted) => break granted,
                     Err(_) => {
                         let now = self.clock.steady();
@@ -285,9 +278,7 @@ impl Counters {
     /// Lets a quarter of those who were just answered together ask again, for a moment: a commit costs the same for one as for
     /// many, and while it is under way the others have the time to ask.
     async fn gather(cell: &Cell, answered: usize) {
-        if answered > 1
-            && let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4))
-        {
+        if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4)) {
             // OK because those who have not asked again by then share the commit after the next.
             let _ = time::timeout(GATHER, gathered).await;
         }
@@ -303,17 +294,13 @@ impl Counters {
     ) -> Result<Vec<strict::Outcome>, AllocateError> {
         // It may have another name than the time before.
         let region = &*space.region_name(number);
-        let seen = facts(space, region)?;
+        let seen = facts_of(space, number)?;
         let total = asks.iter().fold(0, |total: u64, ask| total.saturating_add(ask.count.get()));
         if self.expand(space, region, &seen, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
             return Ok(asks.iter().map(|_| Ok(None)).collect());
         }
         let reserving = cell.reserving.lock().await;
-        let facts = facts(space, region)?;
-        if facts.number != number {
-            // Another region has taken its name: whoever asked finds out for themselves.
-            return Ok(asks.iter().map(|_| Ok(None)).collect());
-        }
+        let facts = facts_of(space, number)?;
         // What is left of a chunk from before the region was strict would be a gap.
         give_back(&*self.store, space, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
@@ -328,8 +315,14 @@ impl Counters {
         if attempted.conflict.is_some_and(|key| key == keys::region(space.key(), facts.number.0)) {
             self.follow(space, &facts).await?;
         }
-        let block =
-            |first, count| Block::region(facts.constants, first, count).map(Some).map_err(AllocateError::Broken);
+        let block = |first, count| {
+            Block::region(facts.constants, first, count).map(Some).map_err(|broken| {
+                // Whoever asked may have gone, and would not tell.
+                error!(%broken, "an invariant is broken: not one identifier more is issued");
+                self.tasks.fail();
+                AllocateError::Broken(broken)
+            })
+        };
         let outcome = |(ask, granted): (&strict::Ask, strict::Granted)| match granted {
             strict::Granted::Now(first) => block(first, ask.count.get()),
             strict::Granted::Before(first, count) if count == ask.count.get() => block(first, count),
@@ -473,19 +466,32 @@ const fn chunk(policy: Policy, usual: Chunk) -> Chunk {
     }
 }
 
+/// What a grant must know of the region of this name, if it can be granted from.
 fn facts(space: &Space, region: &str) -> Result<RegionFacts, AllocateError> {
-    let found = space.facts(region);
-    // The names are made only where there is something to say.
-    let refused = |why: fn(String, String) -> AllocateError| Err(why(space.name(), region.to_owned()));
+    usable(space, space.facts(region).ok(), || region.to_owned())
+}
+
+/// What a grant must know of the region of this number, if it can be granted from.
+fn facts_of(space: &Space, number: RegionNumber) -> Result<RegionFacts, AllocateError> {
+    usable(space, space.facts_of(number), || space.region_name(number))
+}
+
+/// The names are made only where there is something to say.
+fn usable(
+    space: &Space,
+    found: Option<RegionFacts>,
+    region: impl FnOnce() -> String,
+) -> Result<RegionFacts, AllocateError> {
+    let refused = |why: fn(String, String) -> AllocateError| Err(why(space.name(), region()));
     match found {
-        Err(_) => refused(|space, region| NoSuchRegion { space, region }.into()),
-        Ok(facts) if facts.kind == Kind::Closed => refused(|space, region| AllocateError::Closed { space, region }),
-        Ok(facts) if facts.delegated => refused(|space, region| AllocateError::Delegated { space, region }),
-        Ok(facts) if facts.order == IssueOrder::External => {
+        None => refused(|space, region| NoSuchRegion { space, region }.into()),
+        Some(facts) if facts.kind == Kind::Closed => refused(|space, region| AllocateError::Closed { space, region }),
+        Some(facts) if facts.delegated => refused(|space, region| AllocateError::Delegated { space, region }),
+        Some(facts) if facts.order == IssueOrder::External => {
             refused(|space, region| AllocateError::External { space, region })
         }
-        Ok(facts) if facts.sealed => refused(|space, region| AllocateError::Sealed { space, region }),
-        Ok(facts) => Ok(facts),
+        Some(facts) if facts.sealed => refused(|space, region| AllocateError::Sealed { space, region }),
+        Some(facts) => Ok(facts),
     }
 }
 

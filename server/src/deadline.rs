@@ -15,13 +15,13 @@ pub(crate) struct Patience {
 /// One second is `max_ahead`: whatever the clock allows at all, it allows within that.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
-/// Left for the answer's way back, so that it arrives before the caller gives up.
+/// Left for the answer's way back, so that it arrives before the caller gives up; or half of the time that there is.
 const RESERVE: Duration = Duration::from_millis(5);
 
 impl Patience {
     /// The patience, counted from `now`, of a caller with this deadline.
     pub(crate) fn new(now: Duration, deadline: Option<Duration>) -> Self {
-        let wait = deadline.map_or(PATIENCE_MAX, |deadline| deadline.saturating_sub(RESERVE).min(PATIENCE_MAX));
+        let wait = deadline.map_or(PATIENCE_MAX, |deadline| (deadline - RESERVE.min(deadline / 2)).min(PATIENCE_MAX));
         Self { until: now + wait }
     }
 
@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(left(None), Duration::from_secs(1));
         assert_eq!(left(Some(Duration::from_secs(60))), Duration::from_secs(1));
         assert_eq!(left(Some(Duration::from_millis(105))), Duration::from_millis(100));
-        assert_eq!(left(Some(Duration::from_millis(1))), Duration::ZERO);
+        assert_eq!(left(Some(Duration::from_millis(1))), Duration::from_micros(500));
+        assert_eq!(left(Some(Duration::ZERO)), Duration::ZERO);
     }
 }

@@ -224,8 +224,7 @@ impl Engine {
 
     /// Waits for what was promised. `None` says that [`allocate`](Self::allocate) must try again.
     pub(crate) async fn await_promise(&self, promise: Promise) -> Result<Option<Granted>, AllocateError> {
-        let kept = promise.kept().await.inspect_err(|error| self.check(error))?;
-        Ok(kept.map(|block| self.granted(block)))
+        Ok(promise.kept().await?.map(|block| self.granted(block)))
     }
 
     /// Grants a block, waiting for the clock, a window or a chunk as long as the caller has patience.
@@ -240,15 +239,12 @@ impl Engine {
                 "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
             return Err(Invalid::new("request_id", problem).into());
         }
-        self.grant(request, patience).await.inspect_err(|error| self.check(error))
-    }
-
-    /// Stops the daemon if the error is one of its own.
-    fn check(&self, error: &AllocateError) {
-        if let AllocateError::Broken(error) = error {
+        let granted = self.grant(request, patience).await;
+        if let Err(AllocateError::Broken(error)) = &granted {
             error!(%error, "an invariant is broken: not one identifier more is issued");
             self.tasks.fail();
         }
+        granted
     }
 
     fn granted(&self, block: Block) -> Granted {

@@ -140,29 +140,13 @@ impl Space {
     /// What a grant must know of a region.
     pub(crate) fn facts(&self, region: &str) -> Result<RegionFacts, Refusal> {
         let state = self.state();
-        let (table, region) = (&state.table, state.table.named(region)?);
-        Ok(RegionFacts {
-            constants: RegionConstants {
-                base: region.prefix.base(table.bits()),
-                bits: table.bits(),
-                suffix_bits: region.suffix,
-                number: region.number.0,
-                revision: table.revision().0,
-                scramble: (region.order == Order::Scrambled).then_some(state.scramble_key),
-            },
-            number: region.number,
-            version: state.region_version(region.number),
-            kind: region.kind,
-            order: region.order,
-            sealed: region.sealed,
-            delegated: region.delegated,
-            policy: *region.policy,
-            reserved: region.issued,
-            expandable_bits: region.expandable_bits(),
-            limit: region.limit(),
-            // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
-            capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
-        })
+        state.table.named(region).map(|region| state.facts(region))
+    }
+
+    /// What a grant must know of the region of this number.
+    pub(crate) fn facts_of(&self, number: RegionNumber) -> Option<RegionFacts> {
+        let state = self.state();
+        state.table.get(number).map(|region| state.facts(region))
     }
 
     /// Applies a plan that is durable at `version`.
@@ -292,6 +276,31 @@ impl State {
             scramble_key: facts.scramble_key,
             text_form: facts.text_form,
         })
+    }
+
+    fn facts(&self, region: &Region) -> RegionFacts {
+        RegionFacts {
+            constants: RegionConstants {
+                base: region.prefix.base(self.table.bits()),
+                bits: self.table.bits(),
+                suffix_bits: region.suffix,
+                number: region.number.0,
+                revision: self.table.revision().0,
+                scramble: (region.order == Order::Scrambled).then_some(self.scramble_key),
+            },
+            number: region.number,
+            version: self.region_version(region.number),
+            kind: region.kind,
+            order: region.order,
+            sealed: region.sealed,
+            delegated: region.delegated,
+            policy: *region.policy,
+            reserved: region.issued,
+            expandable_bits: region.expandable_bits(),
+            limit: region.limit(),
+            // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
+            capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
+        }
     }
 
     fn region_version(&self, number: RegionNumber) -> Version {

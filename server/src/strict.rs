@@ -21,8 +21,7 @@ use crate::{
     cell::{Record, read_counter},
     deadline::Patience,
     error::{AllocateError, StoreFailure},
-    keys,
-    space::{RegionFacts, Space},
+    space::RegionFacts,
 };
 
 /// The most requests that share a commit: with the counter, less than the 128 records that etcd takes at once.
@@ -47,14 +46,6 @@ pub(crate) struct Ask {
     pub(crate) count: NonZeroU64,
     /// The record of what was granted under the request_id.
     pub(crate) request: Option<Key>,
-}
-
-impl Ask {
-    /// A request for so many identifiers, to be granted once for its `request_id` unless that is empty.
-    pub(crate) fn new(space: &Space, facts: &RegionFacts, count: NonZeroU64, request_id: &str) -> Self {
-        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, request_id));
-        Self { count, request }
-    }
 }
 
 /// Who asked, as long as nothing has been answered.
@@ -90,7 +81,7 @@ impl Queue {
         self.gathering.is_some().then_some(tell)
     }
 
-    /// Adds a request. True if its caller must see to it that somebody commits.
+    /// Adds a request: the promise of an answer, and whether the caller must see to it that somebody commits.
     pub(crate) fn add(&mut self, ask: Ask, patience: Patience) -> (Promise, bool) {
         let (answer, promised) = oneshot::channel();
         self.waiting.push_back((ask, Waiter { answer: Some(answer), patience }));
@@ -103,16 +94,19 @@ impl Queue {
 
     /// The requests that share the next commit, without those that nobody waits for any more; none when there are no more, and
     /// then whoever committed for them is done.
-    pub(crate) fn next(&mut self) -> (Vec<Ask>, Vec<Waiter>) {
-        self.waiting.retain(|(_, waiter)| waiter.is_there());
+    pub(crate) fn next(&mut self, now: Duration) -> (Vec<Ask>, Vec<Waiter>) {
+        self.end_waiting(now);
         let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();
         self.is_led = !shared.0.is_empty();
         shared
     }
 
-    /// Answers those whose patience is over.
+    /// Answers those whose patience is over. They, and those who have gone away, ask for nothing any more.
     pub(crate) fn end_waiting(&mut self, now: Duration) {
-        self.waiting.iter_mut().for_each(|(_, waiter)| waiter.end_waiting(now));
+        self.waiting.retain_mut(|(_, waiter)| {
+            waiter.end_waiting(now);
+            waiter.is_there()
+        });
     }
 }
 
@@ -278,7 +272,7 @@ mod tests {
     }
 
     fn next(queue: &mut Queue) -> usize {
-        queue.next().0.len()
+        queue.next(NOW).0.len()
     }
 
     #[test]
@@ -320,7 +314,7 @@ mod tests {
     async fn ok_nobody_waits_longer_than_they_want() {
         let mut queue = Queue::default();
         let ((committed, _), (queued, _)) = (ask(&mut queue), ask(&mut queue));
-        let (_, mut waiters) = queue.next();
+        let (_, mut waiters) = queue.next(NOW);
         let ((late, _), after) = (ask(&mut queue), NOW + Duration::from_secs(1));
         for now in [NOW, after - Duration::from_nanos(1)] {
             waiters[0].end_waiting(now);

@@ -3,7 +3,7 @@
 //! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
 //! is better gone than limping.
 
-use std::future::Future;
+use std::{future::Future, thread};
 
 use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::{
@@ -62,11 +62,16 @@ impl Tasks {
     }
 
     /// [`Tasks::spawn_work`], but on the thread of the caller, which then need not be woken by another. The thread must wait for
-    /// [`Tasks::aboard`] before it ends.
+    /// [`Tasks::aboard`] before it ends. Others may wait for what it does, so that the daemon stops if it panics.
     pub(crate) fn spawn_work_aboard<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
+        let guard = StopOnPanic(self.failed.clone());
+        let work = async move {
+            let _guard = guard;
+            work.await
+        };
         self.aboard.spawn_on(work, &Handle::current())
     }
 
@@ -108,5 +113,31 @@ impl Tasks {
         self.stop.cancel();
         self.tracker.close();
         self.tracker.wait().await;
+    }
+}
+
+/// Stops the daemon when it is dropped by a panic.
+struct StopOnPanic(CancellationToken);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            error!("work of the daemon panicked; stopping");
+            self.0.cancel();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn err_work_that_panics_stops_the_daemon() {
+        let tasks = Tasks::new();
+        tasks.spawn_work_aboard(async {}).await.expect("it ended");
+        assert!(!tasks.failed().is_cancelled());
+        tasks.spawn_work_aboard(async { panic!("of the test") }).await.expect_err("it panicked");
+        assert!(tasks.failed().is_cancelled());
     }
 }

@@ -4,7 +4,7 @@ use std::{
     borrow::Borrow,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -49,8 +49,8 @@ impl Allocator for AllocatorService {
         let call = Call::new(&self.engine, request.get_ref());
         let patience = || call.patience(deadline(request.metadata()));
         match call.begin(patience) {
-            Begun::Answered(response) => Ok(Response::new(response)),
-            begun => call.go_on(begun, patience()).await.map(Response::new),
+            Ok(response) => Ok(Response::new(response)),
+            Err(rest) => call.go_on(rest, patience()).await.map(Response::new),
         }
     }
 
@@ -93,15 +93,14 @@ impl Stream for Replies {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if this.answered.is_multiple_of(LOOK_EVERY) && this.draining.as_mut().poll(cx).is_ready() {
+        // What was asked for is answered first, which takes no longer than patience: it may be durable already.
+        let is_answered = this.waiting.is_none();
+        if is_answered && this.answered.is_multiple_of(LOOK_EVERY) && this.draining.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
         loop {
             if let Some(waiting) = &mut this.waiting {
-                let reply = match waiting.as_mut().poll(cx) {
-                    Poll::Ready(reply) => reply,
-                    Poll::Pending => return this.poll_draining(cx),
-                };
+                let reply = ready!(waiting.as_mut().poll(cx));
                 this.waiting = None;
                 return this.reply(reply);
             }
@@ -113,14 +112,17 @@ impl Stream for Replies {
             };
             let call = Call::new(&this.engine, &request);
             let (began, begun) = (call.began, call.begin_next(&mut this.known));
-            if let Begun::Answered(granted) = begun {
-                return this.reply(AllocateStreamResponse { outcome: Some(Outcome::Granted(granted)) });
-            }
+            let rest = match begun {
+                Ok(granted) => {
+                    return this.reply(AllocateStreamResponse { outcome: Some(Outcome::Granted(granted)) });
+                }
+                Err(rest) => rest,
+            };
             let engine = this.engine.clone();
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
                 // A refusal does not end the stream.
-                let outcome = match call.go_on(begun, call.patience(None)).await {
+                let outcome = match call.go_on(rest, call.patience(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 };
@@ -157,14 +159,12 @@ struct Call<'a> {
     began: Duration,
 }
 
-/// How far a call comes without waiting.
-enum Begun {
-    /// It is answered, and counted.
-    Answered(AllocateResponse),
-    /// A block is promised, to be packed or not.
+/// What is left to be done of a call that is not answered at once.
+enum Rest {
+    /// To wait for a block that is promised, to be packed or not.
     Promised(Promise, bool),
-    /// Something has to be waited for, or is wrong.
-    Not,
+    /// Everything: something has to be waited for, or is wrong.
+    All,
 }
 
 impl<'a> Call<'a> {
@@ -177,28 +177,27 @@ impl<'a> Call<'a> {
         Patience::new(self.began, deadline)
     }
 
-    fn begin(self, patience: impl FnOnce() -> Patience) -> Begun {
-        let Ok(input) = AllocateInput::try_from(self.request) else { return Begun::Not };
+    /// Answers and counts the call, if nothing has to be waited for and nothing is wrong.
+    fn begin(self, patience: impl FnOnce() -> Patience) -> Result<AllocateResponse, Rest> {
+        let input = AllocateInput::try_from(self.request).map_err(|_| Rest::All)?;
         self.begin_with(&input, patience, || self.metrics())
     }
 
     /// The next call of a stream, by what is known from the one before.
-    fn begin_next(self, known: &mut Option<Known>) -> Begun {
+    fn begin_next(self, known: &mut Option<Known>) -> Result<AllocateResponse, Rest> {
         let patience = || self.patience(None);
-        match known {
-            Some(Known { source, input, metrics }) if *source == self.request.source => {
-                let Ok(()) = input.ask_again(self.request) else { return Begun::Not };
-                self.begin_with(input, patience, || &*metrics)
-            }
-            _ => {
-                let Ok(input) = AllocateInput::try_from(self.request) else { return Begun::Not };
-                let mut metrics = None;
-                let begun = self.begin_with(&input, patience, || metrics.insert(self.metrics()));
-                let source = || self.request.source.clone();
-                *known = metrics.map(|metrics| Known { source: source(), input, metrics }).or(known.take());
-                begun
-            }
+        if let Some(Known { source, input, metrics }) = known
+            && *source == self.request.source
+        {
+            input.ask_again(self.request).map_err(|_| Rest::All)?;
+            return self.begin_with(input, patience, || &*metrics);
         }
+        let input = AllocateInput::try_from(self.request).map_err(|_| Rest::All)?;
+        let begun = self.begin_with(&input, patience, || self.metrics());
+        if !matches!(begun, Err(Rest::All)) {
+            *known = Some(Known { source: self.request.source.clone(), input, metrics: self.metrics() });
+        }
+        begun
     }
 
     fn begin_with<M: Borrow<Arc<SourceMetrics>>>(
@@ -206,26 +205,24 @@ impl<'a> Call<'a> {
         input: &AllocateInput,
         patience: impl FnOnce() -> Patience,
         metrics: impl FnOnce() -> M,
-    ) -> Begun {
-        match self.engine.allocate_at_once(input, patience) {
-            Some(AtOnce::Granted(granted, now)) => {
+    ) -> Result<AllocateResponse, Rest> {
+        match self.engine.allocate_at_once(input, patience).ok_or(Rest::All)? {
+            AtOnce::Granted(granted, now) => {
                 metrics().borrow().granted(granted.block.count(), now.saturating_sub(self.began));
-                Begun::Answered(respond(&granted, input.packed))
+                Ok(respond(&granted, input.packed))
             }
-            Some(AtOnce::Promised(promise)) => Begun::Promised(promise, input.packed),
-            None => Begun::Not,
+            AtOnce::Promised(promise) => Err(Rest::Promised(promise, input.packed)),
         }
     }
 
     /// Goes on with a call, waiting as long as the caller has patience.
-    async fn go_on(self, begun: Begun, patience: Patience) -> Result<AllocateResponse, Status> {
-        match begun {
-            Begun::Answered(response) => Ok(response),
-            Begun::Promised(promise, packed) => match self.engine.await_promise(promise).await.transpose() {
+    async fn go_on(self, rest: Rest, patience: Patience) -> Result<AllocateResponse, Status> {
+        match rest {
+            Rest::Promised(promise, packed) => match self.engine.await_promise(promise).await.transpose() {
                 Some(granted) => self.conclude(granted, packed),
                 None => self.grant(patience).await,
             },
-            Begun::Not => self.grant(patience).await,
+            Rest::All => self.grant(patience).await,
         }
     }
 

@@ -1,8 +1,14 @@
 //! Clean ends, second daemons, bad configurations.
 
-use std::process::Command;
+use std::{
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
-use kent_proto::v1::{CreateRegionRequest, Encoding, allocate_stream_response::Outcome};
+use futures_util::future::{join, join_all};
+use kent_proto::v1::{CreateRegionRequest, Encoding, Policy, UpdateRegionRequest, allocate_stream_response::Outcome};
 
 use super::harness::{Daemon, data_dir, identifiers, kentd, request};
 
@@ -34,6 +40,57 @@ async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no
     let daemon = Daemon::start(data.path());
     let next = daemon.allocator().allocate(request("region:invoices", 1, Encoding::Packed)).await.expect("granted");
     assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + received, "the exact counter was written back");
+}
+
+#[tokio::test]
+async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "invoices".to_owned(),
+        suffix_bits: 40,
+        prefix: Some("1".to_owned()),
+        ..CreateRegionRequest::default()
+    };
+    daemon.regions().create_region(create).await.expect("created");
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    let name = "spaces/default/regions/invoices".to_owned();
+    let update = UpdateRegionRequest { name, policy, ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(update).await.expect("updated");
+    let ask = || request("region:invoices", 1, Encoding::Packed);
+    let (allocator, granted) = (daemon.allocator(), &AtomicU64::new(0));
+    let streams = join_all((0..24).map(|_| {
+        let mut allocator = allocator.clone();
+        async move {
+            let (requests, receiver) = tokio::sync::mpsc::channel(1);
+            let outgoing = tokio_stream::wrappers::ReceiverStream::new(receiver);
+            let mut replies = allocator.allocate_stream(outgoing).await.expect("a stream").into_inner();
+            while requests.send(ask()).await.is_ok()
+                && let Some(reply) = replies.message().await.expect("a clean end")
+            {
+                let Some(Outcome::Granted(_)) = reply.outcome else { panic!("refused") };
+                granted.fetch_add(1, Relaxed);
+            }
+        }
+    }));
+    let ending = async {
+        while granted.load(Relaxed) < 1000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // On a thread of its own, so that the streams go on meanwhile.
+        thread::spawn(move || {
+            daemon.signal("TERM");
+            daemon
+        })
+    };
+    let (_, signalled) = join(streams, ending).await;
+    let daemon = signalled.join().expect("it was sent");
+    assert!(daemon.wait().await.success());
+    let daemon = Daemon::start(data.path());
+    let next = daemon.allocator().allocate(ask()).await.expect("granted");
+    let granted = u128::from(granted.load(Relaxed));
+    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + granted, "each that was granted was received");
 }
 
 #[tokio::test]
