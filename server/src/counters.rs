@@ -7,8 +7,8 @@ use kent_issue::Chunk;
 use kent_proto::model::{EditOptions, Invalid};
 use kent_regions::{ChunkPolicy, Count, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
-use tokio::{task, time};
-use tracing::{debug, error, info, warn};
+use tokio::time;
+use tracing::{debug, info, warn};
 
 use crate::{
     cell::{Attempt, Cell, Record},
@@ -65,9 +65,6 @@ const BACK_OFF_DOUBLINGS: u32 = 7;
 
 /// How long a commit for several waits for the next several.
 const GATHER: Duration = Duration::from_millis(1);
-
-/// So many are answered at a time.
-const TURN: usize = 8;
 
 /// How often it is looked, at least, who has waited long enough for a commit.
 const PATIENCE_STEP: Duration = Duration::from_millis(2);
@@ -270,7 +267,7 @@ impl Counters {
                 Err(_) => asks.iter().map(|_| Ok(None)).collect(),
             };
             // Meanwhile the next commit can begin.
-            self.tasks.spawn_work_aboard(answer_in_turns(waiters, outcomes));
+            self.tasks.spawn_work_aboard(strict::answer_in_turns(waiters, outcomes));
             Self::gather(&cell, asks.len()).await;
         }
     }
@@ -318,8 +315,7 @@ impl Counters {
         let block = |first, count| {
             Block::region(facts.constants, first, count).map(Some).map_err(|broken| {
                 // Whoever asked may have gone, and would not tell.
-                error!(%broken, "an invariant is broken: not one identifier more is issued");
-                self.tasks.fail();
+                self.tasks.fail_broken(&broken);
                 AllocateError::Broken(broken)
             })
         };
@@ -427,17 +423,6 @@ impl Counters {
                 give_back(&*self.store, &space, number, &cell).await;
             }
         }
-    }
-}
-
-/// Answers those who shared a commit, some at a time: while the later ones are answered, the first ask again.
-async fn answer_in_turns(waiters: Vec<strict::Waiter>, outcomes: Vec<strict::Outcome>) {
-    for (number, (mut waiter, outcome)) in waiters.into_iter().zip(outcomes).enumerate() {
-        if number > 0 && number.is_multiple_of(TURN) {
-            // What was answered is on its way to the clients before this goes on.
-            task::yield_now().await;
-        }
-        waiter.answer(outcome);
     }
 }
 

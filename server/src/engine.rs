@@ -12,7 +12,7 @@ use kent_regions::Table;
 use kent_store::{CommitError, Store, Txn, Version};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::info;
 
 use crate::{
     clock::Clock,
@@ -240,9 +240,8 @@ impl Engine {
             return Err(Invalid::new("request_id", problem).into());
         }
         let granted = self.grant(request, patience).await;
-        if let Err(AllocateError::Broken(error)) = &granted {
-            error!(%error, "an invariant is broken: not one identifier more is issued");
-            self.tasks.fail();
+        if let Err(AllocateError::Broken(broken)) = &granted {
+            self.tasks.fail_broken(broken);
         }
         granted
     }

@@ -15,7 +15,7 @@ use kent_issue::Stored;
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task};
 
 use crate::{
     cell::{Record, read_counter},
@@ -26,6 +26,9 @@ use crate::{
 
 /// The most requests that share a commit: with the counter, less than the 128 records that etcd takes at once.
 const SHARED_MAX: usize = 100;
+
+/// So many are answered at a time.
+const TURN: usize = 8;
 
 /// Requests that wait for a commit. While one is under way others gather, and share the next.
 #[derive(Debug, Default)]
@@ -135,6 +138,17 @@ impl Promise {
     /// The outcome.
     pub(crate) async fn kept(self) -> Outcome {
         self.0.await.unwrap_or(Err(AllocateError::Late))
+    }
+}
+
+/// Answers those who shared a commit, some at a time: while the later ones are answered, the first ask again.
+pub(crate) async fn answer_in_turns(waiters: Vec<Waiter>, outcomes: Vec<Outcome>) {
+    for (number, (mut waiter, outcome)) in waiters.into_iter().zip(outcomes).enumerate() {
+        if number > 0 && number.is_multiple_of(TURN) {
+            // What was answered is on its way to the clients before this goes on.
+            task::yield_now().await;
+        }
+        waiter.answer(outcome);
     }
 }
 

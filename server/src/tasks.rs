@@ -3,7 +3,7 @@
 //! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
 //! is better gone than limping.
 
-use std::{future::Future, thread};
+use std::{error::Error, future::Future, thread};
 
 use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::{
@@ -103,8 +103,9 @@ impl Tasks {
         &self.failed
     }
 
-    /// Says that the daemon must stop.
-    pub(crate) fn fail(&self) {
+    /// Stops the daemon, since one of its own rules does not hold.
+    pub(crate) fn fail_broken(&self, broken: &dyn Error) {
+        error!(%broken, "an invariant is broken: not one identifier more is issued");
         self.failed.cancel();
     }
 

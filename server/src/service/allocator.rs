@@ -1,7 +1,6 @@
 //! `Allocator`: blocks of identifiers, one by one or in a pipeline.
 
 use std::{
-    borrow::Borrow,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -180,7 +179,7 @@ impl<'a> Call<'a> {
     /// Answers and counts the call, if nothing has to be waited for and nothing is wrong.
     fn begin(self, patience: impl FnOnce() -> Patience) -> Result<AllocateResponse, Rest> {
         let input = AllocateInput::try_from(self.request).map_err(|_| Rest::All)?;
-        self.begin_with(&input, patience, || self.metrics())
+        self.begin_with(&input, patience, |count, took| self.metrics().granted(count, took))
     }
 
     /// The next call of a stream, by what is known from the one before.
@@ -190,25 +189,25 @@ impl<'a> Call<'a> {
             && *source == self.request.source
         {
             input.ask_again(self.request).map_err(|_| Rest::All)?;
-            return self.begin_with(input, patience, || &*metrics);
+            return self.begin_with(input, patience, |count, took| metrics.granted(count, took));
         }
         let input = AllocateInput::try_from(self.request).map_err(|_| Rest::All)?;
-        let begun = self.begin_with(&input, patience, || self.metrics());
+        let begun = self.begin_with(&input, patience, |count, took| self.metrics().granted(count, took));
         if !matches!(begun, Err(Rest::All)) {
             *known = Some(Known { source: self.request.source.clone(), input, metrics: self.metrics() });
         }
         begun
     }
 
-    fn begin_with<M: Borrow<Arc<SourceMetrics>>>(
+    fn begin_with(
         self,
         input: &AllocateInput,
         patience: impl FnOnce() -> Patience,
-        metrics: impl FnOnce() -> M,
+        count: impl FnOnce(u64, Duration),
     ) -> Result<AllocateResponse, Rest> {
         match self.engine.allocate_at_once(input, patience).ok_or(Rest::All)? {
             AtOnce::Granted(granted, now) => {
-                metrics().borrow().granted(granted.block.count(), now.saturating_sub(self.began));
+                count(granted.block.count(), now.saturating_sub(self.began));
                 Ok(respond(&granted, input.packed))
             }
             AtOnce::Promised(promise) => Err(Rest::Promised(promise, input.packed)),

@@ -12,10 +12,8 @@ use kent_proto::v1::{CreateRegionRequest, Encoding, Policy, UpdateRegionRequest,
 
 use super::harness::{Daemon, data_dir, identifiers, kentd, request};
 
-#[tokio::test]
-async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no_gap() {
-    let data = data_dir();
-    let daemon = Daemon::start(data.path());
+/// A region whose first identifier is 2^63.
+async fn create_invoices(daemon: &Daemon) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "invoices".to_owned(),
@@ -24,6 +22,13 @@ async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no
         ..CreateRegionRequest::default()
     };
     daemon.regions().create_region(create).await.expect("created");
+}
+
+#[tokio::test]
+async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no_gap() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    create_invoices(&daemon).await;
     let mut received = 0;
     let (requests, receiver) = tokio::sync::mpsc::channel(4);
     let outgoing = tokio_stream::wrappers::ReceiverStream::new(receiver);
@@ -46,14 +51,7 @@ async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no
 async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
-    let create = CreateRegionRequest {
-        parent: "spaces/default".to_owned(),
-        region_id: "invoices".to_owned(),
-        suffix_bits: 40,
-        prefix: Some("1".to_owned()),
-        ..CreateRegionRequest::default()
-    };
-    daemon.regions().create_region(create).await.expect("created");
+    create_invoices(&daemon).await;
     let policy = Some(Policy { strict: true, ..Policy::default() });
     let name = "spaces/default/regions/invoices".to_owned();
     let update = UpdateRegionRequest { name, policy, ..UpdateRegionRequest::default() };
