@@ -1,8 +1,11 @@
 //! The simulation of whole daemons: many seeds, two at a time, and what they came to.
 
 mod actors;
+mod chaos;
+mod edits;
 mod ledger;
 mod link;
+mod places;
 mod run;
 mod world;
 
@@ -56,8 +59,8 @@ pub(crate) enum Mutant {
     LostPresence,
 }
 
-/// Broken promises that are shown.
-const SHOWN: usize = 10;
+/// Seeds that are shown, with a promise that each broke.
+const SHOWN: usize = 20;
 
 /// Runs the seeds, shows how far it is, and tells what was found.
 pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
     }
     whole.tell(args.seeds);
     whole.violations.sort();
+    whole.violations.dedup_by_key(|(seed, _)| *seed);
     for (seed, violation) in whole.violations.iter().take(SHOWN) {
         println!("seed {seed}: {violation}");
     }

@@ -1,91 +1,61 @@
-//! Who acts in a run: clients that ask for identifiers, an operator who edits tables, and misfortune.
+//! Who acts in a run: clients that ask for identifiers, an auditor who seals, and operators who edit tables.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use kent_ids::{Block, UnixNanos};
 use kent_proto::v1::{
-    AddSubregionsRequest, AllocateRequest, AllocateResponse, CreateRegionRequest, CreateSpaceRequest, EditResponse,
-    Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Newcomer, Policy, RenameRegionRequest,
-    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, admin_server::Admin,
-    allocate_response::Identifiers, allocator_server::Allocator, region::Order, regions_server::Regions,
+    AllocateRequest, AllocateResponse, CreateRegionRequest, CreateSpaceRequest, Encoding, GetRegionRequest,
+    GetStatusRequest, Policy, SealRegionRequest, UpdateRegionRequest, admin_server::Admin,
+    allocate_response::Identifiers, allocator_server::Allocator, regions_server::Regions,
 };
 use kentd::clock::Clock;
 use tokio::time::{self, Instant};
 use tonic::{Code, Request, Response, Status};
 
 use super::{
+    edits::{Edit, What},
     ledger::Grant,
+    places::{Place, Places, SPACES, STRICT_SPACE},
     run::{Life, REPLICAS, Run},
 };
 
-/// The spaces of a run: a wide one, and one so narrow that regions fill up.
-pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
-/// The space with the strict region.
-pub(crate) const STRICT_SPACE: &str = "default";
-/// The strict region.
-pub(crate) const STRICT: &str = "invoices";
+/// The strict regions. Requests of both have the same identities.
+pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
 
-/// The region that is sealed again and again, and its number: it is made second.
+/// The region that is sealed again and again, and its number: it is made first.
 const AUDITED: &str = "audited";
-const AUDITED_NUMBER: u64 = 2;
+const AUDITED_NUMBER: u64 = 1;
 
 const TIME_SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "uuidv1", "xid", "uuidv8-draft01-32", "uuidv7-draft01-ms", "uid11-snowish"];
 const SERIES: [&str; 2] = ["uid11-fullrand", "serial:AB"];
 
-/// What the operator and the clients know of each other: regions that were made.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Plan(Arc<Mutex<Names>>);
-
-#[derive(Debug, Default)]
-struct Names {
-    /// Space and name.
-    regions: Vec<(&'static str, String)>,
-    made: u64,
-}
-
-impl Plan {
-    fn regions(&self) -> Vec<(&'static str, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).regions.clone()
-    }
-
-    fn add(&self, space: &'static str, name: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).regions.push((space, name));
-    }
-
-    fn fresh(&self) -> String {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        names.made += 1;
-        format!("r{}", names.made)
-    }
-}
-
-/// Makes what every run has: the narrow space, and a strict region.
+/// Makes what every run has: the narrow space, the region that is sealed, and the strict ones.
 pub(crate) async fn prepare(run: &Arc<Run>) {
     let space = CreateSpaceRequest { space_id: SPACES[1].to_owned(), bits: 12, ..CreateSpaceRequest::default() };
-    let region = CreateRegionRequest {
-        parent: format!("spaces/{STRICT_SPACE}"),
-        region_id: STRICT.to_owned(),
-        suffix_bits: 40,
-        request_id: "prepare".to_owned(),
-        ..CreateRegionRequest::default()
-    };
-    let policy = Policy { strict: true, ..Policy::default() };
-    let update = UpdateRegionRequest {
-        name: format!("spaces/{STRICT_SPACE}/regions/{STRICT}"),
-        policy: Some(policy),
-        request_id: "strict".to_owned(),
-        ..UpdateRegionRequest::default()
-    };
     until(async || taken(life(run, 0)?.node.regions().create_space(Request::new(space.clone())).await)).await;
-    until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(region.clone())).await)).await;
-    let audited =
-        CreateRegionRequest { region_id: AUDITED.to_owned(), request_id: "audited".to_owned(), ..region.clone() };
-    until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(audited.clone())).await)).await;
-    until(async || taken(life(run, 0)?.node.regions().update_region(Request::new(update.clone())).await)).await;
+    for region in [AUDITED, STRICT[0], STRICT[1]] {
+        let create = CreateRegionRequest {
+            parent: format!("spaces/{STRICT_SPACE}"),
+            region_id: region.to_owned(),
+            suffix_bits: 40,
+            request_id: format!("make {region}"),
+            ..CreateRegionRequest::default()
+        };
+        until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
+    }
+    for region in STRICT {
+        let update = UpdateRegionRequest {
+            name: format!("spaces/{STRICT_SPACE}/regions/{region}"),
+            policy: Some(Policy { strict: true, ..Policy::default() }),
+            request_id: format!("strict {region}"),
+            ..UpdateRegionRequest::default()
+        };
+        until(async || taken(life(run, 0)?.node.regions().update_region(Request::new(update.clone())).await)).await;
+    }
 }
 
 fn life(run: &Run, replica: usize) -> Result<Arc<Life>, Status> {
@@ -164,21 +134,26 @@ pub(crate) async fn audited(run: Arc<Run>) {
 const SOON: Duration = Duration::from_millis(100);
 
 /// Asks for identifiers until the end.
-pub(crate) async fn client(run: Arc<Run>, plan: Plan, number: u64) {
+pub(crate) async fn client(run: Arc<Run>, number: u64) {
     let mut requests = 0;
     while !run.ending.load(Ordering::SeqCst) {
         run.step();
         time::sleep(run.dice.millis(0, 300)).await;
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
-        let (source, space) = source(&run, &plan);
+        let (source, space) = source(&run);
         let count = run.dice.between(1, 12);
         if run.dice.per_mille(80) {
             requests += 1;
-            strict(&run, format!("c{number}-{requests}"), count).await;
+            // Requests of both regions have the same identity.
+            for region in STRICT {
+                if run.dice.per_mille(600) {
+                    strict(&run, region, format!("c{number}-{requests}"), count).await;
+                }
+            }
             continue;
         }
         let Ok(life) = life(&run, replica) else { continue };
-        let asked = allocate(&run, &life, replica, &source, space, count, "");
+        let asked = allocate(&run, &life, replica, &source, &space, count, "");
         if run.dice.per_mille(50) {
             // The client goes away in the middle of its call.
             if time::timeout(run.dice.millis(0, 20), asked).await.is_err() {
@@ -191,12 +166,11 @@ pub(crate) async fn client(run: Arc<Run>, plan: Plan, number: u64) {
     }
 }
 
-fn source(run: &Run, plan: &Plan) -> (String, &'static str) {
-    let regions = plan.regions();
-    match (run.dice.between(0, 9), run.dice.pick(&regions)) {
-        (0..4, Some((space, region))) => (format!("region:{region}@{space}"), space),
-        (4, _) => (run.dice.pick(&SERIES).copied().unwrap_or_default().to_owned(), ""),
-        _ => (run.dice.pick(&TIME_SOURCES).copied().unwrap_or_default().to_owned(), ""),
+fn source(run: &Run) -> (String, String) {
+    match (run.dice.between(0, 9), run.places.region(&run.dice, None)) {
+        (0..5, Some(Place { space, region })) => (format!("region:{region}@{space}"), space),
+        (5, _) => (run.dice.pick(&SERIES).copied().unwrap_or_default().to_owned(), String::new()),
+        _ => (run.dice.pick(&TIME_SOURCES).copied().unwrap_or_default().to_owned(), String::new()),
     }
 }
 
@@ -204,8 +178,8 @@ fn source(run: &Run, plan: &Plan) -> (String, &'static str) {
 const REFUSALS_MAX: u32 = 2000;
 
 /// Asks a strict region, again and again until there is an answer, and at times once more, elsewhere.
-async fn strict(run: &Arc<Run>, request_id: String, count: u64) {
-    let source = format!("region:{STRICT}@{STRICT_SPACE}");
+async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
+    let source = format!("region:{region}@{STRICT_SPACE}");
     let mut answers = if run.dice.per_mille(300) { 2 } else { 1 };
     let mut refused = 0;
     while answers > 0 {
@@ -270,54 +244,71 @@ async fn allocate(
         Some(quarantine) => quarantine.instead_unix_nanos.map(|nanos| UnixNanos::new(nanos.into())),
     };
     let clock_epoch = answer.clock_epoch;
-    run.granted(&Grant { source, space, block: &block, clock_epoch, life: life.number, now, request_id });
+    let space = run.places.origin(space);
+    run.granted(&Grant { source, space: &space, block: &block, clock_epoch, life: life.number, now, request_id });
     if block.count() != count {
         run.violation(format!("{source}: {count} asked for, {} granted", block.count()));
     }
     Ok(())
 }
 
-/// Edits tables until the end.
-pub(crate) async fn operator(run: Arc<Run>, plan: Plan) {
+/// Edits tables until the end. The first operator also seals, and nobody else what it seals.
+pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
     let mut number = 0;
     while !run.ending.load(Ordering::SeqCst) {
         run.step();
         number += 1;
         time::sleep(run.dice.millis(0, 1500)).await;
-        let space = run.dice.pick(&SPACES).copied().unwrap_or_default();
-        let edit = Edit::choose(&run, &plan, space, format!("e{number}"));
-        // Asked again until there is an answer: with a request_id it is made once.
-        for _ in 0..20 {
-            let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
-            let Ok(life) = life(&run, replica) else {
+        let request_id = format!("o{operator}-{number}");
+        make(&run, &Edit::choose(&run.dice, &run.places, request_id, operator == 0)).await;
+    }
+}
+
+/// Asks for an edit, at one daemon after the other, until there is an answer.
+async fn make(run: &Run, edit: &Edit) {
+    if let (What::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
+        run.places.may_be_renamed(region, &rename.region_id);
+    }
+    for _ in 0..20 {
+        let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
+        let Ok(life) = life(run, replica) else {
+            time::sleep(Duration::from_millis(300)).await;
+            continue;
+        };
+        if let What::Unseal(unseal) = &edit.what {
+            // Whatever becomes of it, the region may be granted from again.
+            let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
                 time::sleep(Duration::from_millis(300)).await;
                 continue;
             };
-            if let What::Seal(unseal, false) = &edit.what {
-                // Whatever becomes of it, the region may be granted from again.
-                let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
-                    time::sleep(Duration::from_millis(300)).await;
-                    continue;
-                };
-                run.unsealing(space, number);
-            }
-            match edit.make(&life.node.regions()).await {
-                Ok(made) => {
-                    if let (What::Seal(_, true), Some(region)) = (&edit.what, &made.region) {
-                        let within = Duration::from_millis(made.effective_within_ms);
-                        run.sealed(space, region.number, Instant::now() + within);
-                    }
-                    if let (What::Seal(_, false), Some(region)) = (&edit.what, &made.region) {
-                        run.unsealed(space, region.number);
-                    }
-                    run.edited(space, &edit.request_id, made.revision);
-                    edit.names.iter().for_each(|name| plan.add(space, name.clone()));
-                    break;
-                }
-                Err(status) if may_be_made_yet(status.code()) => time::sleep(run.dice.millis(50, 800)).await,
-                Err(_) => break,
-            }
+            run.unsealing(&edit.space, number);
         }
+        match edit.ask(&life.node.regions()).await {
+            Ok(made) => {
+                if let Some(region) = &made.region {
+                    let within = Duration::from_millis(made.effective_within_ms);
+                    match &edit.what {
+                        What::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
+                        What::Unseal(_) => run.unsealed(&edit.space, region.number),
+                        _ => {}
+                    }
+                }
+                run.edited(&edit.space, &edit.request_id, made.revision);
+                return take_note(&run.places, edit);
+            }
+            Err(status) if may_be_made_yet(status.code()) => time::sleep(run.dice.millis(50, 800)).await,
+            Err(_) => return,
+        }
+    }
+}
+
+/// Takes note of the names that an edit has made.
+fn take_note(places: &Places, edit: &Edit) {
+    edit.made.iter().for_each(|region| places.add(&edit.space, region));
+    match (&edit.what, &edit.region) {
+        (What::Delegate(_), Some(region)) => places.delegated(&edit.space, region),
+        (What::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
+        _ => {}
     }
 }
 
@@ -325,174 +316,10 @@ fn may_be_made_yet(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// An edit that can be asked for again.
-struct Edit {
-    request_id: String,
-    /// Regions that it makes, or renames.
-    names: Vec<String>,
-    what: What,
-}
-
-enum What {
-    Create(CreateRegionRequest),
-    Expand(ExpandRegionRequest),
-    Shrink(ShrinkRegionRequest),
-    Split(SplitRegionRequest),
-    Subdivide(AddSubregionsRequest),
-    Seal(SealRegionRequest, bool),
-    Rename(RenameRegionRequest),
-    Update(UpdateRegionRequest),
-}
-
-impl Edit {
-    fn choose(run: &Run, plan: &Plan, space: &'static str, request_id: String) -> Self {
-        let dice = &run.dice;
-        let known: Vec<String> =
-            plan.regions().into_iter().filter(|(of, _)| *of == space).map(|(_, name)| name).collect();
-        let id = request_id.clone();
-        let Some(region) = dice.pick(&known).filter(|_| !dice.per_mille(250)) else {
-            let region_id = plan.fresh();
-            let suffix_bits = dice.between(1, if space == SPACES[0] { 20 } else { 5 }) as u32;
-            let order = if dice.per_mille(300) { Order::Scrambled } else { Order::Sequential };
-            let (names, parent) = (vec![region_id.clone()], format!("spaces/{space}"));
-            let zone_bits = Some(dice.between(0, 4) as u32);
-            let auto_split = dice.per_mille(500);
-            let create = CreateRegionRequest {
-                parent,
-                region_id,
-                suffix_bits,
-                zone_bits,
-                auto_split,
-                order: order.into(),
-                request_id: id,
-                ..CreateRegionRequest::default()
-            };
-            return Self { request_id, names, what: What::Create(create) };
-        };
-        let name = format!("spaces/{space}/regions/{region}");
-        let by_bits = dice.between(1, 2) as u32;
-        let mut names = Vec::new();
-        let what = match dice.between(0, 9) {
-            0 | 1 => What::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
-            2 => What::Shrink(ShrinkRegionRequest { name, by_bits: 1, request_id: id, ..Default::default() }),
-            3 | 4 => {
-                names = if dice.per_mille(500) { vec![plan.fresh()] } else { Vec::new() };
-                let newcomers = names.iter().map(|name| newcomer(name, 1)).collect();
-                What::Split(SplitRegionRequest { name, by_bits, newcomers, request_id: id, ..Default::default() })
-            }
-            5 | 6 => {
-                let zero = dice.per_mille(500);
-                names = vec![plan.fresh()];
-                let extension = if zero { "0" } else { "1" }.repeat(by_bits as usize);
-                let made = Newcomer { extension: Some(extension), ..newcomer(&names[0], 1) };
-                let made = if zero { Newcomer { suffix_bits: None, ..made } } else { made };
-                What::Subdivide(AddSubregionsRequest {
-                    name,
-                    by_bits,
-                    newcomers: vec![made],
-                    r#abstract: zero,
-                    request_id: id,
-                    ..Default::default()
-                })
-            }
-            7 => What::Seal(SealRegionRequest { name, request_id: id, ..Default::default() }, dice.per_mille(300)),
-            8 => {
-                names = vec![plan.fresh()];
-                let region_id = names[0].clone();
-                What::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
-            }
-            _ => {
-                let next = Some(u128::from(dice.between(0, 20)).into());
-                What::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
-            }
-        };
-        Self { request_id, names, what }
-    }
-
-    async fn make(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
-        let made = match &self.what {
-            What::Create(create) => regions.create_region(Request::new(create.clone())).await,
-            What::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
-            What::Shrink(shrink) => regions.shrink_region(Request::new(shrink.clone())).await,
-            What::Split(split) => regions.split_region(Request::new(split.clone())).await,
-            What::Subdivide(divide) => regions.add_subregions(Request::new(divide.clone())).await,
-            What::Seal(seal, true) => regions.seal_region(Request::new(seal.clone())).await,
-            What::Seal(seal, false) => regions.unseal_region(Request::new(seal.clone())).await,
-            What::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
-            What::Update(update) => regions.update_region(Request::new(update.clone())).await,
-        };
-        made.map(Response::into_inner)
-    }
-}
-
 /// The number of a region, which stays when its name changes.
 async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
     let get = GetRegionRequest { name: name.to_owned() };
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
-}
-
-fn newcomer(name: &str, suffix_bits: u32) -> Newcomer {
-    Newcomer { region_id: name.to_owned(), suffix_bits: Some(suffix_bits), ..Newcomer::default() }
-}
-
-const MILLI: i128 = 1_000_000;
-const SECOND: i128 = 1000 * MILLI;
-const HOUR: i128 = 3600 * SECOND;
-const YEAR: i128 = 365 * 24 * HOUR;
-/// What a wall clock may be set to, as an offset to the truth.
-const OFFSETS: [i128; 14] = [
-    0,
-    0,
-    -10 * MILLI,
-    -400 * MILLI,
-    -2 * SECOND,
-    -HOUR,
-    -24 * HOUR,
-    300 * MILLI,
-    3 * SECOND,
-    50 * 60 * SECOND,
-    HOUR,
-    2 * HOUR,
-    24 * HOUR,
-    10 * YEAR,
-];
-
-/// Makes one replica's life hard until the end.
-pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
-    while !run.ending.load(Ordering::SeqCst) {
-        run.step();
-        time::sleep(run.dice.millis(200, 6000)).await;
-        if run.ending.load(Ordering::SeqCst) {
-            return;
-        }
-        match run.dice.between(0, 9) {
-            0..5 => {
-                run.faults.jumps.count();
-                let off = run.dice.pick(&OFFSETS).copied().unwrap_or_default();
-                run.replicas[replica].machine.set_off(off);
-            }
-            5 | 6 => {
-                run.crash(replica).await;
-                time::sleep(run.dice.millis(0, 4000)).await;
-                run.start(replica).await;
-            }
-            7 => {
-                run.faults.stops.count();
-                run.stop(replica).await;
-                run.start(replica).await;
-            }
-            8 => {
-                run.faults.compactions.count();
-                run.backend.memory.compact();
-            }
-            _ => {
-                run.faults.cuts.count();
-                run.replicas[replica].cut.store(true, Ordering::SeqCst);
-                time::sleep(run.dice.millis(100, 9000)).await;
-                run.replicas[replica].cut.store(false, Ordering::SeqCst);
-            }
-        }
-    }
 }
 
 /// Once faults have stopped, every daemon grants again: of time, of a series, of a region.
@@ -507,6 +334,8 @@ pub(crate) async fn check_liveness(run: &Arc<Run>) {
                 run.violation(format!("{source} is not granted after faults have stopped: {status}"));
             }
         }
-        strict(run, format!("calm-{replica}"), 2).await;
+        for region in STRICT {
+            strict(run, region, format!("calm-{replica}"), 2).await;
+        }
     }
 }

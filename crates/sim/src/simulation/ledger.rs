@@ -21,8 +21,8 @@ pub(crate) struct Ledger {
     issued: Vec<(String, u64, u128)>,
     /// The keys of scrambled orders, by space.
     keys: HashMap<String, ClusterKey>,
-    /// Answers of strict regions, by request.
-    strict: BTreeMap<String, (u128, u64)>,
+    /// Answers of strict regions, by region and request.
+    strict: BTreeMap<(u64, String), (u128, u64)>,
     /// A sum of everything in its order: two runs of a seed must agree.
     digest: u64,
     pub(crate) identifiers: u64,
@@ -31,6 +31,7 @@ pub(crate) struct Ledger {
 /// A block as it was granted.
 pub(crate) struct Grant<'a> {
     pub(crate) source: &'a str,
+    /// The space, by the first names of the regions around it.
     pub(crate) space: &'a str,
     pub(crate) block: &'a Block,
     pub(crate) clock_epoch: u64,
@@ -49,9 +50,9 @@ impl Ledger {
     pub(crate) fn record(&mut self, grant: &Grant<'_>, rng: StdRng) -> Result<(), String> {
         let Grant { source, block, .. } = grant;
         self.digest(block.first().get() as u64 ^ block.count());
-        if !grant.request_id.is_empty() {
+        if let Some(region) = block.region_constants().filter(|_| !grant.request_id.is_empty()) {
             let answer = (block.first().get(), block.count());
-            match self.strict.insert(grant.request_id.to_owned(), answer) {
+            match self.strict.insert((region.number, grant.request_id.to_owned()), answer) {
                 // The same block again is what a repeated request must get.
                 Some(before) if before == answer => return Ok(()),
                 Some(before) => return Err(format!("{}: {before:?} and then {answer:?}", grant.request_id)),
@@ -141,9 +142,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was granted of a strict region: first suffixes and counts, by request.
-    pub(crate) fn strict(&self) -> impl Iterator<Item = (u128, u64)> {
-        self.strict.values().copied()
+    /// What was granted of a strict region: first suffixes and counts.
+    pub(crate) fn strict(&self, region: RegionNumber) -> impl Iterator<Item = (u128, u64)> {
+        self.strict.iter().filter(move |((of, _), _)| *of == region.0).map(|(_, answer)| *answer)
     }
 
     /// Takes note of something that happened, for the comparison of two runs.

@@ -250,7 +250,8 @@ impl Peers for Link {
         self.before_read().await?;
         let watch = self.backend.memory.watch(prefix).await?;
         let (backend, cut, dead) = (self.backend.clone(), self.cut.clone(), self.dead.clone());
-        Ok(Box::new(SlowWatch { watch, backend, cut, dead, on_its_way: None }))
+        let behind_until = Instant::now();
+        Ok(Box::new(SlowWatch { watch, backend, cut, dead, behind_until, on_its_way: None }))
     }
 
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
@@ -278,12 +279,15 @@ impl Peers for Link {
     }
 }
 
-/// Changes as they reach one daemon: late, not at all while the way is cut, and then some may be forgotten.
+/// Changes as they reach one daemon: late, at times long after and then all at once, not at all while the way is cut, and then
+/// some may be forgotten.
 struct SlowWatch {
     watch: Box<dyn Watch>,
     backend: Backend,
     cut: Arc<AtomicBool>,
     dead: Arc<AtomicBool>,
+    /// Until then a backlog is told, as fast as it can be.
+    behind_until: Instant,
     /// A change, and when it arrives.
     on_its_way: Option<(Change, Instant)>,
 }
@@ -307,13 +311,35 @@ impl Watch for SlowWatch {
                 }
                 None => {
                     let change = self.watch.next().await;
-                    self.on_its_way = Some((change, Instant::now() + self.backend.latency()));
+                    let arrives = self.arrival();
+                    self.on_its_way = Some((change, arrives));
                 }
             }
         }
     }
 }
 
+impl SlowWatch {
+    /// When a change arrives that comes after those which have arrived.
+    fn arrival(&mut self) -> Instant {
+        let (now, dice) = (Instant::now(), &self.backend.dice);
+        if now < self.behind_until {
+            return now;
+        }
+        if self.backend.is_foul() && dice.per_mille(BACKLOGS_PER_MILLE) {
+            self.backend.faults.backlogs.count();
+            let arrives = now + dice.millis(500, 60_000);
+            self.behind_until = arrives + BURST;
+            return arrives;
+        }
+        now + self.backend.latency()
+    }
+}
+
+/// How many changes in a thousand stop a watch.
+const BACKLOGS_PER_MILLE: u64 = 10;
+/// How long it takes to tell what has gathered.
+const BURST: Duration = Duration::from_millis(5);
 /// How often a watch looks whether the way is open again.
 const MENDED: Duration = Duration::from_millis(50);
 

@@ -61,19 +61,24 @@ impl Entropy for Dice {
 #[derive(Debug)]
 pub(crate) struct Machine {
     boot: Instant,
-    /// What the wall clock is ahead of the truth, in nanoseconds.
+    /// What the wall clock is ahead of the truth at boot, whatever happens later, in nanoseconds.
+    constant: i128,
+    /// By how many millionths it goes too fast.
+    drift: i128,
+    /// What something has set it ahead, in nanoseconds.
     off: Mutex<i128>,
 }
 
 /// When every run begins: 2026-11-21.
 const BEGINNING: i128 = 1_795_219_200_000_000_000;
+const MILLION: i128 = 1_000_000;
 
 impl Machine {
-    pub(crate) fn new(boot: Instant) -> Self {
-        Self { boot, off: Mutex::new(0) }
+    pub(crate) fn new(boot: Instant, constant: i128, drift: i128) -> Self {
+        Self { boot, constant, drift, off: Mutex::new(0) }
     }
 
-    /// Sets the wall clock to the truth and so many nanoseconds.
+    /// Sets the wall clock this many nanoseconds ahead of what it would show by itself.
     pub(crate) fn set_off(&self, off: i128) {
         *self.off.lock().unwrap_or_else(PoisonError::into_inner) = off;
     }
@@ -81,8 +86,9 @@ impl Machine {
 
 impl Clock for Machine {
     fn wall(&self) -> UnixNanos {
-        let elapsed = i128::try_from(self.boot.elapsed().as_nanos()).unwrap_or(i128::MAX);
-        UnixNanos::new(BEGINNING + elapsed + *self.off.lock().unwrap_or_else(PoisonError::into_inner))
+        let elapsed = i128::try_from(self.boot.elapsed().as_nanos()).unwrap_or(i128::MAX / MILLION / MILLION);
+        let shown = elapsed + elapsed * self.drift / MILLION + self.constant;
+        UnixNanos::new(BEGINNING + shown + *self.off.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn steady(&self) -> Duration {

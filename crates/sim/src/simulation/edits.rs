@@ -1,0 +1,160 @@
+//! Edits that an operator may ask for, each as often as it takes: with a request_id it is made once.
+
+use kent_proto::v1::{
+    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
+    Newcomer, Policy, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest,
+    UpdateRegionRequest, region::Order, regions_server::Regions,
+};
+use tonic::{Request, Response, Status};
+
+use super::{
+    places::{Place, Places, SPACES},
+    world::Dice,
+};
+
+/// An edit of one space that can be asked for again.
+pub(crate) struct Edit {
+    pub(crate) space: String,
+    pub(crate) request_id: String,
+    /// The region that it is about, if it was there before.
+    pub(crate) region: Option<String>,
+    /// Regions that it makes.
+    pub(crate) made: Vec<String>,
+    pub(crate) what: What,
+}
+
+/// What an edit does.
+pub(crate) enum What {
+    Create(CreateRegionRequest),
+    Expand(ExpandRegionRequest),
+    Shrink(ShrinkRegionRequest),
+    Split(SplitRegionRequest),
+    Subdivide(AddSubregionsRequest),
+    Delegate(DelegateRegionRequest),
+    Seal(SealRegionRequest),
+    Unseal(SealRegionRequest),
+    Rename(RenameRegionRequest),
+    Update(UpdateRegionRequest),
+}
+
+impl Edit {
+    /// An edit of any kind, of any space. Only one operator may seal: who sealed last is otherwise not known.
+    pub(crate) fn choose(dice: &Dice, places: &Places, request_id: String, may_seal: bool) -> Self {
+        let space = places.space(dice);
+        match places.region(dice, Some(&space)).filter(|_| !dice.per_mille(250)) {
+            Some(place) => Self::of(dice, places, place, request_id, may_seal),
+            None => Self::create(dice, places, space, request_id),
+        }
+    }
+
+    /// A new region.
+    fn create(dice: &Dice, places: &Places, space: String, request_id: String) -> Self {
+        let region_id = places.fresh();
+        let suffix_max = if space == SPACES[0] { 20 } else { 5 };
+        let order = match dice.between(0, 19) {
+            0..6 => Order::Scrambled,
+            6 => Order::External,
+            _ => Order::Sequential,
+        };
+        let create = CreateRegionRequest {
+            parent: format!("spaces/{space}"),
+            region_id: region_id.clone(),
+            suffix_bits: bits(dice, 1, suffix_max),
+            zone_bits: Some(bits(dice, 0, 4)),
+            auto_split: dice.per_mille(500),
+            next: dice.per_mille(100).then(|| u128::from(dice.between(0, 5)).into()),
+            order: order.into(),
+            request_id: request_id.clone(),
+            ..CreateRegionRequest::default()
+        };
+        Self { space, request_id, region: None, made: vec![region_id], what: What::Create(create) }
+    }
+
+    /// An edit of a region.
+    fn of(dice: &Dice, places: &Places, place: Place, request_id: String, may_seal: bool) -> Self {
+        let Place { space, region } = place;
+        let (name, id) = (format!("spaces/{space}/regions/{region}"), request_id.clone());
+        let by_bits = bits(dice, 1, 2);
+        let mut made = Vec::new();
+        let what = match dice.between(0, 12) {
+            0 | 1 => What::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
+            2 | 3 => What::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
+            4 => {
+                made = if dice.per_mille(500) { vec![places.fresh()] } else { Vec::new() };
+                let newcomers = made.iter().map(|name| newcomer(name)).collect();
+                What::Split(SplitRegionRequest { name, by_bits, newcomers, request_id: id, ..Default::default() })
+            }
+            5..8 => {
+                made = vec![places.fresh()];
+                What::Subdivide(subdivide(dice, name, by_bits, &made[0], id))
+            }
+            8 => What::Delegate(DelegateRegionRequest { name, request_id: id, ..Default::default() }),
+            9 if may_seal => {
+                let seal = SealRegionRequest { name, request_id: id, ..Default::default() };
+                if dice.per_mille(300) { What::Seal(seal) } else { What::Unseal(seal) }
+            }
+            10 => {
+                let region_id = places.fresh();
+                What::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
+            }
+            11 => {
+                let policy = Some(policy(dice));
+                What::Update(UpdateRegionRequest { name, policy, request_id: id, ..Default::default() })
+            }
+            _ => {
+                let next = Some(u128::from(dice.between(0, 20)).into());
+                What::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
+            }
+        };
+        Self { space, request_id, region: Some(region), made, what }
+    }
+
+    /// Asks for it once.
+    pub(crate) async fn ask(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
+        let made = match &self.what {
+            What::Create(create) => regions.create_region(Request::new(create.clone())).await,
+            What::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
+            What::Shrink(shrink) => regions.shrink_region(Request::new(shrink.clone())).await,
+            What::Split(split) => regions.split_region(Request::new(split.clone())).await,
+            What::Subdivide(divide) => regions.add_subregions(Request::new(divide.clone())).await,
+            What::Delegate(delegate) => regions.delegate_region(Request::new(delegate.clone())).await,
+            What::Seal(seal) => regions.seal_region(Request::new(seal.clone())).await,
+            What::Unseal(seal) => regions.unseal_region(Request::new(seal.clone())).await,
+            What::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
+            What::Update(update) => regions.update_region(Request::new(update.clone())).await,
+        };
+        made.map(Response::into_inner)
+    }
+}
+
+/// Subregions: the all-zero one closes the region, another one makes it partial.
+fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
+    let closes = dice.per_mille(500);
+    let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);
+    let made = Newcomer { extension: Some(extension), ..newcomer(made) };
+    let made = if closes { Newcomer { suffix_bits: None, ..made } } else { made };
+    AddSubregionsRequest { name, by_bits, newcomers: vec![made], r#abstract: closes, request_id, ..Default::default() }
+}
+
+fn newcomer(name: &str) -> Newcomer {
+    Newcomer { region_id: name.to_owned(), suffix_bits: Some(1), ..Newcomer::default() }
+}
+
+fn policy(dice: &Dice) -> Policy {
+    let percent = bits(dice, 1, 100);
+    match dice.between(0, 5) {
+        0..3 => Policy {
+            auto_expand: Some(AutoExpand { at_percent: percent, by_bits: bits(dice, 1, 2), max_suffix_bits: 0 }),
+            ..Policy::default()
+        },
+        3 => Policy { cap: dice.between(1, 200).to_string(), ..Policy::default() },
+        4 => Policy { min_chunk: 1, max_chunk: dice.between(1, 4), ..Policy::default() },
+        _ => Policy::default(),
+    }
+}
+
+/// A small number.
+fn bits(dice: &Dice, low: u32, high: u32) -> u32 {
+    // OK because it is at most `high`.
+    dice.between(low.into(), high.into()) as u32
+}
