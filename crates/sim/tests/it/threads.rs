@@ -1,0 +1,193 @@
+//! The threads that share one counter, in every interleaving: those that grant, one that reserves ahead, and an edit that gives the
+//! rest of the chunk back or seals the region.
+//!
+//! The logic is `kent_issue::Counter`; the locks around it are those of `server/src/cell.rs` and `server/src/space.rs`, made of
+//! loom's. loom and not shuttle: it is exhaustive, and also reorders what `Relaxed` atomics leave open.
+
+use std::{sync::PoisonError, time::Duration};
+
+use kent_ids::Position;
+use kent_issue::{Chunk, Counter, CounterPlan, Stored};
+use loom::{
+    model::Builder,
+    sync::{
+        Arc, Mutex, MutexGuard, RwLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+/// The counter of one region, as a daemon and the store have it.
+struct Shared {
+    counter: Mutex<Counter>,
+    /// Held while a chunk is reserved, or an edit decides about what is issued.
+    reserving: Mutex<()>,
+    is_ahead: AtomicBool,
+    /// How many reserve ahead at this moment.
+    ahead: AtomicUsize,
+    /// The table: whether the region is sealed.
+    sealed: RwLock<bool>,
+    /// The seal was confirmed: nobody grants from here on.
+    in_effect: AtomicBool,
+    store: Mutex<Stored<Position>>,
+    granted: Mutex<Vec<u128>>,
+}
+
+const CAPACITY: Position = Position::new(1024);
+const CHUNK: Chunk = Chunk { min: 2, max: 4 };
+
+impl Shared {
+    /// A busy counter, of whose last chunk two are left: the next grant reserves ahead.
+    fn new() -> Arc<Self> {
+        let shared = Self {
+            counter: Mutex::new(Counter::new(CHUNK)),
+            reserving: Mutex::new(()),
+            is_ahead: AtomicBool::new(false),
+            ahead: AtomicUsize::new(0),
+            sealed: RwLock::new(false),
+            in_effect: AtomicBool::new(false),
+            store: Mutex::new(Stored { version: 0, value: Position::ZERO }),
+            granted: Mutex::new((0..4).collect()),
+        };
+        for now in 0..2 {
+            shared.reserve(|counter, read| counter.plan_chunk(read, 1, CAPACITY, Duration::from_millis(now)).ok());
+        }
+        assert!(shared.counter().grant(4).is_ok());
+        Arc::new(shared)
+    }
+
+    fn counter(&self) -> MutexGuard<'_, Counter> {
+        self.counter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self) -> MutexGuard<'_, Stored<Position>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `Cell::try_reserve` and `Cell::try_reserve_ahead`: read, plan, commit, and the ceiling moves.
+    fn reserve(&self, plan: impl FnOnce(&mut Counter, Stored<Position>) -> Option<CounterPlan>) {
+        let _reserving = self.reserving.lock();
+        let read = *self.store();
+        let Some(plan) = plan(&mut self.counter(), read) else { return };
+        if let Some(version) = self.commit(&plan) {
+            self.counter().on_committed(plan, version);
+        }
+    }
+
+    fn commit(&self, plan: &CounterPlan) -> Option<u64> {
+        let mut store = self.store();
+        if store.version != plan.guard() {
+            return None;
+        }
+        *store = Stored { version: store.version + 1, value: plan.reserved() };
+        Some(store.version)
+    }
+
+    /// Notes a grant, which must be the first of its position.
+    fn note(&self, first: Position) {
+        assert!(!self.in_effect.load(Relaxed), "granted although the seal is in effect");
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!granted.contains(&first.get()), "{first:?} was granted twice");
+        granted.push(first.get());
+    }
+
+    /// `Counters::grant_from_chunk`: the look at the seal and the cut in one piece, under the lock that an edit takes to be applied.
+    fn grant(&self) {
+        let sealed = self.sealed.read().unwrap_or_else(PoisonError::into_inner);
+        if *sealed {
+            return;
+        }
+        self.cut();
+        drop(sealed);
+    }
+
+    /// The same with nothing that holds what was looked at.
+    fn grant_unchecked(&self) {
+        if !*self.sealed.read().unwrap_or_else(PoisonError::into_inner) {
+            self.cut();
+        }
+    }
+
+    fn cut(&self) {
+        let granted = {
+            let mut counter = self.counter();
+            counter.grant(1).map(|first| (first, counter.is_low()))
+        };
+        let Ok((first, is_low)) = granted else { return };
+        self.note(first);
+        if is_low && !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed) {
+            assert_eq!(self.ahead.fetch_add(1, Relaxed), 0, "two reserve ahead at once");
+            self.reserve(|counter, read| counter.plan_ahead(read, CAPACITY, Duration::from_millis(5)));
+            self.ahead.fetch_sub(1, Relaxed);
+            self.is_ahead.store(false, Relaxed);
+        }
+    }
+
+    /// `Directory::settle`: what it reads is what is issued, and nothing beyond it is granted.
+    fn settle(&self) -> Position {
+        let _reserving = self.reserving.lock();
+        let rest = self.counter().plan_give_back();
+        if let Some(rest) = rest {
+            self.commit(&rest);
+        }
+        let settled = self.store().value;
+        let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(granted.iter().all(|position| *position < settled.get()), "{granted:?} of {settled:?}");
+        settled
+    }
+
+    /// Seals the region, and says so once the table has it.
+    fn seal(&self) {
+        *self.sealed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        self.in_effect.store(true, Relaxed);
+    }
+}
+
+/// Runs threads on one counter in every interleaving with up to three preemptions.
+fn explore(threads: &'static [fn(&Shared)]) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let shared = Shared::new();
+        let running: Vec<_> = threads
+            .iter()
+            .map(|act| {
+                let shared = shared.clone();
+                thread::spawn(move || act(&shared))
+            })
+            .collect();
+        for thread in running {
+            assert!(thread.join().is_ok());
+        }
+        let (granted, reserved) = (shared.granted.lock().unwrap_or_else(PoisonError::into_inner), shared.store().value);
+        assert!(granted.iter().all(|position| *position < reserved.get()), "{granted:?} beyond {reserved:?}");
+    });
+}
+
+#[test]
+fn ok_threads_grant_while_one_reserves_ahead() {
+    explore(&[|shared| (0..2).for_each(|_| shared.grant()), |shared| (0..2).for_each(|_| shared.grant())]);
+}
+
+#[test]
+fn ok_what_an_edit_settles_covers_every_grant() {
+    explore(&[
+        |shared| (0..2).for_each(|_| shared.grant()),
+        |shared| shared.grant(),
+        |shared| {
+            shared.settle();
+        },
+    ]);
+}
+
+#[test]
+fn ok_nothing_is_granted_once_a_seal_is_in_effect() {
+    explore(&[|shared| shared.grant(), |shared| shared.grant(), Shared::seal]);
+}
+
+/// The look at the seal and the cut in two pieces.
+#[test]
+#[should_panic(expected = "granted although the seal is in effect")]
+fn err_a_thread_that_sleeps_after_its_look_grants_from_a_sealed_region() {
+    explore(&[Shared::grant_unchecked, Shared::seal]);
+}
