@@ -5,13 +5,14 @@
 
 use std::{collections::BTreeSet, num::NonZeroU64, time::Duration};
 
-use kent_ids::{ClusterKey, Format, Slot, UnixNanos};
+use kent_ids::{ClusterKey, Format, Slot, UnixNanos, UnixSeconds};
 use kent_issue::{ClockPolicy, HolderId, SlotPlan, SlotRecord, Stored, TimeIssuer};
 use stateright::{Model, Property};
 
 use super::{
     Mutant,
-    store::{ModelStore, ModelTxn},
+    shared::{hash, pooled},
+    store::{Contents, ModelStore, ModelTxn},
 };
 
 /// What is explored.
@@ -31,9 +32,13 @@ pub(crate) struct Budget {
     pub(crate) supplies: u8,
     pub(crate) grants: u8,
     pub(crate) faults: u8,
+    /// Machines that are copied while they run, with what is in their memory.
+    pub(crate) twins: u8,
 }
 
 type Store = ModelStore<u8, SlotRecord>;
+
+pooled!(Contents<u8, SlotRecord>);
 
 /// A state of the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +49,9 @@ pub(crate) struct SlotsState {
     late: Vec<(SlotPlan, bool)>,
     /// Slot and position of everything that was granted.
     granted: BTreeSet<(u8, u128)>,
+    /// Windows that two twins have, since they were in hand or under way when the machine was copied: slot and last second. No
+    /// record in a store can take them away from one of the two.
+    doubled: Vec<(u8, UnixSeconds)>,
     left: Budget,
     lives: u8,
     broken: Option<&'static str>,
@@ -87,6 +95,8 @@ pub(crate) enum SlotsStep {
     GiveBack(usize),
     /// The daemon dies and another one starts in its place.
     Crash(usize),
+    /// A machine is copied, and the copy takes the place of another one: the same holder, with the same memory.
+    Twin(usize, usize),
     /// Power goes: the store forgets what it had not flushed.
     PowerLoss,
 }
@@ -115,7 +125,7 @@ impl SlotsState {
             let mut value = *value;
             if mutant == Some(Mutant::StartBelowCeiling) {
                 // As if the ticks of (r, r'] began a second too early.
-                value.reserved_until = kent_ids::UnixSeconds::new(value.reserved_until.get() - 1);
+                value.reserved_until = UnixSeconds::new(value.reserved_until.get() - 1);
             }
             Some((slot(number)?, Stored { version: *version, value }))
         });
@@ -185,10 +195,28 @@ impl SlotsState {
         let it = &mut self.replicas[replica];
         let Ok(granted) = it.issuer.grant(format, NonZeroU64::MIN, nanos(it.clock)) else { return false };
         let Some(slot) = granted.block.slot_constants().map(|constants| constants.slot.get()) else { return false };
-        if !self.granted.insert((slot, granted.block.first().get())) {
+        let first = granted.block.first();
+        let doubled = self.doubled.iter().any(|(of, until)| *of == slot && first < format.line().after_second(*until));
+        if !self.granted.insert((slot, first.get())) && !doubled {
             self.broken = Some("a position was granted twice");
         }
         true
+    }
+
+    /// A machine is copied. What the daemon on the copy waits for is answered to the other one.
+    fn twin(&mut self, of: usize, replica: usize) {
+        if let Some(Waiting::Commit { plan, give_back }) = self.replicas[replica].waiting.take() {
+            self.late.push((plan, give_back));
+        }
+        let mut twin = self.replicas[of].clone();
+        let held = twin.issuer.held().map(|(slot, record)| (slot.get(), record.reserved_until));
+        self.doubled.extend(held);
+        let waiting = twin.waiting.take();
+        self.replicas[replica] = twin;
+        if let Some(Waiting::Commit { plan, .. }) = waiting {
+            self.doubled.push((plan.slot().get(), plan.record().reserved_until));
+            self.unknown(replica, &plan);
+        }
     }
 
     /// Whether every daemon can grant once faults have stopped and clocks go on.
@@ -235,6 +263,7 @@ impl Model for SlotsModel {
             replicas: (0..lives).map(replica).collect(),
             late: Vec::new(),
             granted: BTreeSet::new(),
+            doubled: Vec::new(),
             left: self.budget,
             lives,
             broken: None,
@@ -270,6 +299,10 @@ impl Model for SlotsModel {
             }
             if left.faults > 0 {
                 actions.push(SlotsStep::Crash(number));
+            }
+            if left.twins > 0 {
+                let others = (0..state.replicas.len()).filter(|other| *other != number);
+                actions.extend(others.map(|other| SlotsStep::Twin(number, other)));
             }
         }
         if left.faults > 0 {
@@ -342,6 +375,10 @@ impl Model for SlotsModel {
                 state.replicas[replica].issuer = issuer(state.lives);
                 state.lives += 1;
             }
+            SlotsStep::Twin(of, replica) => {
+                state.left.twins -= 1;
+                state.twin(of, replica);
+            }
             SlotsStep::PowerLoss => {
                 state.left.faults -= 1;
                 state.store.crash();
@@ -354,6 +391,8 @@ impl Model for SlotsModel {
                 state.late.clear();
             }
         }
+        // The order in which they were given up makes no difference.
+        state.late.sort_by_cached_key(hash);
         Some(state)
     }
 

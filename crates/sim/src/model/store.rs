@@ -1,13 +1,18 @@
 //! The store of the models: linearizable compare-and-commit, with what is flushed apart from what is only written.
 
-use std::{collections::BTreeMap, fmt::Debug, hash::Hash};
+use std::collections::BTreeMap;
+
+use super::shared::{Pooled, Shared};
+
+/// What is in a store: values and their versions.
+pub(super) type Contents<K, V> = BTreeMap<K, (u64, V)>;
 
 /// A store with keys and values of a model's own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelStore<K: Ord, V> {
     revision: u64,
-    written: BTreeMap<K, (u64, V)>,
-    flushed: BTreeMap<K, (u64, V)>,
+    written: Shared<Contents<K, V>>,
+    flushed: Shared<Contents<K, V>>,
 }
 
 /// *Write these if these keys still have these versions.*
@@ -20,9 +25,12 @@ pub(super) struct ModelTxn<K, V> {
 /// The answer to a commit: the new version, or the key that had another one.
 pub(super) type Answer<K> = Result<u64, K>;
 
-impl<K: Ord + Clone, V: Clone> ModelStore<K, V> {
-    pub(super) const fn new() -> Self {
-        Self { revision: 0, written: BTreeMap::new(), flushed: BTreeMap::new() }
+impl<K: Ord + Clone, V: Clone> ModelStore<K, V>
+where
+    Contents<K, V>: Pooled,
+{
+    pub(super) fn new() -> Self {
+        Self { revision: 0, written: Shared::new(BTreeMap::new()), flushed: Shared::new(BTreeMap::new()) }
     }
 
     /// The value and its version; version 0 if there is none.
@@ -41,17 +49,18 @@ impl<K: Ord + Clone, V: Clone> ModelStore<K, V> {
             return Err(key.clone());
         }
         self.revision += 1;
-        for (key, value) in &txn.write {
-            self.written.insert(key.clone(), (self.revision, value.clone()));
-        }
+        let revision = self.revision;
+        self.written.update(|written| {
+            written.extend(txn.write.iter().map(|(key, value)| (key.clone(), (revision, value.clone()))));
+        });
         if flush {
-            self.flushed.clone_from(&self.written);
+            self.flushed = self.written.clone();
         }
         Ok(self.revision)
     }
 
     /// The power goes: what was not flushed is gone. Versions go on, as those of a log do.
     pub(super) fn crash(&mut self) {
-        self.written.clone_from(&self.flushed);
+        self.written = self.flushed.clone();
     }
 }

@@ -1,0 +1,81 @@
+//! The edits that the model tries, all of one region or beside it.
+
+use kent_regions::{
+    AutoExpand, Count, Donate, Edit, Newcomer, Order, Patch, Place, Policy, Prefix, RegionNumber, Table, Zone,
+};
+
+/// The region of which everything begins.
+pub(super) const FIRST: u64 = 1;
+
+/// The edits that are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum EditKind {
+    Expand,
+    Shrink,
+    Split,
+    /// Gives the region an all-zero subregion, which takes its place.
+    Close,
+    /// Gives it another one beside its own identifiers.
+    Divide,
+    /// Makes another region on what is free.
+    Create,
+    /// Makes its suffixes a space of their own.
+    Delegate,
+    /// Declares that the suffixes below 2 are issued.
+    Next,
+    Seal,
+    /// Gives it a policy, which changes nothing of what may be issued.
+    Policy,
+}
+
+impl EditKind {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Expand,
+        Self::Shrink,
+        Self::Split,
+        Self::Close,
+        Self::Divide,
+        Self::Create,
+        Self::Delegate,
+        Self::Next,
+        Self::Seal,
+        Self::Policy,
+    ];
+
+    pub(super) fn edit(self, table: &Table) -> Option<Edit> {
+        let name = table.get(RegionNumber(FIRST))?.name.clone();
+        let newcomer = |suffix, extension: &str| Newcomer {
+            name: format!("n{}", table.next_number().0),
+            suffix,
+            extension: extension.parse::<Prefix>().ok(),
+            order: Order::Sequential,
+        };
+        Some(match self {
+            Self::Expand => Edit::Expand { name, by: 1 },
+            Self::Shrink => Edit::Shrink { name, by: 1 },
+            Self::Split => Edit::Split { name, by: 1, newcomers: vec![newcomer(Some(1), "1")] },
+            Self::Close => Edit::Subdivide { name, by: 1, newcomers: vec![newcomer(None, "0")], reserve_others: true },
+            Self::Divide => {
+                Edit::Subdivide { name, by: 1, newcomers: vec![newcomer(Some(1), "1")], reserve_others: false }
+            }
+            Self::Create => {
+                let place = Place::Chosen { zone: Zone::UpTo(1), donor: Donate::Never };
+                let name = format!("n{}", table.next_number().0);
+                Edit::Create { name, suffix: 1, place, next: Count::ZERO, order: Order::Sequential }
+            }
+            Self::Delegate => Edit::Delegate { name },
+            Self::Next => Edit::Update { name, patch: Patch { next: Some(Count::Below(2)), ..Patch::default() } },
+            Self::Seal => Edit::Update { name, patch: Patch { sealed: Some(true), ..Patch::default() } },
+            Self::Policy => {
+                let auto_expand = Some(AutoExpand { at_percent: 100, by_bits: 1, max_suffix: 6 });
+                let policy = Some(Policy { auto_expand, ..Policy::default() });
+                Edit::Update { name, patch: Patch { policy, ..Patch::default() } }
+            }
+        })
+    }
+
+    /// The edits for which the counter is held still.
+    pub(super) const fn is_about_the_counter(self) -> bool {
+        matches!(self, Self::Shrink | Self::Close | Self::Divide | Self::Delegate | Self::Next)
+    }
+}

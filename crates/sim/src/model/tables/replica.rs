@@ -1,0 +1,210 @@
+//! One daemon of the model of regions: what it knows, and what it waits for.
+
+use kent_issue::{Chunk, Counter, CounterPlan, Stored};
+use kent_regions::{Count, Kind, Plan, Region, RegionNumber, Revision, Table};
+
+use super::{
+    super::{
+        shared::{Shared, pooled},
+        store::{Contents, ModelStore, ModelTxn},
+    },
+    edits::EditKind,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Key {
+    Space,
+    Region(u64),
+    Counter(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Value {
+    Space(Revision, RegionNumber),
+    Region(Box<Region>),
+    Counter(Count),
+}
+
+pub(super) type Store = ModelStore<Key, Value>;
+
+pooled!(Contents<Key, Value>, Sent, View, Vec<(u64, Counter)>);
+
+/// A commit under way, and the edit that it makes, if any.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sent {
+    pub(super) txn: ModelTxn<Key, Value>,
+    pub(super) plan: Option<Plan>,
+}
+
+/// A daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Replica {
+    pub(super) view: Shared<View>,
+    pub(super) counters: Shared<Vec<(u64, Counter)>>,
+    /// For a chunk, or for the rest of one to be taken back.
+    pub(super) waiting: Option<Waiting>,
+    /// How far an edit is.
+    pub(super) edit: Option<Stage>,
+    /// How many of the counters' changes it has heard of.
+    pub(super) heard: u8,
+    /// The region that a thread has looked at, and is about to grant from.
+    pub(super) looked: Option<u64>,
+}
+
+/// The tables as a daemon has them in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct View {
+    pub(super) table: Table,
+    /// Of the records that it was made of.
+    versions: Vec<(Key, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Waiting {
+    Chunk { region: u64, plan: CounterPlan, sent: Shared<Sent> },
+    GiveBack { region: u64, sent: Shared<Sent> },
+}
+
+/// The steps of `Directory::try_edit`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// The rest of the chunk is on its way back.
+    GiveBack(EditKind, Shared<Sent>),
+    /// The counter is to be read.
+    Read(EditKind),
+    /// The edit is to be planned; the counter was read at this version.
+    Plan(EditKind, u64),
+    /// The plan is on its way.
+    Commit(Shared<Sent>),
+    /// It is durable at this version, and to be applied.
+    Apply(Shared<Sent>, u64),
+    /// The table is to be read again.
+    Reload,
+}
+
+pub(super) const BITS: u32 = 6;
+const CHUNK: Chunk = Chunk { min: 1, max: 2 };
+
+impl Replica {
+    pub(super) fn new(store: &Store, heard: u8) -> Option<Self> {
+        let (view, counters) = (Shared::new(View::load(store)?), Shared::new(Vec::new()));
+        Some(Self { view, counters, waiting: None, edit: None, heard, looked: None })
+    }
+
+    pub(super) fn with_counter<T>(&mut self, region: u64, act: impl FnOnce(&mut Counter) -> T) -> T {
+        self.counters.update(|counters| {
+            let index = counters.iter().position(|(of, _)| *of == region).unwrap_or_else(|| {
+                counters.push((region, Counter::new(CHUNK)));
+                counters.len() - 1
+            });
+            act(&mut counters[index].1)
+        })
+    }
+
+    /// Whether nothing is left of the chunk of a region.
+    pub(super) fn is_spent(&self, region: u64) -> bool {
+        self.counters.iter().all(|(of, counter)| *of != region || counter.left() == 0)
+    }
+
+    /// The version that our last commit gave a counter.
+    pub(super) fn own_version(&self, region: u64) -> u64 {
+        self.counters.iter().find(|(of, _)| *of == region).map_or(0, |(_, counter)| counter.version())
+    }
+
+    /// Whether the counter of a region is held still, or a chunk of it under way: `Cell::reserving`.
+    pub(super) fn is_reserving(&self, region: u64) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| waiting.region() == region)
+    }
+}
+
+impl Waiting {
+    pub(super) const fn region(&self) -> u64 {
+        match self {
+            Self::Chunk { region, .. } | Self::GiveBack { region, .. } => *region,
+        }
+    }
+
+    pub(super) const fn sent(&self) -> &Shared<Sent> {
+        match self {
+            Self::Chunk { sent, .. } | Self::GiveBack { sent, .. } => sent,
+        }
+    }
+}
+
+impl Stage {
+    /// What is on its way.
+    pub(super) const fn sent(&self) -> Option<&Shared<Sent>> {
+        match self {
+            Self::GiveBack(_, sent) | Self::Commit(sent) => Some(sent),
+            Self::Read(_) | Self::Plan(..) | Self::Apply(..) | Self::Reload => None,
+        }
+    }
+}
+
+impl View {
+    /// `State::load`.
+    pub(super) fn load(store: &Store) -> Option<Self> {
+        let (_, Value::Space(revision, next)) = store.get(&Key::Space)? else { return None };
+        let regions = store.iter().filter_map(|(key, (_, value))| match (key, value) {
+            (Key::Region(number), Value::Region(region)) => {
+                let issued = match store.get(&Key::Counter(*number)) {
+                    Some((_, Value::Counter(reserved))) if region.kind != Kind::Closed => *reserved,
+                    _ => Count::ZERO,
+                };
+                Some(Region { issued, ..(**region).clone() })
+            }
+            _ => None,
+        });
+        // OK because the width is a small constant.
+        let table = Table::restore(BITS as u8, *revision, *next, regions).ok()?;
+        let versions = store.iter().map(|(key, (version, _))| (*key, *version)).collect();
+        Some(Self { table, versions })
+    }
+
+    pub(super) fn version(&self, key: Key) -> u64 {
+        self.versions.iter().find(|(of, _)| *of == key).map_or(0, |(_, version)| *version)
+    }
+
+    fn set_version(&mut self, key: Key, version: u64) {
+        self.versions.retain(|(of, _)| *of != key);
+        self.versions.push((key, version));
+        self.versions.sort_unstable();
+    }
+
+    /// Takes note of a counter, unless a newer version of it is known; or, if the guard is taken away, whatever is known.
+    pub(super) fn set_issued(&mut self, region: u64, read: Stored<Count>, whatever: bool) {
+        if whatever || read.version > self.version(Key::Counter(region)) {
+            self.set_version(Key::Counter(region), read.version);
+            self.table.set_issued(RegionNumber(region), read.value);
+        }
+    }
+
+    /// `Space::apply`; false if the plan does not fit.
+    pub(super) fn apply(&mut self, plan: &Plan, version: u64) -> bool {
+        if self.table.apply(plan).is_err() {
+            return false;
+        }
+        self.set_version(Key::Space, version);
+        for change in &plan.changes {
+            self.set_version(Key::Region(change.after.number.0), version);
+            if change.before.is_none() && change.after.issued != Count::ZERO {
+                self.set_version(Key::Counter(change.after.number.0), version);
+            }
+        }
+        if let Some((number, _)) = plan.declared {
+            self.set_version(Key::Counter(number.0), version);
+        }
+        true
+    }
+
+    /// `facts`: what a region may grant, as this daemon knows it.
+    pub(super) fn facts(&self, region: u64) -> Option<&Region> {
+        let found = self.table.get(RegionNumber(region))?;
+        (found.kind != Kind::Closed && !found.sealed && !found.delegated).then_some(found)
+    }
+
+    /// The regions that may grant.
+    pub(super) fn open(&self) -> impl Iterator<Item = u64> {
+        self.table.iter().map(|region| region.number.0).filter(|number| self.facts(*number).is_some())
+    }
+}

@@ -1,0 +1,502 @@
+//! A state of the model of regions, and what each step does to it.
+
+use std::time::Duration;
+
+use kent_ids::Position;
+use kent_issue::Stored;
+use kent_regions::{Count, Edit, Kind, Order, Place, Plan, Prefix, Region, RegionNumber, Revision, Status, Table};
+
+use super::{
+    super::{
+        Mutant,
+        shared::{Shared, hash, pooled},
+        store::ModelTxn,
+    },
+    TableBudget,
+    edits::{EditKind, FIRST},
+    replica::{BITS, Key, Replica, Sent, Stage, Store, Value, View, Waiting},
+};
+
+/// A state of the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TablesState {
+    store: Store,
+    /// The edits that are durable, from the second revision on, with their versions.
+    history: Shared<Vec<(u64, Plan)>>,
+    /// Changes of counters that not every daemon has heard of.
+    pub(super) moves: Shared<Vec<Move>>,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) late: Vec<Shared<Sent>>,
+    /// Identifiers, and the region that granted each.
+    pub(super) granted: Vec<(u8, u8)>,
+    seal: Seal,
+    pub(super) left: TableBudget,
+    pub(super) broken: Option<&'static str>,
+}
+
+/// A change of a counter, as a watch tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Move {
+    region: u64,
+    read: Stored<Count>,
+}
+
+/// How far the seal of the first region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Seal {
+    None,
+    /// It was made in this revision, and is not confirmed.
+    Made(Revision),
+    /// Nobody grants any more.
+    InEffect,
+}
+
+/// What becomes of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fate {
+    /// It reaches the store, and its answer the daemon.
+    Answered,
+    /// It reaches the store, and the answer is lost.
+    Unheard,
+    /// It is lost.
+    Lost,
+    /// It is on its way when the daemon stops waiting for it.
+    GivenUp,
+}
+
+impl Fate {
+    pub(super) const FAULTS: [Self; 3] = [Self::Unheard, Self::Lost, Self::GivenUp];
+}
+
+pooled!(Vec<(u64, Plan)>, Vec<Move>);
+
+const NOW: Duration = Duration::ZERO;
+
+impl TablesState {
+    /// Daemons on a table with one region.
+    pub(super) fn new(replicas: usize, left: TableBudget) -> Option<Self> {
+        let (mut table, prefix) = (Table::new(BITS).ok()?, "0".parse::<Prefix>().ok()?);
+        let place = Place::At(prefix);
+        let create =
+            Edit::Create { name: "first".to_owned(), suffix: 2, place, next: Count::ZERO, order: Order::Sequential };
+        table.apply(&table.plan(&create).ok()?).ok()?;
+        let mut write = vec![(Key::Space, Value::Space(table.revision(), table.next_number()))];
+        for region in table.iter() {
+            write.push((Key::Region(region.number.0), Value::Region(Box::new(region.clone()))));
+        }
+        let mut store = Store::new();
+        store.commit(&ModelTxn { expect: Vec::new(), write }, true).ok()?;
+        let replica = Replica::new(&store, 0)?;
+        Some(Self {
+            store,
+            history: Shared::new(Vec::new()),
+            moves: Shared::new(Vec::new()),
+            replicas: vec![replica; replicas],
+            late: Vec::new(),
+            granted: Vec::new(),
+            seal: Seal::None,
+            left,
+            broken: None,
+        })
+    }
+
+    /// Makes one state of those that differ only in who is who, and forgets what everybody has heard.
+    pub(super) fn put_in_order(&mut self) {
+        let heard = self.replicas.iter().map(|replica| replica.heard).min().unwrap_or_default();
+        if heard > 0 {
+            self.moves.update(|moves| drop(moves.drain(..usize::from(heard))));
+            self.replicas.iter_mut().for_each(|replica| replica.heard -= heard);
+        }
+        self.replicas.sort_by_cached_key(hash);
+        self.late.sort_by_cached_key(hash);
+    }
+
+    pub(super) fn commit(&mut self, sent: &Sent, mutant: Option<Mutant>) -> Result<u64, Key> {
+        let txn = &sent.txn;
+        let unguarded = |key: &Key| match mutant {
+            Some(Mutant::NoVersionCheck) => matches!(key, Key::Counter(_)),
+            Some(Mutant::NoRegionGuard) => sent.plan.is_none() && matches!(key, Key::Region(_)),
+            Some(Mutant::NoRevisionCheck) => matches!(key, Key::Space | Key::Region(_)),
+            _ => false,
+        };
+        let flush = mutant != Some(Mutant::AnswerBeforeFlush);
+        let version = if txn.expect.iter().any(|(key, _)| unguarded(key)) {
+            let expect = txn.expect.iter().filter(|(key, _)| !unguarded(key)).copied().collect();
+            self.store.commit(&ModelTxn { expect, write: txn.write.clone() }, flush)?
+        } else {
+            self.store.commit(txn, flush)?
+        };
+        for (key, value) in &txn.write {
+            if let (Key::Counter(region), Value::Counter(value)) = (key, value) {
+                let read = Stored { version, value: *value };
+                self.moves.update(|moves| moves.push(Move { region: *region, read }));
+            }
+        }
+        if let Some(plan) = &sent.plan {
+            self.history.update(|history| history.push((version, told(plan))));
+        }
+        self.check_sound();
+        Ok(version)
+    }
+
+    fn read_counter(&self, region: u64) -> Stored<Count> {
+        match self.store.get(&Key::Counter(region)) {
+            Some((version, Value::Counter(reserved))) => Stored { version: *version, value: *reserved },
+            _ => Stored { version: 0, value: Count::ZERO },
+        }
+    }
+
+    /// Looks and grants in one piece: no edit is applied, and no seal confirmed, between the two.
+    pub(super) fn grant(&mut self, replica: usize, region: u64) -> bool {
+        self.replicas[replica].view.facts(region).is_some() && self.cut_from(replica, region)
+    }
+
+    /// Grants from what was looked at.
+    pub(super) fn cut(&mut self, replica: usize) -> Option<()> {
+        let region = self.replicas[replica].looked.take()?;
+        self.cut_from(replica, region).then_some(())
+    }
+
+    fn cut_from(&mut self, replica: usize, region: u64) -> bool {
+        let it = &mut self.replicas[replica];
+        let Some(facts) = it.view.table.get(RegionNumber(region)) else { return false };
+        let (base, capacity, kind) = (facts.prefix.base(it.view.table.bits()), facts.capacity(), facts.kind);
+        let Ok(first) = it.with_counter(region, |counter| counter.grant(1)) else { return false };
+        // What is in hand of a region that closed since it was looked at is its heir's.
+        if kind != Kind::Closed && !capacity.includes(first.get()) {
+            self.broken = Some("an identifier is outside of its region");
+        }
+        if self.seal == Seal::InEffect && region == FIRST {
+            self.broken = Some("an identifier was granted from a sealed region");
+        }
+        // OK because identifiers have six bits, and regions are few.
+        let (id, region) = ((base | first.get()) as u8, region as u8);
+        if self.granted.iter().any(|(granted, _)| *granted == id) {
+            self.broken = Some("an identifier was granted twice");
+        }
+        self.granted.push((id, region));
+        self.granted.sort_unstable();
+        self.check_sound();
+        true
+    }
+
+    /// `Counters::reserve` and `Cell::try_reserve`.
+    pub(super) fn reserve(&mut self, replica: usize, region: u64) -> Option<()> {
+        let read = self.read_counter(region);
+        let it = &mut self.replicas[replica];
+        let facts = it.view.facts(region)?;
+        let (capacity, guard) = (facts.limit().get()?, it.view.version(Key::Region(region)));
+        let read = Stored { version: read.version, value: Position::new(read.value.get()?) };
+        let plan = it.with_counter(region, |counter| counter.plan_chunk(read, 1, Position::new(capacity), NOW)).ok()?;
+        let txn = ModelTxn {
+            expect: vec![(Key::Counter(region), plan.guard()), (Key::Region(region), guard)],
+            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().get())))],
+        };
+        it.waiting = Some(Waiting::Chunk { region, plan, sent: Shared::new(Sent { txn, plan: None }) });
+        Some(())
+    }
+
+    pub(super) fn give_back(&mut self, replica: usize, region: u64, mutant: Option<Mutant>) -> Option<()> {
+        let before = self.replicas[replica].counters.clone();
+        let sent = self.rest(replica, region)?;
+        let it = &mut self.replicas[replica];
+        if mutant == Some(Mutant::GrantAfterGiveBack) {
+            it.counters = before;
+        }
+        it.waiting = Some(Waiting::GiveBack { region, sent });
+        Some(())
+    }
+
+    /// The commit that gives the rest of a chunk back, from which nothing is granted any more.
+    fn rest(&mut self, replica: usize, region: u64) -> Option<Shared<Sent>> {
+        let plan = self.replicas[replica].with_counter(region, |counter| counter.plan_give_back())?;
+        let txn = ModelTxn {
+            expect: vec![(Key::Counter(region), plan.guard())],
+            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().get())))],
+        };
+        Some(Shared::new(Sent { txn, plan: None }))
+    }
+
+    /// What becomes of the commit of a chunk, or of the rest of one.
+    pub(super) fn sent(&mut self, replica: usize, fate: Fate, mutant: Option<Mutant>) -> Option<()> {
+        let waiting = self.replicas[replica].waiting.take()?;
+        let Some(answer) = self.meets(waiting.sent(), fate, mutant) else { return Some(()) };
+        let it = &mut self.replicas[replica];
+        match (waiting, answer) {
+            (Waiting::Chunk { region, plan, .. }, Ok(version)) => {
+                let value = Count::Below(plan.reserved().get());
+                it.with_counter(region, |counter| counter.on_committed(plan, version));
+                it.hear_of(region, Stored { version, value }, mutant);
+            }
+            // The table has moved on; if an edit is under way here, that finds out.
+            (Waiting::Chunk { .. }, Err(Key::Region(_))) if it.edit.is_none() => it.edit = Some(Stage::Reload),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The answer to a commit, if it comes.
+    fn meets(&mut self, sent: &Shared<Sent>, fate: Fate, mutant: Option<Mutant>) -> Option<Result<u64, Key>> {
+        self.left.faults -= u8::from(fate != Fate::Answered);
+        match fate {
+            Fate::Answered => return Some(self.commit(sent, mutant)),
+            // The answer is what is lost.
+            Fate::Unheard => drop(self.commit(sent, mutant)),
+            Fate::Lost => {}
+            Fate::GivenUp => self.late.push(sent.clone()),
+        }
+        None
+    }
+
+    /// Whether an edit holds the first region's counter still on this daemon.
+    pub(super) fn is_held_still(&self, replica: usize) -> bool {
+        match &self.replicas[replica].edit {
+            Some(Stage::GiveBack(..) | Stage::Read(_)) => true,
+            Some(Stage::Plan(kind, _)) => kind.is_about_the_counter(),
+            Some(Stage::Commit(sent) | Stage::Apply(sent, _)) => {
+                sent.txn.expect.iter().any(|(key, _)| *key == Key::Counter(FIRST))
+            }
+            Some(Stage::Reload) | None => false,
+        }
+    }
+
+    pub(super) fn begin_edit(&mut self, replica: usize, kind: EditKind) -> Option<()> {
+        if !kind.is_about_the_counter() {
+            return self.plan(replica, kind, 0, None);
+        }
+        let rest = self.rest(replica, FIRST);
+        self.replicas[replica].edit = Some(rest.map_or(Stage::Read(kind), |sent| Stage::GiveBack(kind, sent)));
+        Some(())
+    }
+
+    /// The next step of an edit, without misfortune.
+    pub(super) fn go_on(&mut self, replica: usize, mutant: Option<Mutant>) -> Option<()> {
+        match self.replicas[replica].edit.take()? {
+            Stage::GiveBack(kind, sent) => {
+                let answer = self.commit(&sent, mutant);
+                let it = &mut self.replicas[replica];
+                if let (Ok(version), Some((_, Value::Counter(value)))) = (answer, sent.txn.write.first()) {
+                    it.hear_of(FIRST, Stored { version, value: *value }, mutant);
+                }
+                // If it was refused, what was not given back is a gap.
+                it.edit = Some(Stage::Read(kind));
+            }
+            Stage::Read(kind) => {
+                let read = self.read_counter(FIRST);
+                let it = &mut self.replicas[replica];
+                it.hear_of(FIRST, read, mutant);
+                it.edit = Some(Stage::Plan(kind, read.version));
+            }
+            Stage::Plan(kind, version) => {
+                // A plan that is refused ends the edit.
+                let _ = self.plan(replica, kind, version, mutant);
+            }
+            Stage::Commit(sent) => {
+                let answer = self.commit(&sent, mutant);
+                let stage = answer.map_or(Stage::Reload, |version| Stage::Apply(sent, version));
+                self.replicas[replica].edit = Some(stage);
+            }
+            Stage::Apply(sent, version) => {
+                let plan = sent.plan.as_ref()?;
+                let it = &mut self.replicas[replica];
+                if !it.view.update(|view| view.apply(plan, version)) {
+                    it.edit = Some(Stage::Reload);
+                }
+                let seals = plan.subject().is_some_and(|region| region.number.0 == FIRST && region.sealed);
+                if seals && self.seal == Seal::None {
+                    self.seal = Seal::Made(plan.revision);
+                }
+            }
+            Stage::Reload => {
+                let view = View::load(&self.store)?;
+                self.replicas[replica].view = Shared::new(view);
+            }
+        }
+        Some(())
+    }
+
+    pub(super) fn edit_sent(&mut self, replica: usize, fate: Fate, mutant: Option<Mutant>) -> Option<()> {
+        let stage = self.replicas[replica].edit.take()?;
+        self.meets(stage.sent()?, fate, mutant);
+        self.replicas[replica].edit = Some(match stage {
+            Stage::GiveBack(kind, _) => Stage::Read(kind),
+            // It is looked for in the store.
+            _ => Stage::Reload,
+        });
+        Some(())
+    }
+
+    /// Plans an edit on the table in memory, and sends it. What it was planned on is what it is guarded by: the counter in the
+    /// table has the version that is known, and not another one that was read.
+    fn plan(&mut self, replica: usize, kind: EditKind, read: u64, mutant: Option<Mutant>) -> Option<()> {
+        let it = &mut self.replicas[replica];
+        let plan = it.view.table.plan(&kind.edit(&it.view.table)?).ok()?;
+        let made = plan.changes.iter().filter(|change| change.before.is_none()).count() as u64;
+        let next = RegionNumber(it.view.table.next_number().0 + made);
+        let mut expect = vec![(Key::Space, it.view.version(Key::Space))];
+        let mut write = vec![(Key::Space, Value::Space(plan.revision, next))];
+        for change in &plan.changes {
+            let number = change.after.number.0;
+            expect.push((Key::Region(number), it.view.version(Key::Region(number))));
+            write.push((Key::Region(number), Value::Region(Box::new(change.after.clone()))));
+            if change.before.is_none() && change.after.issued != Count::ZERO {
+                expect.push((Key::Counter(number), 0));
+                write.push((Key::Counter(number), Value::Counter(change.after.issued)));
+            }
+        }
+        if kind.is_about_the_counter() {
+            let known = it.view.version(Key::Counter(FIRST));
+            expect.push((Key::Counter(FIRST), if mutant == Some(Mutant::OlderCounter) { read } else { known }));
+        }
+        if let Some((number, declared)) = plan.declared {
+            write.push((Key::Counter(number.0), Value::Counter(declared)));
+        }
+        let txn = ModelTxn { expect, write };
+        it.edit = Some(Stage::Commit(Shared::new(Sent { txn, plan: Some(plan) })));
+        Some(())
+    }
+
+    pub(super) fn hear_counter(&mut self, replica: usize, mutant: Option<Mutant>) -> Option<()> {
+        let it = &mut self.replicas[replica];
+        let Move { region, read } = self.moves.get(usize::from(it.heard))?.clone();
+        it.heard += 1;
+        // `set_reserved_elsewhere`: what is older than a commit of our own is never taken.
+        if read.version > it.own_version(region) {
+            it.hear_of(region, read, mutant);
+        }
+        Some(())
+    }
+
+    /// The next edit that a daemon has not applied.
+    pub(super) fn next_edit(&self, replica: usize) -> Option<&(u64, Plan)> {
+        let revision = self.replicas[replica].view.table.revision().0;
+        self.history.iter().find(|(_, plan)| plan.base.0 == revision)
+    }
+
+    /// `Directory::step`.
+    pub(super) fn hear_edit(&mut self, replica: usize, mutant: Option<Mutant>) -> Option<()> {
+        let (version, plan) = self.next_edit(replica)?.clone();
+        if !self.replicas[replica].view.update(|view| view.apply(&plan, version)) {
+            self.replicas[replica].edit = Some(Stage::Reload);
+            return Some(());
+        }
+        for change in &plan.changes {
+            let read = self.read_counter(change.after.number.0);
+            self.replicas[replica].hear_of(change.after.number.0, read, mutant);
+        }
+        Some(())
+    }
+
+    /// Whether a seal waits for nobody any more.
+    pub(super) fn can_confirm(&self) -> bool {
+        match self.seal {
+            Seal::Made(revision) => self.replicas.iter().all(|replica| replica.view.table.revision() >= revision),
+            Seal::None | Seal::InEffect => false,
+        }
+    }
+
+    pub(super) const fn confirm(&mut self) {
+        self.seal = Seal::InEffect;
+    }
+
+    pub(super) fn crash(&mut self, replica: usize) -> Option<()> {
+        let it = &mut self.replicas[replica];
+        let sent = it.edit.take().and_then(|stage| stage.sent().cloned());
+        self.late.extend(it.waiting.take().map(|waiting| waiting.sent().clone()).into_iter().chain(sent));
+        self.restart(replica)
+    }
+
+    /// A new daemon, whose watches begin before it reads the table.
+    fn restart(&mut self, replica: usize) -> Option<()> {
+        let heard = u8::try_from(self.moves.len()).ok()?;
+        self.replicas[replica] = Replica::new(&self.store, heard)?;
+        Some(())
+    }
+
+    pub(super) fn power_loss(&mut self) -> Option<()> {
+        self.store.crash();
+        self.late.clear();
+        let (kept, _) = self.store.get(&Key::Space)?;
+        let kept = *kept;
+        self.history.update(|history| history.retain(|(version, _)| *version <= kept));
+        (0..self.replicas.len()).try_for_each(|replica| self.restart(replica))
+    }
+
+    /// Every identifier belongs to the region that granted it, or to the one that this became; and the stored table is one.
+    fn check_sound(&mut self) {
+        let Some(view) = View::load(&self.store) else {
+            self.broken = Some("the stored table is damaged");
+            return;
+        };
+        let table = &view.table;
+        let sound = self.granted.iter().all(|(id, number)| {
+            let Some(found) = table.classify((*id).into()) else { return false };
+            let mut owner = table.get(RegionNumber((*number).into()));
+            while let Some(region) = owner
+                && region.kind == Kind::Closed
+            {
+                owner = table.children(region).next();
+            }
+            let last = found.path.last().map(|region| region.number);
+            let issued = matches!(found.status, Status::Member { issued: true, .. });
+            issued && last.is_some() && last == owner.map(|owner| owner.number)
+        });
+        if !sound {
+            self.broken = Some("an identifier is not of the region that granted it, or does not count as issued");
+        }
+    }
+
+    /// Whether some region still grants once faults have stopped, unless it is full, sealed or a space of its own.
+    pub(super) fn recovers(&self, mutant: Option<Mutant>) -> bool {
+        let mut calm = self.clone();
+        for sent in std::mem::take(&mut calm.late) {
+            // Whether it is made or refused makes no difference now.
+            let _ = calm.commit(&sent, mutant);
+        }
+        (0..calm.replicas.len()).all(|replica| calm.grants_again(replica, mutant))
+    }
+
+    fn grants_again(&mut self, replica: usize, mutant: Option<Mutant>) -> bool {
+        for _ in 0..12 {
+            if self.replicas[replica].edit.is_some() && self.go_on(replica, mutant).is_none() {
+                return false;
+            }
+            if self.replicas[replica].waiting.is_some() {
+                self.sent(replica, Fate::Answered, mutant);
+            }
+            let view = self.replicas[replica].view.clone();
+            let has_none_left = |number: u64| {
+                let capacity = view.facts(number).map(Region::capacity);
+                capacity.is_none_or(|capacity| self.read_counter(number).value >= capacity)
+            };
+            if view.open().all(has_none_left) || view.open().any(|number| self.grant(replica, number)) {
+                return true;
+            }
+            if self.replicas[replica].waiting.is_none() && !self.is_held_still(replica) {
+                // The first region that has room.
+                let _ = view.open().any(|number| self.reserve(replica, number).is_some());
+            }
+        }
+        false
+    }
+}
+
+impl Replica {
+    /// Takes note of a counter.
+    fn hear_of(&mut self, region: u64, read: Stored<Count>, mutant: Option<Mutant>) {
+        let whatever = mutant == Some(Mutant::OlderCounter);
+        if whatever || read.version > self.view.version(Key::Counter(region)) {
+            self.view.update(|view| view.set_issued(region, read, whatever));
+        }
+    }
+}
+
+/// An edit as its history tells it: without counters.
+fn told(plan: &Plan) -> Plan {
+    let mut changes = plan.changes.clone();
+    for change in &mut changes {
+        let regions = change.before.iter_mut().chain([&mut change.after]);
+        regions.for_each(|region| region.issued = Count::ZERO);
+    }
+    Plan::made(plan.revision, changes)
+}
