@@ -2,14 +2,11 @@
 
 use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
 
-use kent_ids::{Block, ClusterKey, Format, Source};
+use kent_ids::{Block, Format, Source};
 use kent_issue::Quarantine;
-use kent_proto::{
-    model::{AllocateInput, Invalid, SpaceInput},
-    stored,
-};
+use kent_proto::model::{AllocateInput, Invalid, SpaceInput};
 use kent_regions::Table;
-use kent_store::{CommitError, Store, Txn, Version};
+use kent_store::Store;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -21,9 +18,8 @@ use crate::{
     counters::{AtOnce, Counters, HeldChunk},
     deadline::Patience,
     directory::{Directory, Edited, Order},
-    entropy::{self, Entropy},
     error::{AllocateError, EditError, StoreFailure},
-    keys,
+    founding,
     metrics::Metrics,
     node::Surroundings,
     series::SeriesCounters,
@@ -101,8 +97,11 @@ pub enum LoadError {
         /// Which rule is broken.
         damage: kent_regions::Damage,
     },
-    /// A restore was broken off.
-    #[error("a restore into this store was broken off: remove the directory and restore again")]
+    /// A restore or a move was broken off.
+    #[error(
+        "this store is not whole: a restore or a move into it was broken off. Finish a move with the same kentd migrate; after a \
+         restore, remove the directory and restore again"
+    )]
     HalfRestored,
     /// The replicas have agreed on a newer schema than this program knows.
     #[error(
@@ -139,13 +138,7 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let Surroundings { store, clock, entropy } = surroundings.clone();
-        if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {
-            return Err(LoadError::HalfRestored);
-        }
-        if let Some(moved) = store.get(&keys::MOVED).await.map_err(StoreFailure::from)? {
-            return Err(LoadError::Moved { to: String::from_utf8_lossy(&moved.value).into_owned() });
-        }
-        let key = cluster_key(&*store, &*entropy).await?;
+        let key = founding::found(&*store, &*entropy).await?;
         let (found, _) = cluster::schema_in_force(&*store).await?;
         if found > config.schema {
             return Err(LoadError::NewerSchema { found, known: config.schema });
@@ -491,21 +484,6 @@ impl fmt::Display for Readiness {
 /// A duration for people.
 fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(duration.as_secs()))
-}
-
-/// The key of the keyed permutation: read, or drawn and stored if the store is new.
-async fn cluster_key(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, StoreFailure> {
-    loop {
-        if let Some(versioned) = store.get(&keys::CLUSTER).await? {
-            return Ok(stored::decode_cluster(&versioned.value)?);
-        }
-        let drawn = stored::encode_cluster(&ClusterKey::new(entropy::octets(entropy)));
-        match store.commit(Txn::new().expect(keys::CLUSTER, Version::ABSENT).put(keys::CLUSTER, drawn)).await {
-            // Ours, or that of somebody who came first, is read back.
-            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
 }
 
 fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {

@@ -23,6 +23,9 @@
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `backup` | a store's records as they were at one moment, in a file |
 //! | `restore` | a new store from a backup, from which nothing is issued twice |
+//! | `founding` | when a store is whole, and may be issued from or copied |
+//! | `filling` | filling a new store, so that nothing that comes late changes it |
+//! | `migrate` | moving a store from a directory to etcd |
 //! | `witness` | how often the store was started, kept outside of it |
 //! | `node` | a daemon without ports, for the simulator |
 //! | `workers` | threads that serve connections, each with a runtime of its own |
@@ -40,6 +43,8 @@ mod directory;
 mod engine;
 pub mod entropy;
 mod error;
+mod filling;
+mod founding;
 mod history;
 mod http;
 mod keys;
@@ -64,6 +69,8 @@ pub use config::{Args, Command, Config, ConfigError, EtcdSettings, Settings};
 pub use daemon::{Daemon, StartError, transport};
 pub use engine::LoadError;
 pub use error::StoreFailure;
+pub use filling::FillError;
+pub use founding::NotWhole;
 pub use migrate::{MigrateArgs, MigrateError, Migration};
 pub use node::{Node, Surroundings};
 pub use restore::{Restore, RestoreArgs, RestoreError, Skip};

@@ -12,15 +12,16 @@ use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, UnixNanos, UnixSeconds};
 use kent_issue::{HolderId, SlotRecord};
 use kent_proto::stored::{self, HistoryEntry, Malformed, SpaceFacts};
 use kent_regions::{Change, ChunkPolicy, Count, Kind, Order, Region, RegionNumber, Revision};
-use kent_store::{Key, OpenError, SledOptions, SledStore, Store, Txn};
+use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId};
 use thiserror::Error;
-use tokio::time;
 
 use crate::{
     backup::{self, Backup, BadBackup},
     clock::{Clock, SystemClock},
     entropy::{self, Entropy, SystemEntropy},
     error::StoreFailure,
+    filling::{FillError, Filling},
+    founding::{self, NotWhole},
     keys,
 };
 
@@ -91,12 +92,23 @@ pub enum RestoreError {
         /// Why.
         source: BadBackup,
     },
+    /// The source is not a whole store.
+    #[error("{} cannot be restored", path.display())]
+    NotWhole {
+        /// The backup or the directory.
+        path: PathBuf,
+        /// Why.
+        source: NotWhole,
+    },
     /// The source or the target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A record makes no sense, or the target does not take it.
     #[error(transparent)]
     Store(#[from] StoreFailure),
+    /// The target was not filled.
+    #[error(transparent)]
+    Fill(#[from] FillError),
     /// The target is in use already.
     #[error("{} holds a store already: restore into a new directory", dir.display())]
     NotEmpty {
@@ -118,8 +130,6 @@ const MARGIN: f64 = 10.0;
 const LEAP: u64 = 1_000_000;
 /// No identifier that was issued before the restore has a later time than this after it.
 const AHEAD: Duration = Duration::from_secs(2);
-/// Records written at once.
-const BATCH: usize = 64;
 
 impl Restore {
     /// Reads the source and says what is to be done. Nothing is written.
@@ -147,57 +157,35 @@ impl Restore {
     }
 
     async fn write_to(self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
-        let present = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
-        if !present.is_empty() {
-            return Err(RestoreError::NotEmpty { dir: args.data.clone() });
+        let not_empty = || RestoreError::NotEmpty { dir: args.data.clone() };
+        if !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+            return Err(not_empty());
         }
-        let marked = Txn::new().put(keys::RESTORING, b"restoring".to_vec());
-        store.commit(marked).await.map_err(StoreFailure::from)?;
-        Ok(self.fill(store, |_, _| {}).await?)
-    }
-
-    /// Writes the records into a store that is marked as being restored, and takes the mark away at the end. `progress` is
-    /// told how many are written, of how many.
-    pub(crate) async fn fill(self, store: &dyn Store, progress: impl Fn(usize, usize)) -> Result<(), StoreFailure> {
-        let total = self.records.len();
-        let mut records = self.records.into_iter().peekable();
-        let mut written = 0;
-        while records.peek().is_some() {
-            let some: Vec<_> = records.by_ref().take(BATCH).collect();
-            written += some.len();
-            let batch = some.into_iter().fold(Txn::new(), |txn, (key, value)| txn.put(key, value));
-            insist(store, batch).await?;
-            progress(written, total);
-        }
-        store.commit(Txn::new().delete(keys::RESTORING)).await?;
-        Ok(())
-    }
-}
-
-/// Makes a commit that does no harm when it is made twice.
-async fn insist(store: &dyn Store, txn: Txn) -> Result<(), StoreFailure> {
-    let mut tries = 0;
-    loop {
-        let failure = match store.commit(txn.clone()).await {
-            Ok(_) => return Ok(()),
-            Err(error) => StoreFailure::from(error),
+        // Drawn, so that no other attempt goes on with what this one leaves behind.
+        let origin = StoreId::new(entropy::octets(&SystemEntropy));
+        let filled = match Filling::begin(store, origin, self.records, &SystemEntropy).await {
+            Ok(filling) => filling.write(|_, _| {}).await,
+            Err(error) => Err(error),
         };
-        tries += 1;
-        if !failure.is_passing() || tries == TRIES_MAX {
-            return Err(failure);
-        }
-        time::sleep(PAUSE).await;
+        filled.map_err(|error| match error {
+            FillError::Occupied => not_empty(),
+            error => error.into(),
+        })
+    }
+
+    /// What the new store is to hold.
+    pub(crate) fn into_records(self) -> BTreeMap<Key, Vec<u8>> {
+        self.records
     }
 }
-
-/// How often a batch is tried, and the time between two tries.
-const TRIES_MAX: u32 = 50;
-const PAUSE: Duration = Duration::from_millis(200);
 
 async fn load(args: &RestoreArgs, now: UnixNanos) -> Result<Backup, RestoreError> {
+    let not_whole = |source| RestoreError::NotWhole { path: args.source.clone(), source };
     if !args.source.is_dir() {
         let bad = |source| RestoreError::Source { path: args.source.clone(), source };
-        return backup::read(&args.source).map_err(bad);
+        let backup = backup::read(&args.source).map_err(bad)?;
+        founding::check_whole(&backup.records).map_err(not_whole)?;
+        return Ok(backup);
     }
     if args.skip.is_none() {
         return Err(RestoreError::SkipWanted);
@@ -206,7 +194,8 @@ async fn load(args: &RestoreArgs, now: UnixNanos) -> Result<Backup, RestoreError
     let store = SledStore::open(SledOptions { dir: args.source.clone(), new_id })?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
     store.close().await;
-    let records = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
+    let records: Vec<_> = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
+    founding::check_whole(&records).map_err(not_whole)?;
     let unix_nanos = i64::try_from(now.get()).unwrap_or(i64::MAX);
     Ok(Backup { unix_nanos, records, rates: Vec::new() })
 }

@@ -8,9 +8,10 @@ use std::{
 };
 
 use kent_proto::v1::{
-    BackupRequest, CreateRegionRequest, Encoding, GetRegionRequest, ListHistoryRequest, ListRegionsRequest,
-    SealRegionRequest,
+    BackupPart, BackupRequest, CreateRegionRequest, Encoding, GetRegionRequest, ListHistoryRequest, ListRegionsRequest,
+    SealRegionRequest, backup_part,
 };
+use kent_store::{Key, SledOptions, SledStore, Store, Txn};
 use prost::Message;
 use tonic::Code;
 
@@ -146,6 +147,70 @@ async fn err_what_is_no_whole_backup_is_refused() {
     fs::write(at("part"), flipped).expect("written");
     let output = restore(&at("part"), &at("new"), &["--yes"]);
     assert!(!output.status.success() && !at("new").exists(), "{}", said(&output));
+}
+
+/// Commits to the store of a daemon that has ended.
+async fn tamper(data: &Path, txn: Txn) {
+    let store = SledStore::open(SledOptions { dir: data.to_owned(), new_id: [0; 16] }).expect("opened");
+    store.commit(txn).await.expect("committed");
+    store.close().await;
+}
+
+/// The same backup with one record more, as whole as the other.
+fn with_record(backup: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
+    let (mut rest, mut sum, mut count, mut octets) = (backup, crc32fast::Hasher::new(), 0, Vec::new());
+    while !rest.is_empty() {
+        let mut message = BackupPart::decode_length_delimited(&mut rest).expect("a message");
+        match message.part.as_mut().expect("a part") {
+            backup_part::Part::Begin(_) => {}
+            backup_part::Part::Records(part) => {
+                if count == 0 {
+                    let more = backup_part::Record { key: key.to_owned(), value: value.to_vec().into() };
+                    part.records.push(more);
+                }
+                for record in &part.records {
+                    count += 1;
+                    for octets in [record.key.as_bytes(), &record.value[..]] {
+                        sum.update(&(octets.len() as u64).to_le_bytes());
+                        sum.update(octets);
+                    }
+                }
+            }
+            backup_part::Part::End(end) => (end.count, end.crc32) = (count, sum.clone().finalize()),
+        }
+        octets.extend(message.encode_length_delimited_to_vec());
+    }
+    octets
+}
+
+#[tokio::test]
+async fn err_a_store_that_is_not_whole_is_no_source() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let daemon = Daemon::start(&at("old"));
+    create(&daemon, "orders").await;
+    backup(&daemon, &at("backup")).await;
+    daemon.kill();
+    let refused = |source: &str, expected: &str| {
+        let output = restore(&at(source), &at("new"), &["--yes", "--table-unchanged", "--skip", "5"]);
+        assert!(!output.status.success() && !at("new").exists(), "{source}: {}", said(&output));
+        assert!(said(&output).contains(expected), "{source}: {}", said(&output));
+    };
+    let (restoring, moved, cluster) =
+        (Key::from_static("restoring"), Key::from_static("moved"), Key::from_static("cluster"));
+
+    let whole = fs::read(at("backup")).expect("read");
+    fs::write(at("half"), with_record(&whole, restoring.as_str(), b"half")).expect("written");
+    refused("half", "is not whole");
+    fs::write(at("gone"), with_record(&whole, moved.as_str(), b"etcd://10.0.0.1:2379/kent")).expect("written");
+    refused("gone", "was moved to etcd://10.0.0.1:2379/kent");
+
+    tamper(&at("old"), Txn::new().put(restoring.clone(), b"half".to_vec())).await;
+    refused("old", "is not whole");
+    tamper(&at("old"), Txn::new().delete(restoring).put(moved.clone(), b"etcd://10.0.0.1:2379/kent".to_vec())).await;
+    refused("old", "was moved to etcd://10.0.0.1:2379/kent");
+    tamper(&at("old"), Txn::new().delete(moved).delete(cluster)).await;
+    refused("old", "holds no store");
 }
 
 #[tokio::test]
