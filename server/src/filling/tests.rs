@@ -72,8 +72,8 @@ fn listen(store: &MemoryStore, fault: impl Fn(usize) -> Fault + Send + 'static) 
     sent
 }
 
-/// Lets every operation take place at the second time that it is asked for.
-fn one_operation_a_poll(store: &MemoryStore) {
+/// Lets every operation take place at the second time that it is asked for, and keeps what was to be committed.
+fn one_operation_a_poll(store: &MemoryStore) -> Arc<Mutex<Vec<Txn>>> {
     fn pause() -> Delay {
         let mut is_over = false;
         Box::pin(poll_fn(move |_| match std::mem::replace(&mut is_over, true) {
@@ -81,7 +81,15 @@ fn one_operation_a_poll(store: &MemoryStore) {
             false => Poll::Pending,
         }))
     }
-    store.plan(|_| Fault::DelayBefore(pause()));
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let heard = sent.clone();
+    store.plan(move |operation| {
+        if let Operation::Commit(txn) = operation {
+            heard.lock().expect("not poisoned").push((*txn).clone());
+        }
+        Fault::DelayBefore(pause())
+    });
+    sent
 }
 
 fn poll<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
@@ -181,7 +189,7 @@ fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_not
             let sent = listen(&store, move |at| if at == last { broken() } else { Fault::None });
             assert!(poll(pin!(fill(&store, 100))).is_pending(), "it waits for an answer, and ends");
             let late: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
-            one_operation_a_poll(&store);
+            let sent = one_operation_a_poll(&store);
             if run(found(&store, &SystemEntropy)).is_ok() {
                 assert_eq!(run(contents(&store)).contains_key(&COUNTER), last == COMMITS - 1);
                 continue;
@@ -202,6 +210,12 @@ fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_not
                 Err(FillError::Occupied) => assert_eq!(run(contents(&store)), records(100), "{last}, {:?}", broken()),
                 Err(error) => panic!("{last}, {:?}: {error}", broken()),
             }
+            // Nor does what the second one sent.
+            let before = run(contents(&store));
+            let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
+            assert!(!sent.is_empty());
+            sent.into_iter().for_each(|txn| drop(run(store.commit(txn))));
+            assert_eq!(run(contents(&store)), before, "{last}, {:?}", broken());
         }
     }
 }
