@@ -21,11 +21,11 @@ use crate::{
     config::{Config, StoreKind},
     engine::{Engine, LoadError, Place},
     entropy::{self, SystemEntropy},
-    http,
+    founding, http,
     node::{Node, Surroundings},
     service::{AdminService, AllocatorService, Aside, CodecService, Port, RegionsService},
     tasks::Tasks,
-    witness::{self, WitnessError},
+    witness::{Witness, WitnessError},
     workers::Workers,
 };
 
@@ -103,10 +103,13 @@ impl Daemon {
         let (store, (kind, location)) = open_store(&config).await?;
         let serves = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
         let place = Place { kind, location, serves };
-        if config.has_witness {
-            witness::attest(&*store, &place.location, &config.witness).await?;
-        }
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let data = matches!(config.store, StoreKind::Sled).then_some(&*config.data);
+        if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
+            // A start is counted only in a store that may be started.
+            founding::found(&*store, &*entropy).await?;
+            witness.attest(&*store, &place.location).await?;
+        }
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
         let node = Node::start_at(place, surroundings, &config).await?;
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;

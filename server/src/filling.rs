@@ -208,7 +208,7 @@ impl<'s> Filling<'s> {
     }
 }
 
-/// The mark in the store, if there is one. One that makes no sense is nobody's.
+/// The mark in the store, if there is one. One that cannot be decoded is refused.
 async fn read(store: &dyn Store) -> Result<Option<(Mark, Version)>, StoreFailure> {
     let read = store.get(&keys::RESTORING).await?;
     let malformed = Malformed { what: "the mark of a store that is not whole" };

@@ -22,6 +22,7 @@ use crate::{
     founding::{self, NotWhole},
     keys,
     restore::{CHUNKS, Restore, RestoreError, Standing, Why},
+    witness::{Witness, WitnessError},
 };
 
 /// From where, and where to.
@@ -38,6 +39,9 @@ pub struct MigrateArgs {
     /// Move every counter by so many identifiers at the most [default: two of the largest chunks, 2097152].
     #[arg(long, value_name = "COUNT")]
     pub skip: Option<u64>,
+    /// Directory that remembers how often the store was started, as for kentd itself.
+    #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
+    pub witness: Option<PathBuf>,
     /// Only say what would be done.
     #[arg(long)]
     pub dry_run: bool,
@@ -54,6 +58,7 @@ pub struct MigrateArgs {
 pub struct Migration {
     source: SledStore,
     target: EtcdStore,
+    witness: Option<Witness>,
     /// What is done to the records.
     pub restore: Restore,
     from: PathBuf,
@@ -96,6 +101,9 @@ pub enum MigrateError {
         /// Where.
         to: String,
     },
+    /// What is in the directory is an old copy.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
     /// etcd cannot be used.
     #[error(transparent)]
     Etcd(#[from] EtcdOpenError),
@@ -154,7 +162,8 @@ impl Migration {
         let by = |counter: &Standing<'_>| if counter.is_strict { 0 } else { most.min(counter.left() / 2) };
         let why = Why { operation: "migrate", table_unchanged: true, now };
         let restore = Restore::of(records, now, &why, by, &SystemEntropy)?;
-        Ok(Self { source, target, restore, from, to, moved })
+        let witness = Witness::of(args.witness.as_deref(), Some(&from));
+        Ok(Self { source, target, witness, restore, from, to, moved })
     }
 
     /// Marks both stores, and fills the one on etcd.
@@ -163,7 +172,11 @@ impl Migration {
     ///
     /// [`MigrateError`]; the same move can then be planned and made again.
     pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
-        let Self { source, target, restore, from, to, moved } = self;
+        let Self { source, target, witness, restore, from, to, moved } = self;
+        if let Some(witness) = witness {
+            // The move counts as a start: a copy of the directory that was made before it is an old one from now on.
+            witness.attest(&source, &from.display().to_string()).await?;
+        }
         let filling = match Filling::begin(&target, source.store_id(), restore.into_records(), &SystemEntropy).await {
             Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),
             filling => filling?,

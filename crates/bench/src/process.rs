@@ -162,7 +162,8 @@ impl Served {
 
     /// A daemon on a store.
     pub(crate) fn kentd_on(named: Option<&PathBuf>, store: &Path) -> anyhow::Result<Self> {
-        Self::start(kentd(named)?.arg("--data").arg(store))
+        let witness = store.with_file_name("witness");
+        Self::start(kentd(named)?.arg("--data").arg(store).arg("--witness").arg(witness))
     }
 
     /// The bare transport.

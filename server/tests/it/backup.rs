@@ -232,6 +232,9 @@ async fn err_an_old_copy_put_back_in_place_is_noticed() {
     let refused = kentd(&data).output().expect("it ran");
     assert!(!refused.status.success());
     let said_so = said(&refused);
+    // Nor does another store make the witness forget this one.
+    Daemon::start(&dir.path().join("another")).kill();
+    assert!(!kentd(&data).output().expect("it ran").status.success());
     assert!(said_so.contains("is an old copy: it was started 1 times") && said_so.contains("has seen 2"), "{said_so}");
 
     // A store from which nothing is issued twice can be made of it; by how much, the operator must say.

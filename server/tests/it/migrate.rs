@@ -10,13 +10,14 @@ use kent_testkit::Etcd;
 use kentd::{EtcdSettings, MigrateArgs, Migration};
 use tokio::sync::Notify;
 
-use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request, state_home};
 
 const SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "xid", "serial:GBP$", "region:orders", "region:small", "region:invoices"];
 
 fn migrate(data: &Path, to: &str, more: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    keep_home(&mut command);
     command.args(["migrate", "--from", &format!("sled:{}", data.display()), "--to", to]).args(more);
     let output = command.output().expect("kentd runs");
     let text = |octets| String::from_utf8(octets).expect("UTF-8");
@@ -25,7 +26,8 @@ fn migrate(data: &Path, to: &str, more: &[&str]) -> (bool, String) {
 
 fn args(from: &Path, to: &str) -> MigrateArgs {
     let to = to.parse().expect("an address");
-    MigrateArgs { from: from.to_owned(), to, skip: None, dry_run: false, yes: true, etcd: EtcdSettings::default() }
+    let (from, witness, etcd) = (from.to_owned(), Some(state_home().join("kent/witness")), EtcdSettings::default());
+    MigrateArgs { from, to, skip: None, witness, dry_run: false, yes: true, etcd }
 }
 
 /// What is on etcd, without a daemon.
@@ -183,13 +185,32 @@ async fn err_a_store_that_was_moved_and_is_gone_there_is_not_moved_again() {
     let address = etcd.address("kent");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
-    // As if somebody had emptied the prefix, after replicas had granted from it.
+    // As if an operator had emptied the prefix, after replicas had granted from it.
     let target = open(&address).await;
     for (key, _) in target.scan(&Key::ROOT).await.expect("read") {
         target.commit(Txn::new().delete(key)).await.expect("committed");
     }
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(!moved && said.contains("only that store knows what was issued since"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_copy_from_before_the_move_is_neither_started_nor_moved() {
+    let data = data_dir();
+    let (store, copy) = (data.path().join("data"), data.path().join("copy"));
+    Daemon::start(&store).kill();
+    let copied = Command::new("cp").arg("-a").arg(&store).arg(&copy).status().expect("cp runs");
+    assert!(copied.success());
+    let etcd = Etcd::start(1);
+    let (moved, said) = migrate(&store, &etcd.address("kent"), &["--yes"]);
+    assert!(moved, "{said}");
+    let refused = kentd(&copy).output().expect("kentd runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("is an old copy"), "{said}");
+    let (moved, said) = migrate(&copy, &etcd.address("other"), &["--yes"]);
+    assert!(!moved && said.contains("is an old copy"), "{said}");
+    let target = open(&etcd.address("other")).await;
+    assert!(target.scan(&Key::ROOT).await.expect("read").is_empty(), "nothing was written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
