@@ -7,7 +7,6 @@ use std::{
     fs::File,
     io::{self, BufReader, Read},
     path::Path,
-    time::Duration,
 };
 
 use kent_proto::v1::{BackupPart, backup_part};
@@ -27,8 +26,6 @@ pub(crate) struct Backup {
     pub(crate) unix_nanos: i64,
     /// All records, by key.
     pub(crate) records: Vec<(Key, Vec<u8>)>,
-    /// Identifiers a second that were granted when it was made, by the key of the counter.
-    pub(crate) rates: Vec<(Key, f64)>,
 }
 
 /// A file is no whole backup.
@@ -53,15 +50,14 @@ pub enum BadBackup {
 
 /// The messages of a backup, in order.
 pub(crate) async fn parts(engine: &Engine) -> Result<Vec<BackupPart>, StoreFailure> {
-    let (store, steady) = (engine.store(), engine.clock().steady());
+    let store = engine.store();
     let unix_nanos = i64::try_from(engine.clock().wall().get()).unwrap_or(i64::MAX);
-    let rates = rates(engine, steady);
     let mut records = store.scan(&Key::ROOT).await?;
     // Who is there now says nothing about the store.
     records.retain(|(key, _)| !key.starts_with(&keys::PRESENT));
     let (schema, _) = cluster::schema_in_force(store).await?;
     let schema = schema.into();
-    let begin = backup_part::Begin { unix_nanos, store_id: store.store_id().to_string(), rates, schema };
+    let begin = backup_part::Begin { unix_nanos, store_id: store.store_id().to_string(), schema };
     let mut parts = vec![part(backup_part::Part::Begin(begin))];
     let mut sum = crc32fast::Hasher::new();
     let count = records.len() as u64; // OK because a usize has 64 bits at most
@@ -81,19 +77,6 @@ pub(crate) async fn parts(engine: &Engine) -> Result<Vec<BackupPart>, StoreFailu
 
 fn part(part: backup_part::Part) -> BackupPart {
     BackupPart { part: Some(part) }
-}
-
-fn rates(engine: &Engine, steady: Duration) -> Vec<backup_part::Rate> {
-    let spaces = engine.directory().spaces();
-    let of_space = spaces.iter().flat_map(|space| {
-        let rate =
-            |(number, cell): (kent_regions::RegionNumber, std::sync::Arc<crate::cell::Cell>)| backup_part::Rate {
-                key: keys::counter(space.key(), number.0).as_str().to_owned(),
-                per_second: cell.rate(steady),
-            };
-        space.cells().into_iter().map(rate).collect::<Vec<_>>()
-    });
-    of_space.filter(|rate| rate.per_second > 0.0).collect()
 }
 
 fn add(sum: &mut crc32fast::Hasher, record: &backup_part::Record) {
@@ -141,6 +124,5 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
     if end.count != records.len() as u64 || end.crc32 != sum.finalize() {
         return Err(BadBackup::NotWhole);
     }
-    let rates = begin.rates.into_iter().filter_map(|rate| Some((Key::new(rate.key).ok()?, rate.per_second)));
-    Ok(Backup { unix_nanos: begin.unix_nanos, rates: rates.collect(), records })
+    Ok(Backup { unix_nanos: begin.unix_nanos, records })
 }

@@ -15,7 +15,7 @@ use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{migrate::MigrateArgs, restore::RestoreArgs};
+use crate::{cluster::WINDOW_MAX, migrate::MigrateArgs, restore::RestoreArgs};
 
 /// What the daemon was told, by flags and environment.
 #[derive(Debug, Parser)]
@@ -504,7 +504,7 @@ impl Config {
         let tolerance = self.clock.tolerance;
         range("clock-tolerance", format!("{tolerance:?}"), "0s to 1s (max-ahead)", millis(tolerance) <= ahead)?;
         let window = self.clock.window_last;
-        let allowed = (self.clock.window_first..=HOUR).contains(&window);
+        let allowed = (self.clock.window_first..=WINDOW_MAX).contains(&window);
         range("window", format!("{window:?}"), "2s to 1h", allowed)?;
         let TrustPolicy { jump_max, absence_max } = self.trust;
         range("clock-jump", format!("{jump_max:?}"), "1m to 30d", (HOUR / 60..=DAY * 30).contains(&jump_max))?;

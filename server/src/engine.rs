@@ -22,6 +22,7 @@ use crate::{
     founding,
     metrics::Metrics,
     node::Surroundings,
+    pacing::Pacing,
     series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
@@ -152,8 +153,11 @@ impl Engine {
             None => None,
         };
         let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk).await?);
-        let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;
         let slots = Arc::new(Slots::new(surroundings.clone(), config.clock, config.trust, key));
+        let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
+        let series =
+            SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone(), pacing.clone())
+                .await?;
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let cluster = match (store.peers(), watches) {
             (Some(peers), Some(watches)) => {
@@ -177,7 +181,14 @@ impl Engine {
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
         Ok(Arc::new(Self {
-            counters: Counters::new(surroundings, directory.clone(), config.chunk, tasks.clone(), cluster.clone()),
+            counters: Counters::new(
+                surroundings,
+                directory.clone(),
+                config.chunk,
+                tasks.clone(),
+                pacing,
+                cluster.clone(),
+            ),
             cluster,
             series,
             store,

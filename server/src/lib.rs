@@ -51,6 +51,7 @@ mod keys;
 mod metrics;
 mod migrate;
 mod node;
+mod pacing;
 mod rate;
 mod restore;
 mod series;

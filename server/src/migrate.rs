@@ -21,7 +21,7 @@ use crate::{
     filling::{self, FillError, Filling},
     founding::{self, NotWhole},
     keys,
-    restore::{CHUNKS, Restore, RestoreError, Standing, Why},
+    restore::{Copy, Restore, RestoreError},
     witness::{Witness, WitnessError},
 };
 
@@ -36,9 +36,6 @@ pub struct MigrateArgs {
     /// Where it is to be: nothing may be there yet.
     #[arg(long, value_name = "etcd://HOST:PORT/PREFIX")]
     pub to: EtcdAddress,
-    /// Move every counter by so many identifiers at the most [default: two of the largest chunks, 2097152].
-    #[arg(long, value_name = "COUNT")]
-    pub skip: Option<u64>,
     /// Directory that remembers how often the store was started, as for kentd itself.
     #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
     pub witness: Option<PathBuf>,
@@ -158,10 +155,9 @@ impl Migration {
             }
         }
         let now = SystemClock::new().wall();
-        let most = args.skip.map_or(CHUNKS, u128::from);
-        let by = |counter: &Standing<'_>| if counter.is_strict { 0 } else { most.min(counter.left() / 2) };
-        let why = Why { operation: "migrate", table_unchanged: true, now };
-        let restore = Restore::of(records, now, &why, by, &SystemEntropy)?;
+        // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
+        let copy = Copy { operation: "migrate", now, lost: None, floors: &[] };
+        let restore = Restore::of(records, now, &copy, &SystemEntropy)?;
         let witness = Witness::of(args.witness.as_deref(), Some(&from));
         Ok(Self { source, target, witness, restore, from, to, moved })
     }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use kent_ids::{Block, ClusterKey, Series, Source};
-use kent_issue::Chunk;
+use kent_issue::{Chunk, CounterRefusal};
+use kent_regions::{Count, Pace};
 use kent_store::Store;
 use tokio::time;
 use tracing::debug;
@@ -19,6 +20,7 @@ use crate::{
     deadline::Patience,
     error::{AllocateError, StoreFailure},
     keys,
+    pacing::Pacing,
     tasks::Tasks,
 };
 
@@ -30,6 +32,7 @@ pub(crate) struct SeriesCounters {
     key: ClusterKey,
     chunk: Chunk,
     tasks: Tasks,
+    pacing: Arc<Pacing>,
     cells: Arc<Mutex<HashMap<Series, Arc<Cell>>>>,
 }
 
@@ -44,13 +47,14 @@ impl SeriesCounters {
         key: ClusterKey,
         chunk: Chunk,
         tasks: Tasks,
+        pacing: Arc<Pacing>,
     ) -> Result<Self, StoreFailure> {
         let mut cells = HashMap::new();
         for (key, versioned) in store.scan(&keys::SERIES).await? {
             kent_proto::stored::decode_counter(&versioned.value)?;
             cells.insert(keys::parse_series(&key)?, Arc::new(Cell::new(chunk)));
         }
-        Ok(Self { store, clock, key, chunk, tasks, cells: Arc::new(Mutex::new(cells)) })
+        Ok(Self { store, clock, key, chunk, tasks, pacing, cells: Arc::new(Mutex::new(cells)) })
     }
 
     /// Grants a block of a series' numbers, reserving a chunk if the one in hand does not hold enough.
@@ -68,7 +72,7 @@ impl SeriesCounters {
             // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
             let reservation = self.tasks.spawn_work_aboard(self.clone().reserve(series.clone(), cell.clone(), count));
             match time::timeout(patience.left(self.clock.steady()), reservation).await {
-                Ok(Ok(reserved)) => reserved?,
+                Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
             }
         }
@@ -80,17 +84,21 @@ impl SeriesCounters {
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
         }
+        self.pacing.check_restored()?;
         let record = record(&series);
-        match cell.try_reserve(&*self.store, &record, count, self.clock.steady()).await? {
+        match cell.try_reserve(&*self.store, &self.pacing, &record, count, self.clock.steady()).await? {
             Attempt::Reserved(reserved) => {
-                debug!(%series, %reserved, "chunk reserved");
+                debug!(%series, reserved = %reserved.value, "chunk reserved");
                 Ok(())
             }
             Attempt::Conflict(_) => Ok(()),
-            Attempt::Full(full) => {
-                let left = full.capacity.since(full.reserved);
-                Err(AllocateError::SeriesExhausted { series, left, asked: count.get() })
+            Attempt::Refused(CounterRefusal::Full { capacity, reserved }) => {
+                Err(AllocateError::SeriesExhausted { series, left: capacity.since(reserved), asked: count.get() })
             }
+            Attempt::Refused(CounterRefusal::TooFast(refused)) => {
+                Err(AllocateError::too_fast(series.to_string(), record.pace, count, refused))
+            }
+            Attempt::Unsure => Err(AllocateError::Unsure { subject: series.to_string(), region: None }),
         }
     }
 
@@ -134,5 +142,10 @@ impl SeriesCounters {
 }
 
 fn record(series: &Series) -> Record {
-    Record { key: keys::series(series), guard: None, first: series.first(), capacity: series.end() }
+    Record { key: keys::series(series), guard: None, first: series.first(), capacity: series.end(), pace: pace(series) }
+}
+
+/// How fast a series may move: it is never written down, since it follows from the series' length.
+pub(crate) fn pace(series: &Series) -> Pace {
+    Pace::for_bits(Count::Below(series.end().get()).bits())
 }

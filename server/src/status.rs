@@ -40,6 +40,14 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         }
         AllocateError::TooManySeries { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
         AllocateError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
+        AllocateError::TooFast { wait: Some(wait), .. } => passing(Code::ResourceExhausted, "TOO_FAST", message, *wait),
+        AllocateError::TooFast { wait: None, .. } => from_invalid(&Invalid::new("count", message)),
+        AllocateError::Unsure { subject, .. } => precondition("FLOOR_UNKNOWN", subject, message),
+        AllocateError::Restored { until, now } => {
+            let left = now.map_or(0, |now| until.get().saturating_sub(now.get()));
+            let wait = Duration::from_nanos(u64::try_from(left).unwrap_or(0)).max(RETRY_AFTER);
+            passing(Code::Unavailable, "RESTORED", message, wait)
+        }
         AllocateError::OutOfTouch => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
         AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
         AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),
@@ -60,6 +68,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             let details = reason("STALE_REVISION", [("present_revision", &present.to_string())]);
             Status::with_error_details(Code::Aborted, message, details)
         }
+        EditError::Unsure { region } => precondition("FLOOR_UNKNOWN", region, message),
         EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),

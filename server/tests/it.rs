@@ -18,6 +18,7 @@ mod it {
     mod python;
     mod raw;
     mod refusals;
+    mod restore;
     mod rooms;
     mod shutdown;
     mod silence;

@@ -50,6 +50,7 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
             auto_split: args.auto_split,
             split_donor: args.split_donor.clone().unwrap_or_default(),
             order: order(args.order).into(),
+            pace: args.pace.map_or(0, NonZeroU64::get),
         }
     );
     match daemon.regions().create_region(message).await {

@@ -52,7 +52,7 @@ impl RegionsService {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
         let seals = matches!(edit, Edit::Update { patch: Patch { sealed: Some(true), .. }, .. });
-        let order = Order { space, edit, options, principal: caller };
+        let order = Order { space, number: None, edit, options, principal: caller };
         match self.engine.edit(order).await {
             Ok(Edited { space, plan, again }) => {
                 let outcome = if validate_only {

@@ -6,8 +6,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kent_ids::Position;
-use kent_issue::{Chunk, Counter, CounterPlan, Stored};
+use kent_ids::{Position, UnixNanos};
+use kent_issue::{Bound, Chunk, Counter, CounterPlan, Reserved, Stored};
 use kent_regions::{
     Count, Donate, Edit, Kind, Newcomer, Order, Place, Plan, Prefix, Region, RegionNumber, Revision, Status, Table,
     Zone,
@@ -127,6 +127,8 @@ const BITS: u32 = 6;
 /// The region of which everything begins, its suffix and its zone.
 const FIRST: u64 = 1;
 const CHUNK: Chunk = Chunk { min: 1, max: 2 };
+/// The time by which counters are paid for.
+const TIME: UnixNanos = UnixNanos::new(0);
 const NOW: Duration = Duration::ZERO;
 
 impl EditKind {
@@ -149,7 +151,7 @@ impl EditKind {
             Self::Create => {
                 let place = Place::Chosen { zone: Zone::UpTo(1), donor: Donate::Never };
                 let name = format!("n{}", table.next_number().0);
-                Edit::Create { name, suffix: 1, place, next: Count::ZERO, order: Order::Sequential }
+                Edit::Create { name, suffix: 1, place, next: Count::ZERO, order: Order::Sequential, pace: None }
             }
         })
     }
@@ -257,11 +259,16 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let facts = it.facts(region)?;
         let (capacity, guard) = (facts.limit().get()?, it.version(Key::Region(region)));
-        let read = Stored { version: read.version, value: Position::new(read.value.get()?) };
-        let plan = it.counter(region).plan_chunk(read, 1, Position::new(capacity), NOW).ok()?;
+        // The pace bounds nothing here: it has no part in what two replicas may do to each other.
+        let value = Reserved { below: Position::new(read.value.get()?), paid: TIME };
+        let (read, bound) = (
+            Stored { version: read.version, value },
+            Bound { capacity: Position::new(capacity), pace: facts.pace, time: TIME },
+        );
+        let plan = it.counter(region).plan_chunk(read, 1, &bound, NOW).ok()?;
         let txn = ModelTxn {
             expect: vec![(Key::Counter(region), plan.guard()), (Key::Region(region), guard)],
-            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().get())))],
+            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().below.get())))],
         };
         it.waiting = Some(Waiting::Chunk { region, plan, txn });
         Some(())
@@ -271,7 +278,7 @@ impl TablesState {
         let plan = self.replicas[replica].counter(region).plan_give_back()?;
         Some(ModelTxn {
             expect: vec![(Key::Counter(region), plan.guard())],
-            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().get())))],
+            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().below.get())))],
         })
     }
 
@@ -415,8 +422,14 @@ impl Model for TablesModel {
         let mut store = ModelStore::new();
         let (Ok(mut table), Ok(prefix)) = (Table::new(BITS), "0".parse::<Prefix>()) else { return Vec::new() };
         let place = Place::At(prefix);
-        let create =
-            Edit::Create { name: "first".to_owned(), suffix: 2, place, next: Count::ZERO, order: Order::Sequential };
+        let create = Edit::Create {
+            name: "first".to_owned(),
+            suffix: 2,
+            place,
+            next: Count::ZERO,
+            order: Order::Sequential,
+            pace: None,
+        };
         let Ok(plan) = table.plan(&create) else { return Vec::new() };
         if table.apply(&plan).is_err() {
             return Vec::new();
