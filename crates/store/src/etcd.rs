@@ -13,8 +13,9 @@
 //! # When an answer is missing
 //!
 //! A commit that may have reached etcd and was not answered is [`Unknown`](crate::CommitError::Unknown). It is never sent
-//! again: etcd could apply it twice. Only where the connection could not be made at all is another endpoint tried. Reads
-//! go from endpoint to endpoint until one answers.
+//! again: etcd could apply it twice. So is one that etcd answers with an error which it may give after the transaction was
+//! applied, such as that it has no space left. Only where the connection could not be made at all is another endpoint tried.
+//! Reads go from endpoint to endpoint until one answers.
 
 mod address;
 mod endpoints;
@@ -131,6 +132,9 @@ pub(crate) struct Inner {
 /// How many keys one page of a scan has: 4 MiB of the largest values.
 const PAGE_KEYS: i64 = 256;
 
+/// How often the store's identity is looked for and made: the second look tells what became of a lost answer.
+const IDENTITY_ATTEMPTS: u32 = 3;
+
 /// How long an endpoint may take for one answer before another one is asked.
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
@@ -178,7 +182,8 @@ impl Inner {
     async fn identity(&self, new_id: [u8; 16]) -> Result<StoreId, ReadError> {
         const ID: Key = Key::from_static("store-id");
         let name = format!("{}store-id", self.root).into_bytes();
-        loop {
+        let mut unanswered = None;
+        for _ in 0..IDENTITY_ATTEMPTS {
             let range = RangeRequest { key: name.clone().into(), ..RangeRequest::default() };
             if let Some(stored) = self.range(range).await?.kvs.first() {
                 let payload = envelope::open(&ID, &stored.value)?;
@@ -191,11 +196,14 @@ impl Inner {
                 failure: Vec::new(),
             };
             // Whether it was ours or somebody else's, and whether the answer came or not, is read back.
-            let made = self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await;
-            if let Err(Failure::Refused(status) | Failure::NotSent(status)) = made {
-                return Err(unavailable(&status).into());
+            match self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await {
+                Ok(_) => {}
+                Err(Failure::Refused(status) | Failure::NotSent(status)) => return Err(unavailable(&status).into()),
+                Err(Failure::Unanswered(status)) => unanswered = Some(status),
             }
         }
+        let status = unanswered.unwrap_or_else(|| Status::unavailable("the store's identity does not stay"));
+        Err(unavailable(&status).into())
     }
 
     async fn range(&self, range: RangeRequest) -> Result<RangeResponse, ReadError> {

@@ -2,6 +2,8 @@
 //!
 //! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
 
+mod proxy;
+
 use std::{
     fs::File,
     io::{Read, Write},
@@ -11,6 +13,8 @@ use std::{
     thread,
     time::Duration,
 };
+
+pub use proxy::Proxy;
 
 /// A cluster of etcd members.
 #[derive(Debug)]
