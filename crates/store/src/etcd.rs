@@ -16,9 +16,15 @@
 //! again: etcd could apply it twice. So is one that etcd answers with an error which it may give after the transaction was
 //! applied, such as that it has no space left. Only where the connection could not be made at all is another endpoint tried.
 //! Reads go from endpoint to endpoint until one answers.
+//!
+//! # When etcd is not the one that it was
+//!
+//! Every answer's header is compared with what was seen before (see `pin`). When another cluster answers, or one that was set
+//! back, every call from then on is refused with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
+mod pin;
 mod presence;
 mod watch;
 
@@ -40,7 +46,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 
 pub use self::address::{BadAddress, EtcdAddress};
 pub use self::endpoints::{EtcdCredentials, EtcdTls};
@@ -53,9 +59,10 @@ use self::pb::{
     },
     mvccpb::KeyValue,
 };
+use self::pin::{Pin, Write};
 use self::presence::Presence;
 use crate::envelope;
-use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::error::{CommitError, Exchanged, ReadError, Unavailable, Unknown};
 use crate::key::Key;
 use crate::peers::{Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
@@ -118,6 +125,7 @@ pub struct EtcdStore {
 #[derive(Debug)]
 pub(crate) struct Inner {
     endpoints: Endpoints,
+    pin: Pin,
     /// Ends in a slash.
     root: String,
     /// The newest schema that can be read.
@@ -151,6 +159,7 @@ impl EtcdStore {
         let counter = AtomicU64::default;
         let inner = Inner {
             endpoints,
+            pin: Pin::new(),
             root,
             known,
             schema: AtomicU16::new(1),
@@ -206,9 +215,25 @@ impl Inner {
         Err(unavailable(&status).into())
     }
 
-    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, ReadError> {
-        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await;
-        answer.map_err(|status| unavailable(&status).into())
+    /// A linearizable read.
+    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, RangeError> {
+        let mark = self.pin.mark()?;
+        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
+        self.pin.check(answer.header.as_ref(), mark)?;
+        Ok(answer)
+    }
+
+    /// Whether the last write of ours is in etcd's history. It is not if etcd was set back, even if it has gone on since.
+    async fn check_history(&self) -> Result<(), Unavailable> {
+        let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
+        let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
+        match self.range(range).await {
+            Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
+            Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
+            // Compacted; or not reached yet by an etcd that was set back, which every answer with a header shows.
+            Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The name of a key in etcd.
@@ -284,15 +309,14 @@ impl Store for EtcdStore {
                 limit: PAGE_KEYS,
                 revision,
             };
-            let page = self.inner.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone()));
-            let page = match page.await {
+            let page = match self.inner.range(range).await {
                 Ok(page) => page,
                 // The revision of the first page was compacted meanwhile.
-                Err(status) if is_compacted(&status) && revision != 0 => {
+                Err(RangeError::Status(status)) if status.code() == Code::OutOfRange && revision != 0 => {
                     (pairs, from, revision) = (Vec::new(), first.clone(), 0);
                     continue;
                 }
-                Err(status) => return Err(unavailable(&status).into()),
+                Err(error) => return Err(error.into()),
             };
             revision = page.header.map_or(revision, |header| if revision == 0 { header.revision } else { revision });
             for pair in &page.kvs {
@@ -315,6 +339,8 @@ impl Store for EtcdStore {
             // What is there instead, as of the same moment.
             failure: txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect(),
         };
+        let mark = inner.pin.mark().map_err(Unavailable::from)?;
+        // Not `call_again`: a transaction that was not answered may be applied yet.
         let answer = inner.endpoints.call(ATTEMPT, |caller| txn_of(caller, request.clone())).await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -324,11 +350,16 @@ impl Store for EtcdStore {
                 return Err(Unknown::new(describe(&status)).into());
             }
         };
+        // If it is not the etcd that it was, the commit is one on another store.
+        inner.pin.check(answer.header.as_ref(), mark).map_err(Unknown::new)?;
         if !answer.succeeded {
             return Err(inner.conflict(&txn, &answer.responses));
         }
         inner.commits.fetch_add(1, Ordering::Relaxed);
         let revision = answer.header.map_or(0, |header| header.revision);
+        if let Some((put, _)) = txn.writes().iter().find(|(_, value)| value.is_some()) {
+            inner.pin.wrote(&inner.name(put), revision);
+        }
         Ok(Committed { version: Version::new(u64::try_from(revision).unwrap_or(0)) })
     }
 
@@ -375,6 +406,10 @@ impl Peers for EtcdStore {
     async fn withdraw(&self) {
         self.presence.lock().await.withdraw(&self.inner).await;
     }
+
+    async fn exchanged(&self) -> Exchanged {
+        self.inner.pin.exchanged().await
+    }
 }
 
 fn compare(key: Vec<u8>, expected: Version) -> Compare {
@@ -412,9 +447,38 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// etcd's "required revision has been compacted".
-fn is_compacted(status: &Status) -> bool {
-    status.code() == tonic::Code::OutOfRange
+/// Why a read was not answered.
+#[derive(Debug)]
+enum RangeError {
+    Exchanged(Exchanged),
+    Status(Status),
+}
+
+impl From<Exchanged> for RangeError {
+    fn from(exchanged: Exchanged) -> Self {
+        Self::Exchanged(exchanged)
+    }
+}
+
+impl From<Status> for RangeError {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<RangeError> for Unavailable {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::Exchanged(exchanged) => exchanged.into(),
+            RangeError::Status(status) => unavailable(&status),
+        }
+    }
+}
+
+impl From<RangeError> for ReadError {
+    fn from(error: RangeError) -> Self {
+        Unavailable::from(error).into()
+    }
 }
 
 fn unavailable(status: &Status) -> Unavailable {

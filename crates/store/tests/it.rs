@@ -5,6 +5,7 @@ mod it {
     mod conformance;
     mod damage;
     mod etcd;
+    mod exchanged;
     mod lost;
     mod memory;
     mod power;

@@ -1,12 +1,13 @@
 //! Answers of etcd that get lost, or say less than they seem to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kent_store::{CommitError, EtcdStore, Store, Txn, Version};
+use kent_store::{Change, CommitError, EtcdStore, Store, Txn, Version};
 use kent_testkit::{Etcd, Proxy};
 use tokio::time::timeout;
 
-use super::etcd::{A, PREFIX, etcdctl, key, open, options, put};
+use super::etcd::{A, PREFIX, etcdctl, key, next, open, options, put};
 
 /// A proxy in front of a single member, and the store's address through it.
 fn proxied(etcd: &Etcd) -> (Proxy, String) {
@@ -79,4 +80,37 @@ async fn ok_what_is_refused_for_lack_of_space_and_may_be_made_is_unknown() {
         etcdctl(&client, &words);
     }
     put(&store, A, b"1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_watch_that_breaks_off_while_it_catches_up_tells_of_everything() {
+    // etcd tells of up to 1000 revisions at a time, in an answer whose header is at the newest one.
+    const CHANGES: u32 = 1800;
+    let etcd = Etcd::start(1);
+    let (proxy, address) = proxied(&etcd);
+    let (store, direct) = (open(&address).await, std::sync::Arc::new(open(&etcd.address("kent")).await));
+    let mut watch = store.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
+    put(&store, key(CHANGES), b"first").await;
+    assert!(matches!(next(&mut watch).await, Change::Put(found, _) if found == key(CHANGES)));
+    proxy.cut();
+    let mut writing = tokio::task::JoinSet::new();
+    for writer in 0..30 {
+        let direct = direct.clone();
+        writing.spawn(async move {
+            for number in (writer..CHANGES).step_by(30) {
+                direct.commit(Txn::new().put(key(number), vec![0; 1024])).await.expect("committed");
+            }
+        });
+    }
+    writing.join_all().await;
+    // In the middle of the second answer.
+    proxy.cut_after(1_300_000);
+    let mut told = BTreeSet::new();
+    while told.len() < CHANGES as usize {
+        match timeout(Duration::from_secs(20), watch.next()).await {
+            Ok(Change::Put(found, _)) => drop(told.insert(found)),
+            other => panic!("{} of {CHANGES} changes, then {other:?}", told.len()),
+        }
+    }
+    assert_eq!(proxy.lost(), 1, "the watch broke off");
 }
