@@ -190,7 +190,7 @@ impl Inner {
     /// The identity that is stored, or the one that is stored now.
     async fn identity(&self, new_id: [u8; 16]) -> Result<StoreId, ReadError> {
         const ID: Key = Key::from_static("store-id");
-        let name = format!("{}store-id", self.root).into_bytes();
+        let name = self.identity_name();
         let mut unanswered = None;
         for _ in 0..IDENTITY_ATTEMPTS {
             let range = RangeRequest { key: name.clone().into(), ..RangeRequest::default() };
@@ -234,6 +234,11 @@ impl Inner {
             Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The name of the store's identity in etcd.
+    fn identity_name(&self) -> Vec<u8> {
+        format!("{}store-id", self.root).into_bytes()
     }
 
     /// The name of a key in etcd.
@@ -333,11 +338,16 @@ impl Store for EtcdStore {
         txn.check()?;
         self.check_open()?;
         let inner = &self.inner;
+        // What is there instead, as of the same moment.
+        let mut failure: Vec<RequestOp> = txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect();
+        if failure.is_empty() {
+            // Without it a transaction that writes nothing would be answered by a member that may lag behind.
+            failure.push(read(inner.identity_name()));
+        }
         let request = TxnRequest {
             compare: txn.guards().iter().map(|(key, version)| compare(inner.name(key), *version)).collect(),
             success: txn.writes().iter().map(|(key, value)| inner.write(key, value.as_deref())).collect(),
-            // What is there instead, as of the same moment.
-            failure: txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect(),
+            failure,
         };
         let mark = inner.pin.mark().map_err(Unavailable::from)?;
         // Not `call_again`: a transaction that was not answered may be applied yet.
