@@ -54,7 +54,7 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
     let mut acknowledged = Acknowledged::default();
     for number in 1.. {
         let wanted = Wanted {
-            kind: *KINDS.choose(&mut dice).expect("some"),
+            kind: KINDS.choose(&mut dice).expect("some"),
             region: world.regions().choose(&mut dice).expect("some").clone(),
             made: format!("r{number}"),
             request_id: format!("edit-{number}"),
