@@ -174,6 +174,7 @@ impl Engine {
                 cluster.beat(peers).await?;
                 tasks.spawn("follower", cluster.clone().follow(watches, tasks.stopping().clone()));
                 tasks.spawn("heartbeat", cluster.clone().keep(tasks.stopping().clone()));
+                tasks.spawn("store guard", guard(store.clone(), tasks.clone()));
                 Some(cluster)
             }
             _ => None,
@@ -211,6 +212,7 @@ impl Engine {
         patience: impl FnOnce() -> Patience,
     ) -> Option<AtOnce<Granted>> {
         self.check_count(request).ok()?;
+        self.check_whole().ok()?;
         match &request.source {
             Source::Format(format) if request.request_id.is_empty() => {
                 let (granted, now) = self.slots.try_grant(*format, request.count).ok()?;
@@ -228,7 +230,9 @@ impl Engine {
 
     /// Waits for what was promised. `None` says that [`allocate`](Self::allocate) must try again.
     pub(crate) async fn await_promise(&self, promise: Promise) -> Result<Option<Granted>, AllocateError> {
-        Ok(promise.kept().await?.map(|block| self.granted(block)))
+        let kept = promise.kept().await?;
+        self.check_whole()?;
+        Ok(kept.map(|block| self.granted(block)))
     }
 
     /// Grants a block, waiting for the clock, a window or a chunk as long as the caller has patience.
@@ -247,7 +251,12 @@ impl Engine {
         if let Err(AllocateError::Broken(broken)) = &granted {
             self.tasks.fail_broken(broken);
         }
-        granted
+        granted.and_then(|granted| self.check_whole().map(|()| granted))
+    }
+
+    /// Whether all that issuing rests on still holds.
+    fn check_whole(&self) -> Result<(), AllocateError> {
+        if self.tasks.is_broken() { Err(AllocateError::Stopped) } else { Ok(()) }
     }
 
     fn granted(&self, block: Block) -> Granted {
@@ -495,6 +504,19 @@ impl fmt::Display for Readiness {
 /// A duration for people.
 fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(duration.as_secs()))
+}
+
+/// Stops the daemon when what is behind the store turns out to be exchanged or set back: what was reserved may be forgotten.
+async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
+    let Some(peers) = store.peers() else { return tasks.stopping().cancelled().await };
+    tokio::select! {
+        biased;
+        () = tasks.stopping().cancelled() => {}
+        exchanged = peers.exchanged() => {
+            tasks.fail_broken(&exchanged);
+            tasks.stopping().cancelled().await;
+        }
+    }
 }
 
 fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {

@@ -221,6 +221,9 @@ pub(crate) enum AllocateError {
     /// An invariant is broken.
     #[error("an invariant of the daemon is broken: {0}")]
     Broken(kent_ids::BlockError),
+    /// An invariant was found to be broken before.
+    #[error("this daemon issues nothing any more, since an invariant is broken, and stops; its log says which")]
+    Stopped,
 }
 
 impl AllocateError {

@@ -51,6 +51,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::OutOfTouch => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
         AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
         AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),
+        AllocateError::Stopped => with_reason(Code::Unavailable, "STOPPED", message),
         AllocateError::Broken(_) => with_reason(Code::Internal, "BROKEN_INVARIANT", message),
     }
 }

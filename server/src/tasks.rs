@@ -3,7 +3,15 @@
 //! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
 //! is better gone than limping.
 
-use std::{error::Error, future::Future, thread};
+use std::{
+    error::Error,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::{
@@ -22,13 +30,22 @@ pub(crate) struct Tasks {
     aboard: TaskTracker,
     stop: CancellationToken,
     failed: CancellationToken,
+    /// Whether an invariant is broken.
+    broken: Arc<AtomicBool>,
 }
 
 impl Tasks {
     /// No tasks yet. They will run where this is called.
     pub(crate) fn new() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
-        Self { runtime: Handle::current(), tracker: TaskTracker::new(), aboard: TaskTracker::new(), stop, failed }
+        Self {
+            runtime: Handle::current(),
+            tracker: TaskTracker::new(),
+            aboard: TaskTracker::new(),
+            stop,
+            failed,
+            broken: Arc::default(),
+        }
     }
 
     /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
@@ -105,8 +122,14 @@ impl Tasks {
 
     /// Stops the daemon, since one of its own rules does not hold.
     pub(crate) fn fail_broken(&self, broken: &dyn Error) {
+        self.broken.store(true, Ordering::SeqCst);
         error!(%broken, "an invariant is broken: not one identifier more is issued");
         self.failed.cancel();
+    }
+
+    /// Whether an invariant is broken, so that nothing may be issued any more, although calls are still served.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
     }
 
     /// Asks all tasks to end, and waits until they have.

@@ -10,6 +10,7 @@ mod it {
     mod crash;
     mod disk;
     mod edits;
+    mod exchange;
     mod harness;
     mod migrate;
     mod paper;

@@ -13,11 +13,18 @@
 //! # When an answer is missing
 //!
 //! A commit that may have reached etcd and was not answered is [`Unknown`](crate::CommitError::Unknown). It is never sent
-//! again: etcd could apply it twice. Only where the connection could not be made at all is another endpoint tried. Reads
-//! go from endpoint to endpoint until one answers.
+//! again: etcd could apply it twice. So is one that etcd answers with an error which it may give after the transaction was
+//! applied, such as that it has no space left. Only where the connection could not be made at all is another endpoint tried.
+//! Reads go from endpoint to endpoint until one answers.
+//!
+//! # When etcd is not the one that it was
+//!
+//! Every answer's header is compared with what was seen before (see `pin`). When another cluster answers, or one that was set
+//! back, every call from then on is refused with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
+mod pin;
 mod presence;
 mod watch;
 
@@ -39,7 +46,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 
 pub use self::address::{BadAddress, EtcdAddress};
 pub use self::endpoints::{EtcdCredentials, EtcdTls};
@@ -52,9 +59,10 @@ use self::pb::{
     },
     mvccpb::KeyValue,
 };
+use self::pin::{Pin, Write};
 use self::presence::Presence;
 use crate::envelope;
-use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::error::{CommitError, Exchanged, ReadError, Unavailable, Unknown};
 use crate::key::Key;
 use crate::peers::{Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
@@ -117,6 +125,7 @@ pub struct EtcdStore {
 #[derive(Debug)]
 pub(crate) struct Inner {
     endpoints: Endpoints,
+    pin: Pin,
     /// Ends in a slash.
     root: String,
     /// The newest schema that can be read.
@@ -130,6 +139,9 @@ pub(crate) struct Inner {
 
 /// How many keys one page of a scan has: 4 MiB of the largest values.
 const PAGE_KEYS: i64 = 256;
+
+/// How often the store's identity is looked for and made: the second look tells what became of a lost answer.
+const IDENTITY_ATTEMPTS: u32 = 3;
 
 /// How long an endpoint may take for one answer before another one is asked.
 const ATTEMPT: Duration = Duration::from_millis(1500);
@@ -147,6 +159,7 @@ impl EtcdStore {
         let counter = AtomicU64::default;
         let inner = Inner {
             endpoints,
+            pin: Pin::new(),
             root,
             known,
             schema: AtomicU16::new(1),
@@ -177,8 +190,9 @@ impl Inner {
     /// The identity that is stored, or the one that is stored now.
     async fn identity(&self, new_id: [u8; 16]) -> Result<StoreId, ReadError> {
         const ID: Key = Key::from_static("store-id");
-        let name = format!("{}store-id", self.root).into_bytes();
-        loop {
+        let name = self.identity_name();
+        let mut unanswered = None;
+        for _ in 0..IDENTITY_ATTEMPTS {
             let range = RangeRequest { key: name.clone().into(), ..RangeRequest::default() };
             if let Some(stored) = self.range(range).await?.kvs.first() {
                 let payload = envelope::open(&ID, &stored.value)?;
@@ -191,16 +205,40 @@ impl Inner {
                 failure: Vec::new(),
             };
             // Whether it was ours or somebody else's, and whether the answer came or not, is read back.
-            let made = self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await;
-            if let Err(Failure::Refused(status) | Failure::NotSent(status)) = made {
-                return Err(unavailable(&status).into());
+            match self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await {
+                Ok(_) => {}
+                Err(Failure::Refused(status) | Failure::NotSent(status)) => return Err(unavailable(&status).into()),
+                Err(Failure::Unanswered(status)) => unanswered = Some(status),
             }
+        }
+        let status = unanswered.unwrap_or_else(|| Status::unavailable("the store's identity does not stay"));
+        Err(unavailable(&status).into())
+    }
+
+    /// A linearizable read.
+    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, RangeError> {
+        let mark = self.pin.mark()?;
+        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
+        self.pin.check(answer.header.as_ref(), mark)?;
+        Ok(answer)
+    }
+
+    /// Whether the last write of ours is in etcd's history. It is not if etcd was set back, even if it has gone on since.
+    async fn check_history(&self) -> Result<(), Unavailable> {
+        let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
+        let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
+        match self.range(range).await {
+            Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
+            Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
+            // Compacted; or not reached yet by an etcd that was set back, which every answer with a header shows.
+            Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, ReadError> {
-        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await;
-        answer.map_err(|status| unavailable(&status).into())
+    /// The name of the store's identity in etcd.
+    fn identity_name(&self) -> Vec<u8> {
+        format!("{}store-id", self.root).into_bytes()
     }
 
     /// The name of a key in etcd.
@@ -276,15 +314,14 @@ impl Store for EtcdStore {
                 limit: PAGE_KEYS,
                 revision,
             };
-            let page = self.inner.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone()));
-            let page = match page.await {
+            let page = match self.inner.range(range).await {
                 Ok(page) => page,
                 // The revision of the first page was compacted meanwhile.
-                Err(status) if is_compacted(&status) && revision != 0 => {
+                Err(RangeError::Status(status)) if status.code() == Code::OutOfRange && revision != 0 => {
                     (pairs, from, revision) = (Vec::new(), first.clone(), 0);
                     continue;
                 }
-                Err(status) => return Err(unavailable(&status).into()),
+                Err(error) => return Err(error.into()),
             };
             revision = page.header.map_or(revision, |header| if revision == 0 { header.revision } else { revision });
             for pair in &page.kvs {
@@ -301,12 +338,19 @@ impl Store for EtcdStore {
         txn.check()?;
         self.check_open()?;
         let inner = &self.inner;
+        // What is there instead, as of the same moment.
+        let mut failure: Vec<RequestOp> = txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect();
+        if failure.is_empty() {
+            // Without it a transaction that writes nothing would be answered by a member that may lag behind.
+            failure.push(read(inner.identity_name()));
+        }
         let request = TxnRequest {
             compare: txn.guards().iter().map(|(key, version)| compare(inner.name(key), *version)).collect(),
             success: txn.writes().iter().map(|(key, value)| inner.write(key, value.as_deref())).collect(),
-            // What is there instead, as of the same moment.
-            failure: txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect(),
+            failure,
         };
+        let mark = inner.pin.mark().map_err(Unavailable::from)?;
+        // Not `call_again`: a transaction that was not answered may be applied yet.
         let answer = inner.endpoints.call(ATTEMPT, |caller| txn_of(caller, request.clone())).await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -316,11 +360,16 @@ impl Store for EtcdStore {
                 return Err(Unknown::new(describe(&status)).into());
             }
         };
+        // If it is not the etcd that it was, the commit is one on another store.
+        inner.pin.check(answer.header.as_ref(), mark).map_err(Unknown::new)?;
         if !answer.succeeded {
             return Err(inner.conflict(&txn, &answer.responses));
         }
         inner.commits.fetch_add(1, Ordering::Relaxed);
         let revision = answer.header.map_or(0, |header| header.revision);
+        if let Some((put, _)) = txn.writes().iter().find(|(_, value)| value.is_some()) {
+            inner.pin.wrote(&inner.name(put), revision);
+        }
         Ok(Committed { version: Version::new(u64::try_from(revision).unwrap_or(0)) })
     }
 
@@ -367,6 +416,10 @@ impl Peers for EtcdStore {
     async fn withdraw(&self) {
         self.presence.lock().await.withdraw(&self.inner).await;
     }
+
+    async fn exchanged(&self) -> Exchanged {
+        self.inner.pin.exchanged().await
+    }
 }
 
 fn compare(key: Vec<u8>, expected: Version) -> Compare {
@@ -404,9 +457,38 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// etcd's "required revision has been compacted".
-fn is_compacted(status: &Status) -> bool {
-    status.code() == tonic::Code::OutOfRange
+/// Why a read was not answered.
+#[derive(Debug)]
+enum RangeError {
+    Exchanged(Exchanged),
+    Status(Status),
+}
+
+impl From<Exchanged> for RangeError {
+    fn from(exchanged: Exchanged) -> Self {
+        Self::Exchanged(exchanged)
+    }
+}
+
+impl From<Status> for RangeError {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<RangeError> for Unavailable {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::Exchanged(exchanged) => exchanged.into(),
+            RangeError::Status(status) => unavailable(&status),
+        }
+    }
+}
+
+impl From<RangeError> for ReadError {
+    fn from(error: RangeError) -> Self {
+        Unavailable::from(error).into()
+    }
 }
 
 fn unavailable(status: &Status) -> Unavailable {
