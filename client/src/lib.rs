@@ -32,12 +32,14 @@
 //! What stays in hand when a handle is dropped, or the process ends, is a gap.
 
 mod age;
+mod clock;
 mod config;
 mod connection;
 mod error;
 mod fence;
 mod handle;
 mod lot;
+mod origin;
 mod stock;
 mod table;
 mod tasks;

@@ -52,11 +52,6 @@ impl Part {
         self.script.lock().expect("whole").push_back(answer);
     }
 
-    /// The position that is granted next: below it, everything was granted.
-    pub(crate) fn next(&self) -> u128 {
-        *self.next.lock().expect("whole")
-    }
-
     /// Positions are granted once, whatever the source.
     fn grant(&self, request: &AllocateRequest, token: u64) -> AllocateResponse {
         let mut next = self.next.lock().expect("whole");
