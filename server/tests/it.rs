@@ -11,6 +11,7 @@ mod it {
     mod disk;
     mod edits;
     mod harness;
+    mod large;
     mod migrate;
     mod paper;
     mod promises;

@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::{Ext, decode::SYMSERIAL_BITS, encode, scheme::Scheme};
 
 /// The name of a row of serial numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serials {
     scheme: Scheme,
     name: String,
