@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::{Stream, stream};
 use kent_proto::v1::{BackupPart, backup_part};
-use kent_store::{Key, Pages, SCHEMA};
+use kent_store::{Key, Pages, ReadError, SCHEMA, Unavailable};
 use prost::Message;
 use thiserror::Error;
 use tokio::{sync::OwnedSemaphorePermit, time};
@@ -80,6 +80,9 @@ impl Making {
     async fn next(&mut self) -> Result<Option<backup_part::Part>, StoreFailure> {
         let Some(pages) = &mut self.pages else { return self.begin().await.map(Some) };
         loop {
+            if self.engine.draining().is_cancelled() {
+                return Err(ReadError::from(Unavailable::Closed).into());
+            }
             let began = self.engine.clock().steady();
             let Some(page) = pages.next().await? else { break };
             // Others want the store as well.

@@ -58,6 +58,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
+        EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
         EditError::Refused { space, refusal } => from_refusal(space, refusal),
         EditError::Stale { present, .. } => {

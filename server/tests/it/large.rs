@@ -6,8 +6,9 @@ use std::sync::{
 };
 
 use kent_proto::v1::{
-    BackupPart, BackupRequest, CreateRegionRequest, ListRegionsRequest, UpdateRegionRequest, admin_client::AdminClient,
-    backup_part::Part, regions_client::RegionsClient, regions_server::Regions,
+    BackupPart, BackupRequest, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, ListRegionsRequest,
+    UpdateRegionRequest, admin_client::AdminClient, backup_part::Part, regions_client::RegionsClient,
+    regions_server::Regions,
 };
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
 use kentd::{Config, Node, Settings, Surroundings, clock::SystemClock, entropy::SystemEntropy};
@@ -104,6 +105,30 @@ async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
 }
 
 #[tokio::test]
+async fn err_more_spaces_than_there_may_be_are_refused() {
+    let store = Arc::new(MemoryStore::new(StoreId::new([7; 16])));
+    let node = node(store).await;
+    let regions = node.regions();
+    // One is there from the beginning.
+    let make = |number: u32| CreateSpaceRequest { space_id: format!("s{number}"), bits: 64, ..Default::default() };
+    for number in 1..10_000 {
+        regions.create_space(Request::new(make(number))).await.expect("created");
+    }
+    let refused = regions.create_space(Request::new(make(10_000))).await.expect_err("one too many");
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    regions.create_region(Request::new(create(1))).await.expect("created");
+    let delegate = DelegateRegionRequest { name: format!("{SPACE}/regions/r001"), ..Default::default() };
+    let refused = regions.delegate_region(Request::new(delegate)).await.expect_err("one too many");
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    node.abandon().await;
+}
+
+async fn node(store: Arc<MemoryStore>) -> Node {
+    let surroundings = Surroundings { store, clock: Arc::new(SystemClock::new()), entropy: Arc::new(SystemEntropy) };
+    Node::start(surroundings, &Config::check(Settings::default()).expect("good")).await.expect("started")
+}
+
+#[tokio::test]
 async fn ok_a_page_of_an_old_table_costs_what_it_shows() {
     const EDITS: u32 = 30;
     let (store, looks) = (MemoryStore::new(StoreId::new([7; 16])), Arc::new(AtomicU32::new(0)));
@@ -114,9 +139,7 @@ async fn ok_a_page_of_an_old_table_costs_what_it_shows() {
         }
         Fault::None
     });
-    let surroundings =
-        Surroundings { store: Arc::new(store), clock: Arc::new(SystemClock::new()), entropy: Arc::new(SystemEntropy) };
-    let node = Node::start(surroundings, &Config::check(Settings::default()).expect("good")).await.expect("started");
+    let node = node(Arc::new(store)).await;
     let regions = node.regions();
     for number in 0..EDITS {
         regions.create_region(Request::new(create(number))).await.expect("created");
