@@ -1,8 +1,8 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
 //! They run in three places. What keeps the daemon alive (its slot, its presence, its health) has a runtime that no call comes
-//! to. Calls that may take a while have another one. Work that keeps a processor busy has threads that give way to all
-//! others.
+//! to. Calls that may take a while have another one, and threads beside it for what keeps a processor busy; these give way to
+//! all others.
 //!
 //! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
 //! is better gone than limping.
@@ -117,11 +117,6 @@ impl Tasks {
         if !self.has_threads {
             return self.spawn_work(async move { work() });
         }
-        let work = move || {
-            // OK because it is not granted only where nobody may change priorities, and then all threads are alike.
-            let _ = setpriority_process(None, LOW_PRIORITY);
-            work()
-        };
         self.tracker.spawn_blocking_on(work, &self.calls)
     }
 
@@ -149,8 +144,13 @@ impl Tasks {
     }
 }
 
-/// The niceness of busy threads: they get a tenth of a processor that others want as well.
+/// The niceness of the threads of calls: they get a tenth of a processor that grants want as well.
 const LOW_PRIORITY: i32 = 10;
+
+fn give_way() {
+    // OK because it fails only where nobody may change priorities, and then all threads are alike.
+    let _ = setpriority_process(None, LOW_PRIORITY);
+}
 
 /// The runtime of calls.
 #[derive(Debug)]
@@ -164,7 +164,8 @@ impl Calls {
     /// Those of starting threads.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
         let mut builder = runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(threads).thread_name("calls").enable_all().build()?;
+        let runtime =
+            builder.worker_threads(threads).thread_name("calls").on_thread_start(give_way).enable_all().build()?;
         Ok(Self(Some(runtime)))
     }
 }
