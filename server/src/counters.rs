@@ -428,15 +428,14 @@ impl Counters {
         }
     }
 
-    /// The chunks that this daemon holds.
-    pub(crate) fn held(&self) -> Vec<HeldChunk> {
+    /// Chunks that this daemon holds, of the first so many counters that it has used.
+    pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
         let spaces = self.directory.spaces();
-        let chunks = spaces.iter().flat_map(|space| {
-            space.cells().into_iter().filter_map(|(number, cell)| {
-                let left = cell.with(|counter| counter.left());
-                let source = Source::Region { name: space.region_name(number), space: space.name() };
-                (left > 0).then_some(HeldChunk { source, left })
-            })
+        let cells = spaces.iter().flat_map(|space| space.cells().map(move |(number, cell)| (space, number, cell)));
+        let chunks = cells.take(most).filter_map(|(space, number, cell)| {
+            let left = cell.with(|counter| counter.left());
+            let source = || Source::Region { name: space.region_name(number), space: space.name() };
+            (left > 0).then(|| HeldChunk { source: source(), left })
         });
         chunks.collect()
     }

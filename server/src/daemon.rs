@@ -24,7 +24,7 @@ use crate::{
     founding, http,
     node::{Node, Surroundings},
     service::{AdminService, AllocatorService, Aside, CodecService, Port, RegionsService},
-    tasks::Tasks,
+    tasks::{Calls, Tasks},
     witness::{Witness, WitnessError},
     workers::Workers,
 };
@@ -39,6 +39,8 @@ pub struct Daemon {
     grace: Duration,
     grpc: SocketAddr,
     http: SocketAddr,
+    /// Where calls run, for as long as the daemon does.
+    _calls: Calls,
 }
 
 /// Why the daemon did not start. Nothing was changed.
@@ -66,7 +68,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// The threads that serve connections cannot be started.
+    /// The threads that serve connections and calls cannot be started.
     #[error("the threads that serve connections cannot be started (threads)")]
     Threads(#[source] io::Error),
     /// Reflection cannot be offered.
@@ -111,10 +113,19 @@ impl Daemon {
             witness.attest(&*store, &place.location).await?;
         }
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
-        let node = Node::start_at(place, surroundings, &config).await?;
+        // Two at least, so that one that reads a large table does not hold up the others.
+        let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
+        let node = Node::start_at(place, surroundings, &config, Tasks::with_calls(&calls)).await?;
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
-        let daemon =
-            Self { node, store, ports: Tasks::new(), grace: config.grace, grpc: grpc_address, http: http_address };
+        let daemon = Self {
+            node,
+            store,
+            ports: Tasks::new(),
+            grace: config.grace,
+            grpc: grpc_address,
+            http: http_address,
+            _calls: calls,
+        };
         daemon.serve_grpc(grpc, &config)?;
         daemon.serve_http(http);
         info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
@@ -177,7 +188,10 @@ impl Daemon {
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ))
-            .add_service(Aside::new(CodecServer::new(CodecService).max_decoding_message_size(max), tasks))
+            .add_service(Aside::new(
+                CodecServer::new(CodecService::new(engine.computing().clone())).max_decoding_message_size(max),
+                tasks,
+            ))
             .add_service(Aside::new(
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,

@@ -69,6 +69,10 @@ pub(crate) struct Edited {
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
 
+/// The most spaces, those of delegated regions included: each is a table in memory for ever, and reports list them all. Several
+/// replicas may together make a few more.
+const SPACES_MAX: usize = 10_000;
+
 /// An edit that meets others is tried so often.
 const ATTEMPTS: u32 = 5;
 
@@ -135,6 +139,7 @@ impl Directory {
         if self.by_key(name).is_some() {
             return Err(EditError::SpaceTaken { space: name.to_owned() });
         }
+        self.check_spaces()?;
         let (edit, constants) = (self.new_edit(), (self.new_key(), text_form));
         if validate_only {
             let state = State::fresh(table, Version::ABSENT, edit, constants);
@@ -150,6 +155,12 @@ impl Directory {
             Err(CommitError::Unknown(_) | CommitError::Conflict { .. }) => self.adopt(name, edit).await,
             Err(error) => Err(StoreFailure::from(error).into()),
         }
+    }
+
+    /// Whether one more space can be made.
+    fn check_spaces(&self) -> Result<(), EditError> {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner).len();
+        if spaces < SPACES_MAX { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
     }
 
     /// Takes in a space that the store has although we do not know it; it is ours if our edit made it.
@@ -331,6 +342,7 @@ impl Directory {
     /// The space that a delegation makes.
     fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
         let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
+        self.check_spaces()?;
         let key = keys::inner_space(space.key(), region.number.0);
         if !keys::fits(&key) {
             return Err(EditError::TooDeep { region: region.name.clone() });

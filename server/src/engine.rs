@@ -8,12 +8,14 @@ use kent_proto::model::{AllocateInput, Invalid, SpaceInput};
 use kent_regions::Table;
 use kent_store::Store;
 use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
     clock::Clock,
     cluster::{self, Cluster, Watches},
+    computing::Computing,
     config::Config,
     counters::{AtOnce, Counters, HeldChunk},
     deadline::Patience,
@@ -23,6 +25,7 @@ use crate::{
     metrics::Metrics,
     node::Surroundings,
     pacing::Pacing,
+    past::Past,
     series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
@@ -45,6 +48,10 @@ pub(crate) struct Engine {
     place: Place,
     tasks: Tasks,
     limits: Limits,
+    computing: Computing,
+    past: Past,
+    backups: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
     draining: CancellationToken,
 }
 
@@ -79,8 +86,14 @@ pub(crate) struct Granted {
     pub(crate) clock_epoch: u64,
 }
 
-/// Chunks that a report lists.
+/// Counters of regions, and of series, whose chunks a report lists.
 const LISTED_MAX: usize = 1000;
+
+/// Backups that are made at once.
+pub(crate) const BACKUPS_MAX: usize = 2;
+
+/// `WatchTable` calls at once.
+pub(crate) const WATCHERS_MAX: usize = 1024;
 
 /// Why the daemon did not start.
 #[derive(Debug, Error)]
@@ -200,6 +213,10 @@ impl Engine {
             place,
             tasks: tasks.clone(),
             limits,
+            computing: Computing::new(tasks.clone()),
+            past: Past::default(),
+            backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             draining: CancellationToken::new(),
         }))
     }
@@ -358,6 +375,26 @@ impl Engine {
         &self.tasks
     }
 
+    /// Where calls compute.
+    pub(crate) fn computing(&self) -> &Computing {
+        &self.computing
+    }
+
+    /// Tables as they were.
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// Lets one more backup be made, until the guard is dropped; `None` if there are [`BACKUPS_MAX`] already.
+    pub(crate) fn begin_backup(&self) -> Option<OwnedSemaphorePermit> {
+        self.backups.clone().try_acquire_owned().ok()
+    }
+
+    /// Lets one more watcher in, until the guard is dropped; `None` if there are [`WATCHERS_MAX`] already.
+    pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
+        self.watchers.clone().try_acquire_owned().ok()
+    }
+
     /// The store.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
@@ -378,12 +415,11 @@ impl Engine {
         &self.draining
     }
 
-    /// Whether every source can be granted from.
+    /// Whether every source can be granted from. It costs next to nothing.
     pub(crate) fn readiness(&self) -> Readiness {
-        let chunks = self.counters.held().into_iter().chain(self.series.held()).take(LISTED_MAX).collect();
         Readiness {
             slot: self.slots.held(),
-            chunks,
+            chunks: Vec::new(),
             draining: self.draining.is_cancelled(),
             quarantine: self.slots.quarantine(),
             out_of_touch: self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()),
@@ -391,10 +427,16 @@ impl Engine {
         }
     }
 
+    /// The same, with chunks that are held.
+    pub(crate) fn report(&self) -> Readiness {
+        let (regions, series) = (self.counters.held(LISTED_MAX), self.series.held(LISTED_MAX));
+        Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
+    }
+
     /// All metrics in the OpenMetrics text format.
     pub(crate) fn render_metrics(&self) -> String {
         let gauges = self.metrics.gauges();
-        let readiness = self.readiness();
+        let readiness = self.report();
         let slot = readiness.slot;
         gauges.window_left_seconds.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
         gauges.store_reached_ago_seconds.set(readiness.reached_ago().map_or(0.0, |ago| ago.as_secs_f64()));

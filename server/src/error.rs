@@ -282,6 +282,12 @@ pub(crate) enum EditError {
         /// Its name.
         space: String,
     },
+    /// There are as many spaces as there may be.
+    #[error("there are {max} spaces, and more are not made: a table holds many regions, each with a name of its own")]
+    TooManySpaces {
+        /// How many there may be.
+        max: usize,
+    },
     /// A rule of the table.
     #[error("{refusal}")]
     Refused {

@@ -1,7 +1,7 @@
 //! Granting from series: identifiers that a durable counter counts, without a region around them.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     num::NonZeroU64,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -33,7 +33,8 @@ pub(crate) struct SeriesCounters {
     chunk: Chunk,
     tasks: Tasks,
     pacing: Arc<Pacing>,
-    cells: Arc<Mutex<HashMap<Series, Arc<Cell>>>>,
+    /// In order, so that a simulated run can be repeated.
+    cells: Arc<Mutex<BTreeMap<Series, Arc<Cell>>>>,
 }
 
 /// So many series there can be: each is a record for ever, and whoever may allocate may begin one.
@@ -49,7 +50,7 @@ impl SeriesCounters {
         tasks: Tasks,
         pacing: Arc<Pacing>,
     ) -> Result<Self, StoreFailure> {
-        let mut cells = HashMap::new();
+        let mut cells = BTreeMap::new();
         for (key, versioned) in store.scan(&keys::SERIES).await? {
             kent_proto::stored::decode_counter(&versioned.value)?;
             cells.insert(keys::parse_series(&key)?, Arc::new(Cell::new(chunk)));
@@ -102,9 +103,9 @@ impl SeriesCounters {
         }
     }
 
-    /// The chunks that this daemon holds.
-    pub(crate) fn held(&self) -> Vec<HeldChunk> {
-        let chunks = self.cells().into_iter().filter_map(|(series, cell)| {
+    /// Chunks that this daemon holds, of the first so many series.
+    pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
+        let chunks = self.cells(most).into_iter().filter_map(|(series, cell)| {
             let left = cell.with(|counter| counter.left());
             (left > 0).then_some(HeldChunk { source: Source::Series(series), left })
         });
@@ -113,7 +114,7 @@ impl SeriesCounters {
 
     /// Gives the rest of every chunk back. Nothing is granted from them any more.
     pub(crate) async fn give_back_all(&self) {
-        for (series, cell) in self.cells() {
+        for (series, cell) in self.cells(usize::MAX) {
             let _reserving = cell.reserving.lock().await;
             cell.give_back(&*self.store, &keys::series(&series)).await;
         }
@@ -132,12 +133,9 @@ impl SeriesCounters {
         Ok(cell)
     }
 
-    fn cells(&self) -> Vec<(Series, Arc<Cell>)> {
+    fn cells(&self, most: usize) -> Vec<(Series, Arc<Cell>)> {
         let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut listed: Vec<_> = cells.iter().map(|(series, cell)| (series.clone(), cell.clone())).collect();
-        // By name, so that a simulated run can be repeated.
-        listed.sort_by_cached_key(|(series, _)| series.to_string());
-        listed
+        cells.iter().take(most).map(|(series, cell)| (series.clone(), cell.clone())).collect()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    iter, mem,
+    ops::Bound,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
@@ -14,7 +16,7 @@ use kent_proto::{
 };
 use kent_regions::{Count, Index, Kind, Order, Pace, Plan, Policy, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
-use tokio::sync::watch;
+use tokio::{sync::watch, task};
 
 use crate::{
     cell::{Cell, read_counter},
@@ -40,6 +42,12 @@ pub(crate) struct Space {
     /// Held while an index is built.
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
+
+/// Counters and regions that are listed under one hold of their lock: some ten microseconds.
+const CELLS_AT_ONCE: usize = 256;
+const LISTED_AT_ONCE: usize = 1024;
+/// A table that keeps changing is listed in one piece after so many attempts.
+const LISTING_ATTEMPTS: usize = 3;
 
 /// A table, and the versions of the records that it came from.
 #[derive(Debug)]
@@ -216,8 +224,10 @@ impl Space {
     /// Replaces the table by what the store says.
     pub(crate) fn replace(&self, state: State) {
         let revision = state.table.revision();
-        *self.state_mut() = state;
+        let old = mem::replace(&mut *self.state_mut(), state);
         self.newest.send_replace(revision);
+        // A large table takes a while to go: not under the lock.
+        drop(old);
     }
 
     /// The counter of a region.
@@ -226,10 +236,43 @@ impl Space {
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
-    /// All counters that have been used.
-    pub(crate) fn cells(&self) -> Vec<(RegionNumber, Arc<Cell>)> {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.iter().map(|(number, cell)| (*number, cell.clone())).collect()
+    /// All counters that have been used. Grants need their lock: it is held for some of them at a time.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
+        let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
+        iter::from_fn(move || {
+            if some.len() == 0 {
+                let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = counters.range((after, Bound::Unbounded)).take(CELLS_AT_ONCE);
+                some = next.map(|(number, cell)| (*number, cell.clone())).collect::<Vec<_>>().into_iter();
+            }
+            let next: Option<(RegionNumber, Arc<Cell>)> = some.next();
+            after = next.as_ref().map_or(Bound::Unbounded, |(number, _)| Bound::Excluded(*number));
+            next
+        })
+    }
+
+    /// All regions of one revision, in the order of their prefixes. Grants need the table's lock: it is held for some of them
+    /// at a time, unless the table keeps changing.
+    pub(crate) async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
+        for _ in 0..LISTING_ATTEMPTS {
+            let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
+            loop {
+                let after = regions.last().map(|last| last.prefix);
+                let (before, present) = (
+                    regions.len(),
+                    self.read(|table| {
+                        regions.extend(table.iter_after(after).take(LISTED_AT_ONCE).cloned());
+                        table.revision()
+                    }),
+                );
+                match (present == revision, regions.len() - before < LISTED_AT_ONCE) {
+                    (true, true) => return (regions, revision),
+                    (true, false) => task::yield_now().await,
+                    (false, _) => break,
+                }
+            }
+        }
+        self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
     }
 
     /// What this daemon knows of a region's use at `now`, on the steady clock.

@@ -12,7 +12,11 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
-use crate::error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure};
+use crate::{
+    computing::Busy,
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure},
+    past::NoPast,
+};
 
 /// The domain of every `ErrorInfo`.
 const DOMAIN: &str = "kent";
@@ -63,6 +67,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
+        EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
         EditError::Refused { space, refusal } => from_refusal(space, refusal),
         EditError::Stale { present, .. } => {
@@ -119,6 +124,30 @@ pub(crate) fn no_such_region(missing: &NoSuchRegion) -> Status {
 pub(crate) fn too_many_streams(max: usize) -> Status {
     let message = format!("there are {max} AllocateStream calls already, and more are not served");
     passing(Code::ResourceExhausted, "TOO_MANY_STREAMS", message, RETRY_AFTER)
+}
+
+/// More calls of a kind than the daemon serves at once.
+pub(crate) fn too_many(kind: &str, max: usize) -> Status {
+    let message = format!("there are {max} {kind} calls already, and more are not served");
+    passing(Code::ResourceExhausted, "TOO_MANY_CALLS", message, RETRY_AFTER)
+}
+
+/// More calls than may compute.
+pub(crate) fn busy(busy: &Busy) -> Status {
+    passing(Code::ResourceExhausted, "TOO_MANY_CALLS", busy.to_string(), RETRY_AFTER)
+}
+
+/// A table of the past that cannot be shown.
+pub(crate) fn from_past(none: &NoPast) -> Status {
+    match none {
+        NoPast::Store(failure) => from_read(failure),
+        NoPast::Busy(too_many) => busy(too_many),
+    }
+}
+
+/// A caller that does not take its answer.
+pub(crate) fn reader_too_slow() -> Status {
+    with_reason(Code::Aborted, "READER_TOO_SLOW", "the answer was not read for too long".to_owned())
 }
 
 /// A status as a message inside a stream.

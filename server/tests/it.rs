@@ -12,6 +12,7 @@ mod it {
     mod edits;
     mod exchange;
     mod harness;
+    mod large;
     mod migrate;
     mod paper;
     mod promises;

@@ -1,5 +1,7 @@
 //! `kent region create`, `expand`, `split`, `set` and the others that change the table of a space, or try what would happen.
 
+use std::num::NonZeroU64;
+
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
     Newcomer, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,

@@ -64,6 +64,7 @@ use self::presence::Presence;
 use crate::envelope;
 use crate::error::{CommitError, Exchanged, ReadError, Unavailable, Unknown};
 use crate::key::Key;
+use crate::pages::{self, PAGE_RECORDS_MAX, Page, Pages};
 use crate::peers::{Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
@@ -138,7 +139,7 @@ pub(crate) struct Inner {
 }
 
 /// How many keys one page of a scan has: 4 MiB of the largest values.
-const PAGE_KEYS: i64 = 256;
+const PAGE_KEYS: i64 = PAGE_RECORDS_MAX as i64;
 
 /// How often the store's identity is looked for and made: the second look tells what became of a lost answer.
 const IDENTITY_ATTEMPTS: u32 = 3;
@@ -304,34 +305,19 @@ impl Store for EtcdStore {
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
         self.check_open()?;
-        let first = self.inner.name(prefix);
-        let range_end = end_of(&first);
-        let (mut pairs, mut from, mut revision) = (Vec::new(), first.clone(), 0);
         loop {
-            let range = RangeRequest {
-                key: from.clone().into(),
-                range_end: range_end.clone().into(),
-                limit: PAGE_KEYS,
-                revision,
-            };
-            let page = match self.inner.range(range).await {
-                Ok(page) => page,
+            let mut pages = EtcdPages::new(&self.inner, prefix);
+            match pages::collect(&mut pages).await {
                 // The revision of the first page was compacted meanwhile.
-                Err(RangeError::Status(status)) if status.code() == Code::OutOfRange && revision != 0 => {
-                    (pairs, from, revision) = (Vec::new(), first.clone(), 0);
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            revision = page.header.map_or(revision, |header| if revision == 0 { header.revision } else { revision });
-            for pair in &page.kvs {
-                pairs.push(self.inner.open(pair)?);
-            }
-            match page.kvs.last() {
-                Some(last) if page.more => from = [&last.key[..], &[0]].concat(),
-                _ => return Ok(pairs),
+                Err(_) if pages.is_compacted => {}
+                answer => return answer,
             }
         }
+    }
+
+    async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
+        self.check_open()?;
+        Ok(Box::new(EtcdPages::new(&self.inner, prefix)))
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
@@ -393,6 +379,46 @@ impl Store for EtcdStore {
         if !self.closed.swap(true, Ordering::SeqCst) {
             self.withdraw().await;
         }
+    }
+}
+
+/// A reading at the revision of its first page.
+struct EtcdPages {
+    inner: Arc<Inner>,
+    /// The name of the first key to come; `None` at the end.
+    from: Option<Vec<u8>>,
+    range_end: Vec<u8>,
+    /// 0 before the first page.
+    revision: i64,
+    /// Whether etcd has forgotten the revision.
+    is_compacted: bool,
+}
+
+impl EtcdPages {
+    fn new(inner: &Arc<Inner>, prefix: &Key) -> Self {
+        let first = inner.name(prefix);
+        let range_end = end_of(&first);
+        Self { inner: Arc::clone(inner), from: Some(first), range_end, revision: 0, is_compacted: false }
+    }
+}
+
+#[async_trait]
+impl Pages for EtcdPages {
+    async fn next(&mut self) -> Result<Option<Page>, ReadError> {
+        let Some(from) = self.from.clone() else { return Ok(None) };
+        let (range_end, revision) = (self.range_end.clone().into(), self.revision);
+        let range = RangeRequest { key: from.into(), range_end, limit: PAGE_KEYS, revision };
+        let page = self.inner.range(range).await.inspect_err(|error| {
+            let is_compacted = matches!(error, RangeError::Status(status) if status.code() == Code::OutOfRange);
+            self.is_compacted = self.revision != 0 && is_compacted;
+        })?;
+        let records = page.kvs.iter().map(|pair| self.inner.open(pair)).collect::<Result<Page, _>>()?;
+        if let Some(header) = page.header.filter(|_| self.revision == 0) {
+            self.revision = header.revision;
+        }
+        let last = page.kvs.last().filter(|_| page.more);
+        self.from = last.map(|last| [&last.key[..], &[0]].concat());
+        Ok(Some(records))
     }
 }
 

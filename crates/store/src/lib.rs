@@ -31,6 +31,7 @@ mod error;
 mod etcd;
 mod key;
 mod memory;
+mod pages;
 mod peers;
 mod sled;
 mod store;
@@ -42,6 +43,7 @@ pub use error::{CommitError, Corrupt, Damage, Exchanged, NewerSchema, ReadError,
 pub use etcd::{BadAddress, EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls};
 pub use key::{InvalidKey, KEY_BYTES_MAX, Key};
 pub use memory::{Delay, Fault, MemoryStore, Operation};
+pub use pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, Pages};
 pub use peers::{Change, Peers, Watch};
 pub use sled::{OpenError, SledOptions, SledStore};
 pub use store::{Stats, Store, StoreId};

@@ -177,6 +177,7 @@ async fn ok_a_counter_keeps_its_pace() {
     // A kill -9 does not make it faster.
     daemon.kill();
     let daemon = Daemon::start(&dir.path().join("data"));
-    let refused = daemon.allocator().allocate(request("region:slow", 100, Encoding::Lease)).await.expect_err("too fast");
+    let refused =
+        daemon.allocator().allocate(request("region:slow", 100, Encoding::Lease)).await.expect_err("too fast");
     assert_eq!(reason(&refused), "TOO_FAST");
 }
