@@ -111,7 +111,8 @@ impl Builder {
     }
 
     /// Time-based identifiers that were asked for longer ago than this are thrown away [default: 10 s]. It bounds how far an
-    /// identifier's timestamp lies behind the moment at which it is taken. Regions' identifiers do not age.
+    /// identifier's timestamp lies behind the moment at which it is taken, and counts while the process is stopped and while
+    /// the machine sleeps. Regions' identifiers do not age.
     pub fn max_age(mut self, age: Duration) -> Self {
         self.settings.max_age = age;
         self

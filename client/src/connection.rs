@@ -1,6 +1,7 @@
 //! Calls to one or several daemons: which endpoint, how often, how long.
 
 use std::{
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -22,11 +23,13 @@ use crate::{
     age::Ages,
     config::{Settings, parse},
     error::{Error, Verdict, judge},
+    origin::Origin,
 };
 
 /// The endpoints of a client. Channels are made when they are first used, since they need a runtime.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    origin: Origin,
     settings: Settings,
     /// Of the identifiers in hand of all handles.
     ages: Arc<Ages>,
@@ -76,7 +79,13 @@ impl Connection {
     pub(crate) fn new(endpoints: Vec<Endpoint>, settings: Settings) -> Self {
         let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
         let ages = Ages::new(settings.max_age);
-        Self { settings, ages, state: Mutex::new(State { known, current: 0, since: None, discovered: None }) }
+        let state = Mutex::new(State { known, current: 0, since: None, discovered: None });
+        Self { origin: Origin::here(), settings, ages, state }
+    }
+
+    /// The process whose connection this is: a child that used it would write between its parent's bytes.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     pub(crate) fn ages(&self) -> &Arc<Ages> {
@@ -98,6 +107,7 @@ impl Connection {
         let until = began + self.settings.request_timeout;
         let mut pauses = self.pauses();
         loop {
+            self.origin.check()?;
             let (endpoint, channel) = self.current();
             let limit = self.settings.attempt_timeout.min(until.saturating_duration_since(Instant::now()));
             let status = match attempt(channel, source, count, limit).await {
@@ -199,6 +209,16 @@ impl Connection {
     fn lock(&self) -> MutexGuard<'_, State> {
         // OK because every method leaves the state whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // In a forked child, the end of a channel would wait for locks of a runtime that has no threads there.
+        if self.origin.is_elsewhere() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(mem::take(&mut state.known));
+        }
     }
 }
 

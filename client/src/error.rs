@@ -37,6 +37,11 @@ pub enum Error {
     /// There is no tokio runtime to fetch identifiers with.
     #[error("a handle fetches identifiers inside a tokio runtime, and there is none here")]
     NoRuntime,
+    /// The process is a forked child, and the client is its parent's: what it has in hand is the parent's to give out.
+    #[error(
+        "this process was forked since the client was made: make a new Client in the child, on a runtime of its own"
+    )]
+    Forked,
 }
 
 impl Error {
@@ -44,14 +49,14 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable { .. } => true,
-            Self::Refused { .. } | Self::Unusable { .. } | Self::NoRuntime => false,
+            Self::Refused { .. } | Self::Unusable { .. } | Self::NoRuntime | Self::Forked => false,
         }
     }
 
     /// Whether the call is sure to have had no effect. For identifiers that is always so, but for gaps.
     pub fn has_no_side_effects(&self) -> bool {
         match self {
-            Self::Refused { .. } | Self::NoRuntime => true,
+            Self::Refused { .. } | Self::NoRuntime | Self::Forked => true,
             Self::Unavailable { .. } | Self::Unusable { .. } => false,
         }
     }

@@ -8,20 +8,19 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::maybe_done};
-use kent_ids::{Block, Id, IdKind, Tails, Uid11};
+use kent_ids::{Block, Id, IdKind, Uid11};
 use thread_local::ThreadLocal;
-use tokio::{
-    sync::watch,
-    time::{self, Instant},
-};
+use tokio::{sync::watch, time};
 use uuid::Uuid;
 
 use crate::{
     age::Ages,
+    clock,
     connection::Connection,
     error::Error,
     fence::Fences,
-    lot::{Lot, OtherType, Tally, extend},
+    lot::{Lot, OtherType, Tally, extend, new_tails},
+    origin::Origin,
     stock::{Fresh, Stats, Stock},
     tasks::Work,
 };
@@ -84,6 +83,9 @@ impl Identifier for u128 {
 ///
 /// A thread that takes identifiers one by one has some of the shared ones for itself, a sixteenth of a block and at most 512:
 /// what one thread takes ascends as the source does, and what two threads take is not in order between them.
+///
+/// What is in hand when the process forks is the parent's. In the child the handle gives out nothing, says [`Error::Forked`], and
+/// never will again: make a new [`Client`](crate::Client) there.
 pub struct Handle<T: Send> {
     hands: Arc<Hands<T>>,
 }
@@ -97,6 +99,7 @@ struct Hands<T: Send> {
 /// What the clones of a handle share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    origin: Origin,
     source: String,
     connection: Arc<Connection>,
     fences: Arc<Fences>,
@@ -153,6 +156,7 @@ impl<T: Identifier> Handle<T> {
             return Ok(id);
         }
         let shared = &self.hands.shared;
+        shared.origin.check()?;
         let mut fetched = shared.fetched.subscribe();
         loop {
             fetched.mark_unchanged();
@@ -164,6 +168,7 @@ impl<T: Identifier> Handle<T> {
             refilled?;
             // OK because the sender lives as long as this handle.
             let _ = fetched.changed().await;
+            shared.origin.check()?;
             let (now_ended, failure) = shared.lock().last_fetch();
             if let Some(error) = failure.filter(|_| now_ended > ended) {
                 return Err(error);
@@ -181,7 +186,8 @@ impl<T: Identifier> Handle<T> {
     #[cold]
     fn next_of_stock(&self) -> Result<Option<T>, Error> {
         let shared = &self.hands.shared;
-        let lot = self.hands.lots.get_or(|| RefCell::new(Lot::new(shared.new_tally())));
+        shared.origin.check()?;
+        let lot = self.hands.lots.get_or(|| RefCell::new(Lot::new(shared.origin.clone(), shared.new_tally())));
         let mut lot = lot.borrow_mut();
         loop {
             let expired = lot.check_age(&shared.ages);
@@ -206,8 +212,9 @@ impl<T: Identifier> Handle<T> {
     /// [`Error`] if not all could be fetched; those that were are a gap then.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
         let shared = &self.hands.shared;
+        shared.origin.check()?;
         let mut ids = Vec::with_capacity(count.min(RESERVE_AT_ONCE));
-        let mut tails = Tails::from_rng(&mut rand::rng());
+        let mut tails = new_tails();
         loop {
             let missing = (count - ids.len()) as u64; // OK because a usize has 64 bits at most
             let cut = if missing == 0 { None } else { shared.lock().cut(missing) };
@@ -221,6 +228,7 @@ impl<T: Identifier> Handle<T> {
         let mut next = (missing > 0).then(|| fetch(missing));
         while let Some(mut fetched) = next.take() {
             fetched.as_mut().await;
+            shared.origin.check()?;
             let fresh = fetched.as_mut().take_output().transpose()?.flatten();
             let got = fresh.as_ref().map_or(0, |fresh| fresh.block.count());
             missing = missing.saturating_sub(usize::try_from(got).unwrap_or(usize::MAX));
@@ -242,16 +250,22 @@ impl<T: Identifier> Handle<T> {
         Ok(ids)
     }
 
-    /// How many identifiers are in hand.
+    /// How many identifiers are in hand; none in a forked child.
     pub fn in_hand(&self) -> u64 {
         let shared = &self.hands.shared;
+        if shared.origin.is_elsewhere() {
+            return 0;
+        }
         let of_threads: u64 = shared.tallies().iter().map(|tally| tally.left()).sum();
         shared.lock().left() + of_threads
     }
 
-    /// What the handle and its clones have done so far.
+    /// What the handle and its clones have done so far; nothing in a forked child.
     pub fn stats(&self) -> Stats {
         let shared = &self.hands.shared;
+        if shared.origin.is_elsewhere() {
+            return Stats::default();
+        }
         let by_threads: u64 = shared.tallies().iter().map(|tally| tally.taken()).sum();
         let stats = shared.lock().stats();
         Stats { identifiers: stats.identifiers + by_threads, ..stats }
@@ -271,10 +285,10 @@ fn unusable() -> Error {
 impl Shared {
     pub(crate) fn new(source: String, connection: Arc<Connection>, fences: Arc<Fences>) -> Self {
         let settings = *connection.settings();
-        let ages = connection.ages().clone();
+        let (origin, ages) = (connection.origin().clone(), connection.ages().clone());
         let stock = Mutex::new(Stock::new(settings, ages.clone()));
         let (tallies, fetched, work) = (Mutex::default(), watch::Sender::new(0), Mutex::new(None));
-        Self { source, connection, fences, stock, ages, tallies, fetched, work }
+        Self { origin, source, connection, fences, stock, ages, tallies, fetched, work }
     }
 
     /// What a thread that is new here is given, counted.
@@ -295,15 +309,16 @@ impl Shared {
 
     /// Begins a fetch if one is due and none is under way.
     fn refill(self: &Arc<Self>) -> Result<(), Error> {
+        self.origin.check()?;
         // Held until the work is there: another thread's work must not be given up for one that came before it.
         let mut under_way = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = self.lock().begin_fetch() else { return Ok(()) };
         // The work must not keep the handle alive, or nobody would ever give it up.
         let weak = Arc::downgrade(self);
         let (source, connection, fences) = (self.source.clone(), self.connection.clone(), self.fences.clone());
-        let work = Work::start(async move {
+        let work = Work::start(self.origin.clone(), async move {
             let outcome = fetch(&source, &connection, &fences, count).await;
-            if let Some(shared) = weak.upgrade() {
+            if let Some(shared) = weak.upgrade().filter(|shared| !shared.origin.is_elsewhere()) {
                 shared.lock().end_fetch(outcome);
                 shared.fetched.send_modify(|ended| *ended += 1);
             }
@@ -330,8 +345,9 @@ const LAG: Duration = Duration::from_millis(20);
 
 /// Fetches a block; `None` if it is older than one already seen. Its age counts from when it was asked for.
 async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
-    let asked = Instant::now();
+    let asked = clock::now();
     let block: Block = connection.allocate(source, count).await?;
+    connection.origin().check()?;
     if fences.admit(source, &block) {
         return Ok(Some(Fresh { block, asked }));
     }

@@ -26,18 +26,24 @@
 //! - An identifier leaves a client at most once, however many clones of a handle and tasks there are. A lost reply is a gap,
 //!   never a duplicate: a retry takes the next block.
 //! - A block is refused if its fencing token is older than one already seen for the same slot or region.
-//! - A time-based identifier is at most [`Builder::max_age`] older than the moment at which it is taken.
+//! - A time-based identifier is at most [`Builder::max_age`] older than the moment at which it is taken, also when the process was
+//!   stopped or the machine slept. Identifiers that a thread takes faster than four million a second share a moment, 128 at most.
+//! - A forked child gets nothing that its parent has in hand: there, all handles say [`Error::Forked`]. Make a new client in the
+//!   child, on a runtime of its own (neither a runtime nor a [`TableCopy`] goes on in a child). What the parent took before the
+//!   fork is in both. A child that is made past the C library, by a bare `clone` or `_Fork`, is not noticed.
 //! - Nothing connects before the first identifier is asked for. A client needs a tokio runtime only then.
 //!
 //! What stays in hand when a handle is dropped, or the process ends, is a gap.
 
 mod age;
+mod clock;
 mod config;
 mod connection;
 mod error;
 mod fence;
 mod handle;
 mod lot;
+mod origin;
 mod stock;
 mod table;
 mod tasks;

@@ -3,27 +3,49 @@
 //! A lot is cut off the stock that all threads share, and its identifiers are made at once. When a thread ends, the next one
 //! that begins goes on with its lot.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use kent_ids::{Block, Tails};
-use tokio::time::Instant;
+use rand::{rand_core::UnwrapErr, rngs::SysRng};
 
-use crate::{age::Ages, handle::Identifier};
+use crate::{
+    age::{Age, Ages},
+    clock,
+    handle::Identifier,
+    origin::Origin,
+};
 
 /// The most identifiers of a lot: enough to spread the cost of a lock, few enough that a thread keeps 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
+/// As long as identifiers are taken faster than this, one look at the clock serves for several.
+const BURST: Duration = Duration::from_nanos(250);
+
+/// The most identifiers that a look at the clock serves for, after the first: of so many, one may be as much older than it should
+/// be as the process was stopped among them.
+const RUN_MAX: u32 = 127;
+
 /// What one thread has in hand.
 #[derive(Debug)]
 pub(crate) struct Lot<T> {
+    /// Of which process this is.
+    origin: Origin,
     /// The next one is the last.
     ids: Vec<T>,
-    /// When the block was asked for, if its identifiers age, and until when they are surely young enough.
-    asked: Option<Instant>,
-    good_until: u64,
+    /// When the block was asked for, if its identifiers age.
+    asked: Option<Duration>,
+    /// How many identifiers are left when the clock is looked at again, and the published time at which it is.
+    floor: usize,
+    until: u64,
+    /// When the clock was looked at, and for how many identifiers that was to serve.
+    looked: Duration,
+    run: u32,
     tails: Option<Tails>,
     tally: Arc<Tally>,
 }
@@ -40,14 +62,15 @@ pub(crate) struct OtherType;
 
 impl<T: Identifier> Lot<T> {
     /// An empty lot.
-    pub(crate) fn new(tally: Arc<Tally>) -> Self {
-        Self { ids: Vec::new(), asked: None, good_until: 0, tails: None, tally }
+    pub(crate) fn new(origin: Origin, tally: Arc<Tally>) -> Self {
+        let (asked, looked) = (None, Duration::ZERO);
+        Self { origin, ids: Vec::new(), asked, floor: 0, until: 0, looked, run: 0, tails: None, tally }
     }
 
-    /// The next identifier, if one is in hand and surely young enough.
+    /// The next identifier, if one is in hand that may be given out without a look at the clock.
     #[inline]
     pub(crate) fn next(&mut self, ages: &Ages) -> Option<T> {
-        if ages.lately() > self.good_until {
+        if self.ids.len() <= self.floor || ages.lately() > self.until || self.origin.is_elsewhere() {
             return None;
         }
         self.pop()
@@ -55,14 +78,21 @@ impl<T: Identifier> Lot<T> {
 
     /// Looks at the clock: throws away what is too old, and says how many those were.
     pub(crate) fn check_age(&mut self, ages: &Arc<Ages>) -> u64 {
+        if self.asked.is_some() { self.check_age_at(ages, clock::now()) } else { 0 }
+    }
+
+    fn check_age_at(&mut self, ages: &Arc<Ages>, now: Duration) -> u64 {
         let Some(asked) = self.asked else { return 0 };
-        match ages.good_until(asked) {
-            Some(good_until) => {
-                self.good_until = good_until;
-                0
-            }
-            None => self.discard(),
-        }
+        let served = self.run + 1;
+        let is_burst = now.saturating_sub(self.looked) <= BURST * served;
+        self.looked = now;
+        (self.run, self.until) = match ages.of(asked, now) {
+            Age::Old => return self.discard(),
+            Age::YoungFor(until) if is_burst => ((served * 2 - 1).min(RUN_MAX), until),
+            Age::Young | Age::YoungFor(_) => (0, 0),
+        };
+        self.floor = self.ids.len().saturating_sub(1 + self.run as usize);
+        0
     }
 
     /// The next identifier; the caller has looked at the clock.
@@ -74,13 +104,14 @@ impl<T: Identifier> Lot<T> {
     }
 
     /// Takes a block in hand, which was asked for then if its identifiers age.
-    pub(crate) fn fill(&mut self, block: &Block, asked: Option<Instant>) -> Result<(), OtherType> {
-        let tails = self.tails.get_or_insert_with(|| Tails::from_rng(&mut rand::rng()));
+    pub(crate) fn fill(&mut self, block: &Block, asked: Option<Duration>) -> Result<(), OtherType> {
+        let tails = self.tails.get_or_insert_with(new_tails);
         self.ids.clear();
         extend(&mut self.ids, block, tails)?;
         self.ids.reverse();
         self.asked = asked;
-        self.good_until = if asked.is_some() { 0 } else { u64::MAX };
+        // What ages is looked at before the first is given out.
+        (self.floor, self.until) = if asked.is_some() { (self.ids.len(), 0) } else { (0, u64::MAX) };
         add(&self.tally.given, block.count());
         Ok(())
     }
@@ -111,10 +142,109 @@ fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
+/// A generator of random tails. Its seed is the system's: a thread's own generator goes on alike in a forked child.
+pub(crate) fn new_tails() -> Tails {
+    Tails::from_rng(&mut UnwrapErr(SysRng))
+}
+
 /// Appends the identifiers of a block.
 pub(crate) fn extend<T: Identifier>(ids: &mut Vec<T>, block: &Block, tails: &mut Tails) -> Result<(), OtherType> {
     let (kind, before) = (block.kind(), ids.len());
     block.values(tails, |values| T::extend(ids, kind, values));
     let made = (ids.len() - before) as u64; // OK because a usize has 64 bits at most
     if made == block.count() { Ok(()) } else { Err(OtherType) }
+}
+
+#[cfg(test)]
+mod tests {
+    use kent_ids::{ClockSeq, ClusterKey, Format, Node, Position, Slot, SlotConstants, SlotEpoch};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const QUICK: Duration = Duration::from_nanos(1);
+
+    fn block(count: u64) -> Block {
+        let (format, slot) = (Format::by_token("uuidv7").expect("a format"), Slot::new(0).expect("a slot"));
+        let constants = SlotConstants {
+            slot,
+            epoch: SlotEpoch::new(1),
+            node: Node::for_slot(0, slot),
+            clock_seq: ClockSeq::from_random(0),
+            key: ClusterKey::new([0; 16]),
+        };
+        Block::slot(format, constants, Position::new(1 << 60), count).expect("a block")
+    }
+
+    /// A thousand identifiers that were asked for after a second, of at most ten seconds.
+    fn lot() -> (Lot<Uuid>, Arc<Ages>) {
+        let mut lot = Lot::new(Origin::here(), Arc::default());
+        lot.fill(&block(1000), Some(SECOND)).ok().expect("UUIDs");
+        (lot, Ages::unwatched(SECOND * 10))
+    }
+
+    /// How many are given out without a look at the clock.
+    fn in_a_row(lot: &mut Lot<Uuid>, ages: &Ages) -> usize {
+        std::iter::from_fn(|| lot.next(ages)).count()
+    }
+
+    #[test]
+    fn ok_nothing_is_given_out_before_the_first_look() {
+        let (mut lot, ages) = lot();
+        assert_eq!(in_a_row(&mut lot, &ages), 0);
+        assert_eq!(lot.check_age_at(&ages, SECOND * 12), 1000);
+        assert_eq!((lot.pop(), in_a_row(&mut lot, &ages), lot.tally.left()), (None, 0, 0));
+    }
+
+    #[test]
+    fn ok_a_stop_is_noticed_though_the_published_time_stands_still() {
+        let (mut lot, ages) = lot();
+        for looks in 0..5 {
+            assert_eq!(lot.check_age_at(&ages, SECOND * 2 + Duration::from_micros(looks)), 0);
+            assert!(lot.pop().is_some());
+            assert_eq!(in_a_row(&mut lot, &ages), 0, "what is taken now and then is looked at each time");
+        }
+        assert_eq!(lot.check_age_at(&ages, SECOND * 11 + QUICK), 995);
+        assert_eq!(in_a_row(&mut lot, &ages), 0);
+    }
+
+    #[test]
+    fn ok_a_look_serves_for_more_and_more_of_a_burst() {
+        let (mut lot, ages) = lot();
+        let mut now = SECOND * 2;
+        let mut rows = Vec::new();
+        for _ in 0..9 {
+            assert_eq!(lot.check_age_at(&ages, now), 0);
+            assert!(lot.pop().is_some());
+            rows.push(in_a_row(&mut lot, &ages));
+            now += QUICK;
+        }
+        assert_eq!(rows, [0, 1, 3, 7, 15, 31, 63, 127, 127]);
+        // As quick as it must be, and not quite.
+        now += BURST * 128 - QUICK;
+        assert_eq!((lot.check_age_at(&ages, now), lot.run), (0, 127));
+        now += BURST * 128 + QUICK;
+        assert_eq!((lot.check_age_at(&ages, now), lot.run), (0, 0));
+    }
+
+    #[test]
+    fn ok_the_published_time_ends_a_burst_and_so_does_an_age_that_is_nearly_over() {
+        let (mut lot, ages) = lot();
+        assert_eq!((lot.check_age_at(&ages, SECOND * 2), lot.check_age_at(&ages, SECOND * 2)), (0, 0));
+        assert_eq!((lot.run, lot.next(&ages).is_some()), (1, true));
+        assert_eq!(lot.check_age_at(&ages, SECOND * 2), 0);
+        ages.publish(SECOND * 2);
+        assert_eq!(in_a_row(&mut lot, &ages), 0);
+        let late = SECOND * 11 - Duration::from_millis(1);
+        assert_eq!((lot.check_age_at(&ages, late), lot.check_age_at(&ages, late), lot.run), (0, 0, 0));
+    }
+
+    #[test]
+    fn ok_what_does_not_age_is_given_out_without_a_look() {
+        let (mut lot, ages) = lot();
+        lot.fill(&block(100), None).ok().expect("UUIDs");
+        ages.publish(SECOND * 100);
+        assert_eq!((lot.check_age(&ages), in_a_row(&mut lot, &ages)), (0, 100));
+    }
 }

@@ -3,9 +3,8 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kent_ids::Block;
-use tokio::time::Instant;
 
-use crate::{age::Ages, config::Settings, error::Error, lot::LOT_MAX};
+use crate::{age::Ages, clock, config::Settings, error::Error, lot::LOT_MAX};
 
 /// The identifiers in hand. Everything here is local: what to fetch is said, not done.
 #[derive(Debug)]
@@ -15,7 +14,7 @@ pub(crate) struct Stock {
     /// Lots are cut off the first.
     blocks: VecDeque<Fresh>,
     size: u64,
-    asked_last: Option<Instant>,
+    asked_last: Option<Duration>,
     fetching: bool,
     failure: Option<Error>,
     /// How many fetches have ended.
@@ -27,7 +26,7 @@ pub(crate) struct Stock {
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) block: Block,
-    pub(crate) asked: Instant,
+    pub(crate) asked: Duration,
 }
 
 /// What a handle has done so far.
@@ -66,13 +65,13 @@ impl Stock {
 
     /// Cuts a lot for one thread: a part of the oldest block that is young enough, and when that was asked for if its
     /// identifiers age.
-    pub(crate) fn cut_lot(&mut self) -> Option<(Block, Option<Instant>)> {
+    pub(crate) fn cut_lot(&mut self) -> Option<(Block, Option<Duration>)> {
         let lot = (self.size / LOTS).clamp(1, LOT_MAX);
         self.cut(lot)
     }
 
     /// Cuts at most so many identifiers off.
-    pub(crate) fn cut(&mut self, count: u64) -> Option<(Block, Option<Instant>)> {
+    pub(crate) fn cut(&mut self, count: u64) -> Option<(Block, Option<Duration>)> {
         loop {
             let Fresh { block, asked } = self.blocks.pop_front()?;
             let ageing = block.instant().map(|_| asked);
@@ -105,13 +104,14 @@ impl Stock {
         if self.fetching || self.left() > mark {
             return None;
         }
-        let lasted = self.asked_last.map(|asked| asked.elapsed());
+        let now = clock::now();
+        let lasted = self.asked_last.map(|asked| now.saturating_sub(asked));
         self.size = match lasted {
             Some(lasted) if lasted < LASTS => self.size.saturating_mul(2).min(self.settings.block_size_max),
             Some(lasted) if lasted > LASTS * 10 => (self.size / 2).max(self.settings.block_size),
             _ => self.size,
         };
-        self.asked_last = Some(Instant::now());
+        self.asked_last = Some(now);
         self.fetching = true;
         Some(self.size)
     }

@@ -50,6 +50,7 @@ const INDEXING_PART: usize = 4096;
 impl TableCopy {
     /// Fetches a snapshot, and follows the table from there on.
     pub(crate) async fn follow(connection: Arc<Connection>, space: &str) -> Result<Self, Error> {
+        connection.origin().check()?;
         let began = Instant::now();
         let until = began + connection.settings().request_timeout;
         let parent = format!("spaces/{space}");
@@ -77,7 +78,7 @@ impl TableCopy {
         let table = feed.snapshot.take().ok_or_else(|| Error::Unusable { what: "there is no snapshot".to_owned() })?;
         let revision = watch::Sender::new(table.revision());
         let shared = Arc::new(Shared { table: RwLock::new(table), revision });
-        let following = Work::start(keep(shared.clone(), connection, parent, feed))?;
+        let following = Work::start(connection.origin().clone(), keep(shared.clone(), connection, parent, feed))?;
         Ok(Self { shared, _following: Arc::new(following) })
     }
 

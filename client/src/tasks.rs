@@ -4,11 +4,14 @@ use std::thread;
 
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use crate::error::Error;
+use crate::{error::Error, origin::Origin};
 
 /// Work that is given up when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Work(AbortHandle);
+pub(crate) struct Work {
+    origin: Origin,
+    task: AbortHandle,
+}
 
 impl Work {
     /// Starts work on the runtime of the caller.
@@ -16,9 +19,9 @@ impl Work {
     /// # Errors
     ///
     /// [`Error::NoRuntime`] outside of a runtime.
-    pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) -> Result<Self, Error> {
+    pub(crate) fn start(origin: Origin, work: impl Future<Output = ()> + Send + 'static) -> Result<Self, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        Ok(Self(runtime.spawn(work).abort_handle()))
+        Ok(Self { origin, task: runtime.spawn(work).abort_handle() })
     }
 }
 
@@ -34,6 +37,9 @@ pub(crate) fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.0.abort();
+        // A forked child has no threads of the runtime, and one may have held its locks.
+        if !self.origin.is_elsewhere() {
+            self.task.abort();
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What a replica says of itself to the others on its store.
 
+use std::time::Duration;
+
 use kent_ids::Slot;
 use prost::Message;
 
@@ -22,6 +24,8 @@ pub struct ReplicaNote {
     pub applied: u64,
     /// What its clock said when it wrote this, nanoseconds since 1970.
     pub unix_nanos: i64,
+    /// For how long it grants regions' suffixes without a look at the tables.
+    pub window: Duration,
 }
 
 impl ReplicaNote {
@@ -35,6 +39,7 @@ impl ReplicaNote {
             reserved_until: self.reserved_until,
             applied: self.applied,
             unix_nanos: self.unix_nanos,
+            window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
         };
         note.encode_to_vec()
     }
@@ -56,6 +61,7 @@ impl ReplicaNote {
             reserved_until: note.reserved_until,
             applied: note.applied,
             unix_nanos: note.unix_nanos,
+            window: Duration::from_millis(note.window_ms),
         })
     }
 }
@@ -75,6 +81,7 @@ mod tests {
                 reserved_until: 1_700_000_000,
                 applied: 42,
                 unix_nanos: 1_700_000_000_000_000_000,
+                window: Duration::from_secs(60),
             };
             assert_eq!(ReplicaNote::decode(&note.encode()), Ok(note));
         }

@@ -2,12 +2,14 @@
 //!
 //! A record is checked whole when it is read. What makes no sense is an error that says which fact is wrong, never a default.
 
+use std::num::NonZeroU64;
+
 use bytes::Bytes;
-use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixSeconds};
-use kent_issue::{HolderId, SlotRecord};
+use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixNanos, UnixSeconds};
+use kent_issue::{HolderId, Lapse, SlotRecord};
 use kent_regions::{
-    AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Policy, Prefix, Region, RegionNumber, Revision,
-    Texts,
+    AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Policy, Prefix, Region, RegionNumber,
+    Revision, Texts,
 };
 use prost::Message;
 use thiserror::Error;
@@ -208,6 +210,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         owner: region.texts.owner.clone(),
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
+        pace: region.pace.get(),
     }
 }
 
@@ -248,6 +251,7 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
             Ok(records::region_record::Order::External) => Order::External,
             Err(_) => return Err(malformed("the order of a region")),
         },
+        pace: Pace::per_second(NonZeroU64::new(record.pace).ok_or(malformed("the pace of a region"))?),
         sealed: record.sealed,
         delegated: record.delegated,
         policy: policy.into(),
@@ -424,9 +428,79 @@ fn prefix(text: &str) -> Result<Prefix, Malformed> {
     text.parse().map_err(|_| malformed("the prefix of a region"))
 }
 
-/// A counter's record: big-endian octets without leading zeros, up to 17 of them.
-pub fn encode_counter(reserved: Count) -> Vec<u8> {
-    records::CounterRecord { reserved: count_octets(reserved) }.encode_to_vec()
+/// A restore: what happened in between is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// From the backup to the restore.
+    pub lapse: Lapse,
+    /// Whether tables may have been edited meanwhile.
+    pub tables_edited: bool,
+}
+
+/// The record of every restore that a store came through, oldest first.
+pub fn encode_restores(restores: &[Restored]) -> Vec<u8> {
+    // OK because a time is within some centuries of 1970.
+    let nanos = |time: UnixNanos| i64::try_from(time.get()).unwrap_or(i64::MAX);
+    let restore = |restored: &Restored| records::Restore {
+        since: nanos(restored.lapse.since),
+        until: nanos(restored.lapse.until),
+        tables_edited: restored.tables_edited,
+    };
+    records::RestoresRecord { restores: restores.iter().map(restore).collect() }.encode_to_vec()
+}
+
+/// Reads [`encode_restores`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
+    let record: records::RestoresRecord = decode(value, "the record of restores")?;
+    let restore = |restore: records::Restore| Restored {
+        lapse: Lapse { since: UnixNanos::new(restore.since.into()), until: UnixNanos::new(restore.until.into()) },
+        tables_edited: restore.tables_edited,
+    };
+    Ok(record.restores.into_iter().map(restore).collect())
+}
+
+/// The counter of a region or series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Numbers below this are issued, or in the chunk of a daemon.
+    pub reserved: Count,
+    /// Until when they are paid for; see [`kent_issue::pay`].
+    pub paid: UnixNanos,
+    /// Nothing is issued, since more may have been issued than is known, until an operator names a floor.
+    pub unsure: bool,
+}
+
+impl Counter {
+    /// A counter that never moved.
+    pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
+
+    /// The counter after a restore: moved past whatever it may have issued meanwhile or, if that is more than the `capacity`,
+    /// left where it is until an operator names a floor.
+    #[must_use]
+    pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
+        let (skipped, paid) = lapse.skip(pace, self.paid);
+        let moved = self.reserved.checked_add(skipped).filter(|reserved| *reserved < capacity);
+        match moved {
+            _ if self.unsure || self.reserved >= capacity => Self { paid, ..*self },
+            Some(reserved) => Self { reserved, paid, unsure: false },
+            None => Self { paid, unsure: true, ..*self },
+        }
+    }
+}
+
+/// A counter's record.
+pub fn encode_counter(counter: &Counter) -> Vec<u8> {
+    let record = records::CounterRecord {
+        reserved: count_octets(counter.reserved),
+        // OK because a time is within some centuries of 1970.
+        paid_until: i64::try_from(counter.paid.get()).unwrap_or(i64::MAX),
+        unsure: counter.unsure,
+    };
+    record.encode_to_vec()
 }
 
 fn count_octets(count: Count) -> Bytes {
@@ -455,9 +529,10 @@ const MAX: [u8; 17] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// # Errors
 ///
 /// [`Malformed`].
-pub fn decode_counter(value: &[u8]) -> Result<Count, Malformed> {
+pub fn decode_counter(value: &[u8]) -> Result<Counter, Malformed> {
     let record: records::CounterRecord = decode(value, "a counter record")?;
-    count_from(&record.reserved)
+    let paid = UnixNanos::new(record.paid_until.into());
+    Ok(Counter { reserved: count_from(&record.reserved)?, paid, unsure: record.unsure })
 }
 
 #[cfg(test)]
@@ -494,6 +569,7 @@ mod tests {
                 issued: Count::Below(2),
             }],
             order: Order::Sequential,
+            pace: Pace::for_bits(50),
             sealed: false,
             delegated: false,
             policy: kent_regions::Rare::default(),
@@ -506,7 +582,10 @@ mod tests {
         assert_eq!(decode_slot(&encode_slot(&slot())), Ok(slot()));
         assert_eq!(decode_region(&encode_region(&region()), RegionNumber(4), Count::Below(3)), Ok(region()));
         for count in [Count::ZERO, Count::Below(1), Count::Below(256), Count::Below(u128::MAX), Count::Max] {
-            assert_eq!(decode_counter(&encode_counter(count)), Ok(count));
+            for unsure in [false, true] {
+                let counter = Counter { reserved: count, paid: UnixNanos::new(1_763_667_000_123_456_789), unsure };
+                assert_eq!(decode_counter(&encode_counter(&counter)), Ok(counter));
+            }
         }
         let facts = SpaceFacts {
             bits: 64,
@@ -532,14 +611,10 @@ mod tests {
         assert_eq!(
             hex(encode_region(&region())),
             "0a02723112083130313130313030180620322801380242\
-             0f0a06313031313031100118082201025009"
+             0f0a06313031313031100118082201025009b0018080808004"
         );
-        // As it was before former prefixes knew how far the region had counted.
-        let mut older = region();
-        older.history.iter_mut().for_each(|former| former.issued = Count::ZERO);
-        let octets = b"\x0a\x02r1\x12\x0810110100\x18\x06 2(\x018\x02B\x0c\x0a\x06101101\x10\x01\x18\x08P\x09";
-        assert_eq!(decode_region(octets, older.number, older.issued), Ok(older));
-        assert_eq!(hex(encode_counter(Count::Below(1000))), "0a0203e8");
+        let counter = Counter { reserved: Count::Below(1000), paid: UnixNanos::new(1), unsure: true };
+        assert_eq!(hex(encode_counter(&counter)), "0a0203e81101000000000000001801");
     }
 
     #[test]

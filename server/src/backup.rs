@@ -6,19 +6,22 @@
 use std::{
     fs::File,
     io::{self, BufReader, Read},
+    mem,
     path::Path,
-    time::Duration,
+    sync::Arc,
 };
 
+use futures_util::{Stream, stream};
 use kent_proto::v1::{BackupPart, backup_part};
-use kent_store::{Key, SCHEMA};
+use kent_store::{Key, Pages, ReadError, SCHEMA, Unavailable};
 use prost::Message;
 use thiserror::Error;
+use tokio::{sync::OwnedSemaphorePermit, time};
 
 use crate::{cluster, engine::Engine, error::StoreFailure, keys};
 
-/// Records in one part; with values of at most 16 KiB it stays below what gRPC takes.
-const PART_RECORDS: usize = 128;
+/// After a page the store is left alone for so many times as long as the page took: a backup takes a quarter of it at the most.
+const REST: u32 = 3;
 
 /// A backup that was read back whole.
 #[derive(Debug)]
@@ -27,8 +30,6 @@ pub(crate) struct Backup {
     pub(crate) unix_nanos: i64,
     /// All records, by key.
     pub(crate) records: Vec<(Key, Vec<u8>)>,
-    /// Identifiers a second that were granted when it was made, by the key of the counter.
-    pub(crate) rates: Vec<(Key, f64)>,
 }
 
 /// A file is no whole backup.
@@ -51,49 +52,68 @@ pub enum BadBackup {
     NotWhole,
 }
 
-/// The messages of a backup, in order.
-pub(crate) async fn parts(engine: &Engine) -> Result<Vec<BackupPart>, StoreFailure> {
-    let (store, steady) = (engine.store(), engine.clock().steady());
-    let unix_nanos = i64::try_from(engine.clock().wall().get()).unwrap_or(i64::MAX);
-    let rates = rates(engine, steady);
-    let mut records = store.scan(&Key::ROOT).await?;
-    // Who is there now says nothing about the store.
-    records.retain(|(key, _)| !key.starts_with(&keys::PRESENT));
-    let (schema, _) = cluster::schema_in_force(store).await?;
-    let schema = schema.into();
-    let begin = backup_part::Begin { unix_nanos, store_id: store.store_id().to_string(), rates, schema };
-    let mut parts = vec![part(backup_part::Part::Begin(begin))];
-    let mut sum = crc32fast::Hasher::new();
-    let count = records.len() as u64; // OK because a usize has 64 bits at most
-    let mut records = records.into_iter().peekable();
-    while records.peek().is_some() {
-        let some = records.by_ref().take(PART_RECORDS);
-        let records = some.map(|(key, versioned)| {
-            let record = backup_part::Record { key: key.as_str().to_owned(), value: versioned.value.into() };
-            add(&mut sum, &record);
-            record
-        });
-        parts.push(part(backup_part::Part::Records(backup_part::Records { records: records.collect() })));
+/// The messages of a backup, in order, as its reader takes them. All records are of the moment of the first.
+pub(crate) fn parts(
+    engine: Arc<Engine>,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<BackupPart, StoreFailure>> + Send {
+    let making =
+        Making { engine, pages: None, count: 0, sum: crc32fast::Hasher::new(), is_whole: false, _place: place };
+    stream::try_unfold(making, |mut making| async move { Ok(making.next().await?.map(|made| (part(made), making))) })
+}
+
+/// A backup under way.
+struct Making {
+    engine: Arc<Engine>,
+    /// The records, once the beginning is made.
+    pages: Option<Box<dyn Pages>>,
+    count: u64,
+    sum: crc32fast::Hasher,
+    is_whole: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Making {
+    async fn next(&mut self) -> Result<Option<backup_part::Part>, StoreFailure> {
+        let Some(pages) = &mut self.pages else { return self.begin().await.map(Some) };
+        loop {
+            if self.engine.draining().is_cancelled() {
+                return Err(ReadError::from(Unavailable::Closed).into());
+            }
+            let began = self.engine.clock().steady();
+            let Some(page) = pages.next().await? else { break };
+            // Others want the store as well.
+            time::sleep(REST * self.engine.clock().steady().saturating_sub(began)).await;
+            // Who is there now says nothing about the store.
+            let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
+            let records = records.map(|(key, versioned)| {
+                let record = backup_part::Record { key: key.as_str().to_owned(), value: versioned.value.into() };
+                add(&mut self.sum, &record);
+                self.count += 1;
+                record
+            });
+            let records: Vec<_> = records.collect();
+            if !records.is_empty() {
+                return Ok(Some(backup_part::Part::Records(backup_part::Records { records })));
+            }
+        }
+        let end = backup_part::End { count: self.count, crc32: self.sum.clone().finalize() };
+        Ok((!mem::replace(&mut self.is_whole, true)).then_some(backup_part::Part::End(end)))
     }
-    parts.push(part(backup_part::Part::End(backup_part::End { count, crc32: sum.finalize() })));
-    Ok(parts)
+
+    /// The time is that of a moment before the records'.
+    async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
+        let (store, clock) = (self.engine.store(), self.engine.clock());
+        let unix_nanos = i64::try_from(clock.wall().get()).unwrap_or(i64::MAX);
+        let (schema, _) = cluster::schema_in_force(store).await?;
+        self.pages = Some(store.pages(&Key::ROOT).await?);
+        let (store_id, schema) = (store.store_id().to_string(), schema.into());
+        Ok(backup_part::Part::Begin(backup_part::Begin { unix_nanos, store_id, schema }))
+    }
 }
 
 fn part(part: backup_part::Part) -> BackupPart {
     BackupPart { part: Some(part) }
-}
-
-fn rates(engine: &Engine, steady: Duration) -> Vec<backup_part::Rate> {
-    let spaces = engine.directory().spaces();
-    let of_space = spaces.iter().flat_map(|space| {
-        let rate =
-            |(number, cell): (kent_regions::RegionNumber, std::sync::Arc<crate::cell::Cell>)| backup_part::Rate {
-                key: keys::counter(space.key(), number.0).as_str().to_owned(),
-                per_second: cell.rate(steady),
-            };
-        space.cells().into_iter().map(rate).collect::<Vec<_>>()
-    });
-    of_space.filter(|rate| rate.per_second > 0.0).collect()
 }
 
 fn add(sum: &mut crc32fast::Hasher, record: &backup_part::Record) {
@@ -141,6 +161,5 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
     if end.count != records.len() as u64 || end.crc32 != sum.finalize() {
         return Err(BadBackup::NotWhole);
     }
-    let rates = begin.rates.into_iter().filter_map(|rate| Some((Key::new(rate.key).ok()?, rate.per_second)));
-    Ok(Backup { unix_nanos: begin.unix_nanos, rates: rates.collect(), records })
+    Ok(Backup { unix_nanos: begin.unix_nanos, records })
 }

@@ -10,13 +10,13 @@ use std::{
 };
 
 use kent_ids::Position;
-use kent_issue::{Chunk, Counter, CounterPlan, CounterRefusal, Stored};
+use kent_issue::{Chunk, Counter, CounterPlan, CounterRefusal, Reserved, Stored};
 use kent_proto::stored;
-use kent_regions::Count;
+use kent_regions::{Count, Pace};
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
 use tracing::warn;
 
-use crate::{error::StoreFailure, rate::Rate, strict};
+use crate::{error::StoreFailure, pacing::Pacing, rate::Rate, strict};
 
 /// The counter of one region or series.
 #[derive(Debug)]
@@ -41,17 +41,21 @@ pub(crate) struct Record {
     pub(crate) first: Position,
     /// One past the last position that can be granted.
     pub(crate) capacity: Position,
+    /// How fast the counter may move.
+    pub(crate) pace: Pace,
 }
 
 /// How an attempt to reserve a chunk ended.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// So many positions are reserved now.
-    Reserved(Count),
-    /// Somebody else wrote this record first.
+    /// The counter's record says this now.
+    Reserved(Stored<Count>),
+    /// Another daemon, or an edit, wrote this record first.
     Conflict(Key),
-    /// There is no room for as many.
-    Full(CounterRefusal),
+    /// The counter does not allow it.
+    Refused(CounterRefusal),
+    /// After a restore it is not known how far the counter had come.
+    Unsure,
 }
 
 impl Cell {
@@ -100,49 +104,57 @@ impl Cell {
     pub(crate) async fn try_reserve(
         &self,
         store: &dyn Store,
+        pacing: &Pacing,
         record: &Record,
         count: NonZeroU64,
         now: Duration,
     ) -> Result<Attempt, StoreFailure> {
-        let read = read_counter(store, &record.key).await?;
-        let value = position(read.value).max(record.first);
-        let read = Stored { version: read.version, value };
-        let plan = match self.with(|counter| counter.plan_chunk(read, count.get(), record.capacity, now)) {
+        let Stored { version, value: read } = pacing.known(read_counter(store, &record.key).await?, record);
+        if read.unsure {
+            return Ok(Attempt::Unsure);
+        }
+        let bound = pacing.bound(record.capacity, record.pace, read.paid);
+        let value = Reserved { below: position(read.reserved).max(record.first), paid: read.paid };
+        let read = Stored { version, value };
+        let plan = match self.with(|counter| counter.plan_chunk(read, count.get(), &bound, now)) {
             Ok(plan) => plan,
-            Err(full) => return Ok(Attempt::Full(full)),
+            Err(refusal) => return Ok(Attempt::Refused(refusal)),
         };
         self.commit(store, record, plan).await
     }
 
-    /// Tries to reserve the next chunk before the present one is used up, and says how many positions are reserved then; not if
-    /// there is no need, or somebody else draws from the counter. The caller holds `reserving`.
+    /// Tries to reserve the next chunk before the present one is used up, and says what the record says then; not if there is no
+    /// need, or another daemon draws from the counter. The caller holds `reserving`.
     pub(crate) async fn try_reserve_ahead(
         &self,
         store: &dyn Store,
+        pacing: &Pacing,
         record: &Record,
         now: Duration,
-    ) -> Result<Option<Count>, StoreFailure> {
-        let read = read_counter(store, &record.key).await?;
-        let read = Stored { version: read.version, value: position(read.value) };
-        let Some(plan) = self.with(|counter| counter.plan_ahead(read, record.capacity, now)) else { return Ok(None) };
+    ) -> Result<Option<Stored<Count>>, StoreFailure> {
+        let Stored { version, value: read } = read_counter(store, &record.key).await?;
+        let bound = pacing.bound(record.capacity, record.pace, read.paid);
+        let read = Stored { version, value: Reserved { below: position(read.reserved), paid: read.paid } };
+        let Some(plan) = self.with(|counter| counter.plan_ahead(read, &bound, now)) else { return Ok(None) };
         match self.commit(store, record, plan).await? {
             Attempt::Reserved(reserved) => Ok(Some(reserved)),
-            Attempt::Conflict(_) | Attempt::Full(_) => Ok(None),
+            Attempt::Conflict(_) | Attempt::Refused(_) | Attempt::Unsure => Ok(None),
         }
     }
 
     async fn commit(&self, store: &dyn Store, record: &Record, plan: CounterPlan) -> Result<Attempt, StoreFailure> {
-        let reserved = Count::Below(plan.reserved().get());
         let guard = Version::new(plan.guard());
         let txn = Txn::new().expect(record.key.clone(), guard);
+        let counter = written(&plan);
         let txn = match &record.guard {
             Some((key, version)) => txn.expect(key.clone(), *version),
             None => txn,
         };
-        match store.commit(txn.put(record.key.clone(), stored::encode_counter(reserved))).await {
+        match store.commit(txn.put(record.key.clone(), stored::encode_counter(&counter))).await {
             Ok(made) => {
-                self.with(|counter| counter.on_committed(plan, made.version.get()));
-                Ok(Attempt::Reserved(reserved))
+                let version = made.version.get();
+                self.with(|counter| counter.on_committed(plan, version));
+                Ok(Attempt::Reserved(Stored { version, value: counter.reserved }))
             }
             Err(CommitError::Conflict { key, .. }) => Ok(Attempt::Conflict(key)),
             // Whatever an unknown commit reserved is a gap: the next attempt reads where the counter is now.
@@ -156,8 +168,8 @@ impl Cell {
     }
 
     /// How many positions would be reserved if the rest of the chunk in hand were given back.
-    pub(crate) fn rest_of(&self, read: Stored<Count>) -> Count {
-        match read.value {
+    pub(crate) fn rest_of(&self, read: Stored<stored::Counter>) -> Count {
+        match read.value.reserved {
             Count::Max => Count::Max,
             Count::Below(reserved) => {
                 let read = Stored { version: read.version, value: Position::new(reserved) };
@@ -168,12 +180,12 @@ impl Cell {
 
     /// Gives the rest of the chunk in hand back, if nobody has reserved since, and says how many positions are reserved then.
     /// Nothing is granted from it any more, whatever the store answers; if it does not take it back, it is a gap.
-    pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Count> {
+    pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
-        let reserved = Count::Below(plan.reserved().get());
+        let counter = written(&plan);
         let txn = Txn::new().expect(key.clone(), Version::new(plan.guard()));
-        match store.commit(txn.put(key.clone(), stored::encode_counter(reserved))).await {
-            Ok(_) => Some(reserved),
+        match store.commit(txn.put(key.clone(), stored::encode_counter(&counter))).await {
+            Ok(made) => Some(Stored { version: made.version.get(), value: counter.reserved }),
             Err(error) => {
                 warn!(%key, %error, "the rest of a chunk is a gap");
                 None
@@ -182,13 +194,19 @@ impl Cell {
     }
 }
 
-/// Reads a counter: how many positions are reserved, and the version to compare.
-pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<Count>, StoreFailure> {
+/// What a plan writes.
+fn written(plan: &CounterPlan) -> stored::Counter {
+    let Reserved { below, paid } = plan.reserved();
+    stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false }
+}
+
+/// Reads a counter, and the version to compare.
+pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<stored::Counter>, StoreFailure> {
     match store.get(key).await? {
         Some(Versioned { version, value }) => {
             Ok(Stored { version: version.get(), value: stored::decode_counter(&value)? })
         }
-        None => Ok(Stored { version: 0, value: Count::ZERO }),
+        None => Ok(Stored { version: 0, value: stored::Counter::NEW }),
     }
 }
 

@@ -9,11 +9,12 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use kent_issue::Stored;
 use kent_proto::{note::ReplicaNote, stored};
 use kent_store::{Change, Key, NewerSchema, Peers, ReadError, Store, Txn, Version, Versioned, Watch};
 use tokio::{sync::Notify, time};
@@ -41,6 +42,8 @@ pub(crate) struct Cluster {
     state: Mutex<State>,
     /// Milliseconds on the steady clock: the last look at all tables that was a whole one began then.
     reached: AtomicU64,
+    /// The same on the wall clock. A paused machine may stop either of them, while others count it as gone.
+    reached_wall: AtomicI64,
     /// Rung when others should know at once how far the tables are.
     tell: Notify,
 }
@@ -90,6 +93,8 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 const MARGIN: Duration = Duration::from_secs(10);
 /// How long a seal waits for others to say that they know.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
+/// The longest window that a replica can be set to.
+pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
 /// How often it looks.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
 /// Offsets of clocks are judged by so many notes.
@@ -124,8 +129,8 @@ impl Cluster {
     ) -> Self {
         let Surroundings { store, clock, .. } = surroundings;
         let (name, state) = (slots.holder().to_string(), Mutex::default());
-        let (reached, tell) = (AtomicU64::new(u64::MAX), Notify::new());
-        Self { store, clock, directory, slots, name, address, window, schema, state, reached, tell }
+        let (reached, reached_wall, tell) = (AtomicU64::new(u64::MAX), AtomicI64::new(0), Notify::new());
+        Self { store, clock, directory, slots, name, address, window, schema, state, reached, reached_wall, tell }
     }
 
     /// Whether regions' suffixes may be granted: not if others' edits may have been missed for longer than the window.
@@ -133,10 +138,15 @@ impl Cluster {
         self.reached_ago().is_some_and(|ago| ago < self.window)
     }
 
-    /// How long ago the last look at all tables began.
+    /// How long ago the last look at all tables began, by the clock that says the most.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         let reached = self.reached.load(Ordering::Acquire);
-        (reached != u64::MAX).then(|| self.clock.steady().saturating_sub(Duration::from_millis(reached)))
+        if reached == u64::MAX {
+            return None;
+        }
+        let steady = self.clock.steady().saturating_sub(Duration::from_millis(reached));
+        let wall = wall_millis(&*self.clock).saturating_sub(self.reached_wall.load(Ordering::Relaxed));
+        Some(steady.max(Duration::from_millis(u64::try_from(wall).unwrap_or(0))))
     }
 
     /// The name of this run, where it serves, and how far its tables are.
@@ -166,24 +176,30 @@ impl Cluster {
                 return Unconfirmed::default();
             }
             if waited >= CONFIRM_WITHIN {
-                let replicas = unconfirmed.unwrap_or_else(|_| vec!["unknown, since the store is away".to_owned()]);
-                return Unconfirmed { replicas, within: self.window.saturating_sub(waited) };
+                let Ok(unconfirmed) = unconfirmed else {
+                    let replicas = vec!["unknown, since the store is away".to_owned()];
+                    return Unconfirmed { replicas, within: WINDOW_MAX };
+                };
+                // Each of them grants for as long as its own window lasts.
+                let window = unconfirmed.iter().map(|note| note.window).max().unwrap_or_default();
+                let replicas = unconfirmed.into_iter().map(|note| note.address).collect();
+                return Unconfirmed { replicas, within: window.saturating_sub(waited) };
             }
             time::sleep(CONFIRM_INTERVAL).await;
         }
     }
 
-    /// The addresses of those who are there, and do not say that they know of `version`. The store is asked, since a
-    /// replica that has just come may not be heard of here yet.
-    async fn unconfirmed(&self, version: Version) -> Result<Vec<String>, StoreFailure> {
-        let mut addresses = Vec::new();
+    /// The notes of those who are there, and do not say that they know of `version`. The store is asked, since a replica that
+    /// has just come may not be heard of here yet.
+    async fn unconfirmed(&self, version: Version) -> Result<Vec<ReplicaNote>, StoreFailure> {
+        let mut notes = Vec::new();
         for (key, versioned) in self.store.scan(&keys::PRESENT).await? {
             let note = ReplicaNote::decode(&versioned.value)?;
             if keys::parse_present(&key)? != self.name && note.applied < version.get() {
-                addresses.push(note.address);
+                notes.push(note);
             }
         }
-        Ok(addresses)
+        Ok(notes)
     }
 
     /// Says that this replica is there, and looks at all tables. Called once before anything is served, and then by
@@ -194,13 +210,14 @@ impl Cluster {
         let key = keys::present(&self.name);
         let announced = peers.announce(&key, self.note().encode(), ttl).await;
         announced.map_err(ReadError::from)?;
-        let looked = self.clock.steady();
+        let (looked, wall) = (self.clock.steady(), wall_millis(&*self.clock));
         if looked.saturating_sub(began) > LOOK_WITHIN {
             // By now the announcement may end before what it should cover.
             return Ok(());
         }
         self.agree_on_schema(peers).await?;
         self.look().await?;
+        self.reached_wall.store(wall, Ordering::Relaxed);
         // OK because the machine has been up for less than 500 million years.
         self.reached.store(u64::try_from(looked.as_millis()).unwrap_or(u64::MAX - 1), Ordering::Release);
         Ok(())
@@ -321,9 +338,9 @@ impl Cluster {
         if let Change::Put(key, versioned) = change
             && let Some((space, number)) = keys::parse_counter(&key)
             && let Some(space) = self.directory.by_key(space)
-            && let Ok(reserved) = stored::decode_counter(&versioned.value)
+            && let Ok(counter) = stored::decode_counter(&versioned.value)
         {
-            space.set_reserved_elsewhere(number, reserved, versioned.version);
+            space.set_reserved(number, Stored { version: versioned.version.get(), value: counter.reserved });
         }
     }
 
@@ -391,6 +408,7 @@ impl Cluster {
             reserved_until: held.map_or(0, |held| held.record.reserved_until.get()),
             applied: self.lock().applied.get(),
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
+            window: self.window,
         }
     }
 
@@ -398,6 +416,11 @@ impl Cluster {
         // OK because nothing that is done under the lock leaves it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn wall_millis(clock: &dyn Clock) -> i64 {
+    // OK because a time is within some millions of years of 1970.
+    i64::try_from(clock.wall().get() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 impl Replica {

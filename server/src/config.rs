@@ -15,7 +15,7 @@ use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{migrate::MigrateArgs, restore::RestoreArgs, witness};
+use crate::{cluster::WINDOW_MAX, migrate::MigrateArgs, restore::RestoreArgs};
 
 /// What the daemon was told, by flags and environment.
 #[derive(Debug, Parser)]
@@ -81,9 +81,10 @@ pub struct Settings {
     #[arg(long, env = "KENT_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// File that remembers how often the store was started, kept outside of it, so that an old copy of the store is noticed
-    /// [default: the directory of the store with .witness].
-    #[arg(long, env = "KENT_WITNESS", value_name = "FILE")]
+    /// Directory that remembers how often each store was started, kept outside of the stores, so that an old copy of one is noticed.
+    /// Best on another disk [default: witness in $STATE_DIRECTORY or kent/witness in $XDG_STATE_HOME or ~/.local/state, the first
+    /// that is on another disk than the data; for etcd none].
+    #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
     pub witness: Option<PathBuf>,
 
     /// Where state is kept: `sled` (embedded, durable), `etcd://HOST:PORT,HOST:PORT/PREFIX` (or `etcds://`, over TLS; for any
@@ -257,16 +258,14 @@ pub struct Config {
     pub http: SocketAddr,
     /// Directory of the embedded store.
     pub data: PathBuf,
-    /// The file that remembers how often the store was started.
-    pub witness: PathBuf,
+    /// The directory that remembers how often each store was started, if a setting names one.
+    pub witness: Option<PathBuf>,
     /// Where state is kept.
     pub store: StoreKind,
     /// How to recognise etcd, and be recognised.
     pub etcd_tls: Option<EtcdTls>,
     /// Who to be for etcd.
     pub etcd_credentials: Option<EtcdCredentials>,
-    /// Whether an old copy of the store is looked for; by default where the store is a directory.
-    pub has_witness: bool,
     /// Where others are told that this replica serves; its gRPC port unless this says otherwise.
     pub advertise: Option<String>,
     /// The newest schema of records that is used.
@@ -451,12 +450,11 @@ impl Config {
         let config = Self {
             etcd_tls,
             etcd_credentials,
-            has_witness: set.witness.is_some() || matches!(set.store, Some(StoreKind::Sled)),
             advertise: set.advertise,
             schema: set.schema.unwrap_or(SCHEMA),
             listen: set.listen.unwrap_or(([127, 0, 0, 1], 7600).into()),
             http: set.http.unwrap_or(([127, 0, 0, 1], 7601).into()),
-            witness: set.witness.unwrap_or_else(|| witness::beside(&set.data.clone().unwrap_or_default())),
+            witness: set.witness,
             data: set.data.unwrap_or_default(),
             store: set.store.unwrap_or(StoreKind::Sled),
             lease_count: get(set.lease_count),
@@ -506,7 +504,7 @@ impl Config {
         let tolerance = self.clock.tolerance;
         range("clock-tolerance", format!("{tolerance:?}"), "0s to 1s (max-ahead)", millis(tolerance) <= ahead)?;
         let window = self.clock.window_last;
-        let allowed = (self.clock.window_first..=HOUR).contains(&window);
+        let allowed = (self.clock.window_first..=WINDOW_MAX).contains(&window);
         range("window", format!("{window:?}"), "2s to 1h", allowed)?;
         let TrustPolicy { jump_max, absence_max } = self.trust;
         range("clock-jump", format!("{jump_max:?}"), "1m to 30d", (HOUR / 60..=DAY * 30).contains(&jump_max))?;

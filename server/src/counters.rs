@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
-use kent_issue::Chunk;
+use kent_issue::{Chunk, Counter, CounterRefusal, Stored};
 use kent_proto::model::{EditOptions, Invalid};
 use kent_regions::{ChunkPolicy, Count, Edit, Kind, Order as IssueOrder, Policy, RegionNumber};
 use kent_store::Store;
@@ -20,6 +20,7 @@ use crate::{
     error::{AllocateError, Exhausted, NoSuchRegion},
     keys,
     node::Surroundings,
+    pacing::Pacing,
     space::{RegionFacts, Space},
     strict,
     tasks::Tasks,
@@ -34,6 +35,7 @@ pub(crate) struct Counters {
     chunk: Chunk,
     tasks: Tasks,
     entropy: Arc<dyn Entropy>,
+    pacing: Arc<Pacing>,
     /// Where there can be other replicas.
     cluster: Option<Arc<Cluster>>,
 }
@@ -79,10 +81,11 @@ impl Counters {
         directory: Arc<Directory>,
         chunk: Chunk,
         tasks: Tasks,
+        pacing: Arc<Pacing>,
         cluster: Option<Arc<Cluster>>,
     ) -> Self {
         let Surroundings { store, clock, entropy } = surroundings;
-        Self { store, directory, clock, chunk, tasks, entropy, cluster }
+        Self { store, directory, clock, chunk, tasks, entropy, pacing, cluster }
     }
 
     /// Grants a block of a region's suffixes from the chunk in hand, or asks for one that must be durable first: at once, or not
@@ -97,29 +100,38 @@ impl Counters {
     ) -> Option<AtOnce<Block>> {
         let space = self.directory.find(space).ok()?;
         self.check_touch().ok()?;
-        let facts = facts(&space, region).ok()?;
-        let cell = space.cell(facts.number, self.chunk);
-        if facts.policy.chunk == ChunkPolicy::Strict {
-            return Some(AtOnce::Promised(self.ask(&space, &facts, &cell, count, request_id, patience())));
+        let cut = self.cut(&space, region, count, request_id).ok()?;
+        if cut.facts.policy.chunk == ChunkPolicy::Strict {
+            return Some(AtOnce::Promised(self.ask(&space, &cut.facts, &cut.cell, count, request_id, patience())));
         }
-        if !request_id.is_empty() {
-            return None;
-        }
-        let (block, now) = self.grant_from_chunk(&space, region, &facts, &cell, count).ok()??;
+        let (block, now) = self.grant_from_chunk(&space, region, &cut, count).ok()??;
         Some(AtOnce::Granted(block, now))
     }
 
-    /// Grants a block from the chunk in hand, if it holds enough, and says when.
+    /// Cuts `count` suffixes off the chunk in hand, if it holds enough. The table stands still meanwhile: once a seal is applied,
+    /// nothing is cut by a thread that looked before. Nothing is cut for a strict region, nor for a request_id.
+    fn cut(&self, space: &Space, region: &str, count: NonZeroU64, request_id: &str) -> Result<Cut, AllocateError> {
+        let cut = space.with_facts(region, |found| {
+            let facts = check(found)?;
+            let cell = space.cell(facts.number, self.chunk);
+            let is_cut = facts.policy.chunk != ChunkPolicy::Strict && request_id.is_empty();
+            let cut = |counter: &mut Counter| Some((counter.grant(count.get()).ok()?, counter.is_low()));
+            let first = if is_cut { cell.with(cut) } else { None };
+            Ok(Cut { facts, cell, first })
+        });
+        cut.map_err(|why: Why| why(space.name(), region.to_owned()))
+    }
+
+    /// Grants the block that was cut off the chunk in hand, if it held enough, and says when.
     fn grant_from_chunk(
         &self,
         space: &Arc<Space>,
         region: &str,
-        facts: &RegionFacts,
-        cell: &Arc<Cell>,
+        cut: &Cut,
         count: NonZeroU64,
     ) -> Result<Option<(Block, Duration)>, AllocateError> {
-        let granted = cell.with(|counter| counter.grant(count.get()).map(|first| (first, counter.is_low())));
-        let Ok((first, is_low)) = granted else { return Ok(None) };
+        let Cut { facts, cell, first } = cut;
+        let Some((first, is_low)) = *first else { return Ok(None) };
         if is_low && cell.begin_ahead() {
             let ahead = self.clone().reserve_ahead(space.clone(), region.to_owned(), cell.clone());
             self.tasks.spawn_work_aboard(ahead);
@@ -153,19 +165,19 @@ impl Counters {
                 break;
             }
             self.back_off(attempt).await;
-            let facts = facts(&space, region)?;
-            let cell = space.cell(facts.number, self.chunk);
+            let cut = self.cut(&space, region, count, request_id)?;
+            let (facts, cell) = (cut.facts, &cut.cell);
             let strict = facts.policy.chunk == ChunkPolicy::Strict;
             if !strict && !request_id.is_empty() {
                 let problem =
                     "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
                 return Err(Invalid::new("request_id", problem).into());
             }
-            if !strict && let Some((block, _)) = self.grant_from_chunk(&space, region, &facts, &cell, count)? {
+            if !strict && let Some((block, _)) = self.grant_from_chunk(&space, region, &cut, count)? {
                 return Ok(block);
             }
             if strict {
-                match self.ask(&space, &facts, &cell, count, request_id, patience).kept().await? {
+                match self.ask(&space, &facts, cell, count, request_id, patience).kept().await? {
                     Some(block) => return Ok(block),
                     None => continue,
                 }
@@ -175,7 +187,7 @@ impl Counters {
             let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
             let reservation = self.clone().reserve(space, region, cell, count);
             match time::timeout(left, self.tasks.spawn_work_aboard(reservation)).await {
-                Ok(Ok(reserved)) => reserved?,
+                Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
             }
         }
@@ -201,10 +213,13 @@ impl Counters {
     }
 
     /// Expands a region by itself if its policy says so, once it is as full as that with `count` more. True if it did.
-    async fn expand(&self, space: &Space, region: &str, facts: &RegionFacts, count: NonZeroU64) -> bool {
+    async fn expand(&self, space: &Space, facts: &RegionFacts, count: NonZeroU64) -> bool {
         let Some(by) = strict::due(facts, count) else { return false };
+        // It may have another name than the one it was asked for by, and another region that one.
+        let region = &*space.region_name(facts.number);
         let order = Order {
             space: space.name(),
+            number: Some(facts.number),
             edit: Edit::Expand { name: region.to_owned(), by },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
@@ -293,19 +308,21 @@ impl Counters {
         let region = &*space.region_name(number);
         let seen = facts_of(space, number)?;
         let total = asks.iter().fold(0, |total: u64, ask| total.saturating_add(ask.count.get()));
-        if self.expand(space, region, &seen, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
+        if self.expand(space, &seen, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
             return Ok(asks.iter().map(|_| Ok(None)).collect());
         }
+        self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
         let facts = facts_of(space, number)?;
         // What is left of a chunk from before the region was strict would be a gap.
         give_back(&*self.store, space, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(strict::Queue::take_last);
-        let attempted = strict::grant(&*self.store, &record(space, &facts), asks, last, wall).await?;
+        let attempted = strict::grant(&*self.store, &record(space, &facts), &self.pacing, asks, last, wall).await?;
         if let Some(counter) = attempted.counter {
             cell.with_queue(|queue| queue.set_last(Some(counter)));
-            space.set_reserved(facts.number, counter.value);
+            let reserved = Stored { version: counter.version, value: counter.value.reserved };
+            space.set_reserved(facts.number, reserved);
             cell.granted(attempted.count(asks), self.clock.steady());
         }
         drop(reserving);
@@ -324,6 +341,10 @@ impl Counters {
             strict::Granted::Before(first, count) if count == ask.count.get() => block(first, count),
             strict::Granted::Before(_, count) => Err(AllocateError::Reused { count }),
             strict::Granted::Full(reserved) => Err(exhausted(space, region, &facts, reserved, ask.count)),
+            strict::Granted::TooFast(refused) => {
+                Err(AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused))
+            }
+            strict::Granted::Unsure => Err(unsure(space, region)),
             strict::Granted::Again => Ok(None),
             strict::Granted::Failed(failure) => Err(failure.into()),
         };
@@ -348,11 +369,12 @@ impl Counters {
             return;
         }
         cell.with(|counter| counter.set_policy(chunk(facts.policy, self.chunk)));
-        let ahead = cell.try_reserve_ahead(&*self.store, &record(&space, &facts), self.clock.steady()).await;
+        let ahead =
+            cell.try_reserve_ahead(&*self.store, &self.pacing, &record(&space, &facts), self.clock.steady()).await;
         if let Ok(Some(reserved)) = ahead {
             space.set_reserved(facts.number, reserved);
             cell.end_ahead();
-            debug!(space = space.key(), region, %reserved, "chunk reserved ahead");
+            debug!(space = space.key(), region, reserved = %reserved.value, "chunk reserved ahead");
         }
     }
 
@@ -365,9 +387,10 @@ impl Counters {
         count: NonZeroU64,
     ) -> Result<(), AllocateError> {
         let seen = facts(&space, &region)?;
-        if self.expand(&space, &region, &seen, count).await {
+        if self.expand(&space, &seen, count).await {
             return Ok(());
         }
+        self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
         // An edit may have come first.
         let facts = facts(&space, &region)?;
@@ -376,11 +399,11 @@ impl Counters {
             return Ok(());
         }
         let record = record(&space, &facts);
-        match cell.try_reserve(&*self.store, &record, count, self.clock.steady()).await? {
+        match cell.try_reserve(&*self.store, &self.pacing, &record, count, self.clock.steady()).await? {
             Attempt::Reserved(reserved) => {
                 space.set_reserved(facts.number, reserved);
                 cell.end_ahead();
-                debug!(space = space.key(), region, %reserved, "chunk reserved");
+                debug!(space = space.key(), region, reserved = %reserved.value, "chunk reserved");
                 Ok(())
             }
             Attempt::Conflict(key) if key != record.key => {
@@ -390,27 +413,29 @@ impl Counters {
                 self.follow(&space, &facts).await
             }
             Attempt::Conflict(_) => Ok(()),
-            Attempt::Full(full) => {
-                let reserved = Count::Below(full.reserved.get());
-                if facts.reserved < reserved && facts.policy.auto_expand.is_some() {
+            Attempt::Refused(CounterRefusal::Full { reserved, .. }) => {
+                if facts.reserved < Count::Below(reserved.get()) && facts.policy.auto_expand.is_some() {
                     // Another replica has filled it: with that known, its policy may expand it.
-                    space.set_reserved(facts.number, reserved);
+                    space.learn_reserved(&*self.store, facts.number).await?;
                     return Ok(());
                 }
-                Err(exhausted(&space, &region, &facts, full.reserved, count))
+                Err(exhausted(&space, &region, &facts, reserved, count))
             }
+            Attempt::Refused(CounterRefusal::TooFast(refused)) => {
+                Err(AllocateError::too_fast(subject(&space, &region), facts.pace, count, refused))
+            }
+            Attempt::Unsure => Err(unsure(&space, &region)),
         }
     }
 
-    /// The chunks that this daemon holds.
-    pub(crate) fn held(&self) -> Vec<HeldChunk> {
+    /// Chunks that this daemon holds, of the first so many counters that it has used.
+    pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
         let spaces = self.directory.spaces();
-        let chunks = spaces.iter().flat_map(|space| {
-            space.cells().into_iter().filter_map(|(number, cell)| {
-                let left = cell.with(|counter| counter.left());
-                let source = Source::Region { name: space.region_name(number), space: space.name() };
-                (left > 0).then_some(HeldChunk { source, left })
-            })
+        let cells = spaces.iter().flat_map(|space| space.cells().map(move |(number, cell)| (space, number, cell)));
+        let chunks = cells.take(most).filter_map(|(space, number, cell)| {
+            let left = cell.with(|counter| counter.left());
+            let source = || Source::Region { name: space.region_name(number), space: space.name() };
+            (left > 0).then(|| HeldChunk { source: source(), left })
         });
         chunks.collect()
     }
@@ -440,6 +465,7 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
         guard: Some((keys::region(space.key(), facts.number.0), facts.version)),
         first: Position::ZERO,
         capacity: facts.capacity,
+        pace: facts.pace,
     }
 }
 
@@ -467,17 +493,41 @@ fn usable(
     found: Option<RegionFacts>,
     region: impl FnOnce() -> String,
 ) -> Result<RegionFacts, AllocateError> {
-    let refused = |why: fn(String, String) -> AllocateError| Err(why(space.name(), region()));
+    check(found).map_err(|why| why(space.name(), region()))
+}
+
+/// Why a region is not granted from, given the space and the region.
+type Why = fn(String, String) -> AllocateError;
+
+/// Whether a region can be granted from.
+fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Why> {
     match found {
-        None => refused(|space, region| NoSuchRegion { space, region }.into()),
-        Some(facts) if facts.kind == Kind::Closed => refused(|space, region| AllocateError::Closed { space, region }),
-        Some(facts) if facts.delegated => refused(|space, region| AllocateError::Delegated { space, region }),
+        None => Err(|space, region| NoSuchRegion { space, region }.into()),
+        Some(facts) if facts.kind == Kind::Closed => Err(|space, region| AllocateError::Closed { space, region }),
+        Some(facts) if facts.delegated => Err(|space, region| AllocateError::Delegated { space, region }),
         Some(facts) if facts.order == IssueOrder::External => {
-            refused(|space, region| AllocateError::External { space, region })
+            Err(|space, region| AllocateError::External { space, region })
         }
-        Some(facts) if facts.sealed => refused(|space, region| AllocateError::Sealed { space, region }),
+        Some(facts) if facts.sealed => Err(|space, region| AllocateError::Sealed { space, region }),
         Some(facts) => Ok(facts),
     }
+}
+
+/// What a region was when suffixes were cut off its chunk, and the first of them with whether the chunk is low; none if it did not
+/// hold enough.
+struct Cut {
+    facts: RegionFacts,
+    cell: Arc<Cell>,
+    first: Option<(Position, bool)>,
+}
+
+/// A region as people name it in a source.
+fn subject(space: &Space, region: &str) -> String {
+    Source::Region { name: region.to_owned(), space: space.name() }.to_string()
+}
+
+fn unsure(space: &Space, region: &str) -> AllocateError {
+    AllocateError::Unsure { subject: subject(space, region), region: Some(region.to_owned()) }
 }
 
 fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {

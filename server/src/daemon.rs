@@ -21,11 +21,11 @@ use crate::{
     config::{Config, StoreKind},
     engine::{Engine, LoadError, Place},
     entropy::{self, SystemEntropy},
-    http,
+    founding, http,
     node::{Node, Surroundings},
     service::{AdminService, AllocatorService, Aside, CodecService, Port, RegionsService},
-    tasks::Tasks,
-    witness::{self, WitnessError},
+    tasks::{Calls, Tasks},
+    witness::{Witness, WitnessError},
     workers::Workers,
 };
 
@@ -39,6 +39,8 @@ pub struct Daemon {
     grace: Duration,
     grpc: SocketAddr,
     http: SocketAddr,
+    /// Where calls run, for as long as the daemon does.
+    _calls: Calls,
 }
 
 /// Why the daemon did not start. Nothing was changed.
@@ -66,7 +68,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// The threads that serve connections cannot be started.
+    /// The threads that serve connections and calls cannot be started.
     #[error("the threads that serve connections cannot be started (threads)")]
     Threads(#[source] io::Error),
     /// Reflection cannot be offered.
@@ -103,15 +105,27 @@ impl Daemon {
         let (store, (kind, location)) = open_store(&config).await?;
         let serves = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
         let place = Place { kind, location, serves };
-        if config.has_witness {
-            witness::attest(&*store, &place.location, &config.witness).await?;
-        }
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let data = matches!(config.store, StoreKind::Sled).then_some(&*config.data);
+        if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
+            // A start is counted only in a store that may be started.
+            founding::found(&*store, &*entropy).await?;
+            witness.attest(&*store, &place.location).await?;
+        }
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
-        let node = Node::start_at(place, surroundings, &config).await?;
+        // Two at least, so that one that reads a large table does not hold up the others.
+        let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
+        let node = Node::start_at(place, surroundings, &config, Tasks::with_calls(&calls)).await?;
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
-        let daemon =
-            Self { node, store, ports: Tasks::new(), grace: config.grace, grpc: grpc_address, http: http_address };
+        let daemon = Self {
+            node,
+            store,
+            ports: Tasks::new(),
+            grace: config.grace,
+            grpc: grpc_address,
+            http: http_address,
+            _calls: calls,
+        };
         daemon.serve_grpc(grpc, &config)?;
         daemon.serve_http(http);
         info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
@@ -174,7 +188,10 @@ impl Daemon {
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ))
-            .add_service(Aside::new(CodecServer::new(CodecService).max_decoding_message_size(max), tasks))
+            .add_service(Aside::new(
+                CodecServer::new(CodecService::new(engine.computing().clone())).max_decoding_message_size(max),
+                tasks,
+            ))
             .add_service(Aside::new(
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,

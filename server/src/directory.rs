@@ -10,12 +10,12 @@ use std::{
 };
 
 use kent_ids::ClusterKey;
-use kent_issue::Chunk;
+use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{EditOptions, Invalid},
     stored::{self, EditId, HistoryEntry, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{Count, Edit, Patch, Plan, RegionNumber, Revision, Table};
+use kent_regions::{Count, Edit, Patch, Plan, Refusal, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
@@ -49,6 +49,8 @@ pub(crate) struct Directory {
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) space: String,
+    /// The region that it is about, where that is known by its number: it may have been renamed meanwhile.
+    pub(crate) number: Option<RegionNumber>,
     pub(crate) edit: Edit,
     pub(crate) options: EditOptions,
     /// Who wants it.
@@ -66,6 +68,10 @@ pub(crate) struct Edited {
 
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
+
+/// The most spaces, those of delegated regions included: each is a table in memory for ever, and reports list them all. Several
+/// replicas may together make a few more.
+const SPACES_MAX: usize = 10_000;
 
 /// An edit that meets others is tried so often.
 const ATTEMPTS: u32 = 5;
@@ -133,6 +139,7 @@ impl Directory {
         if self.by_key(name).is_some() {
             return Err(EditError::SpaceTaken { space: name.to_owned() });
         }
+        self.check_spaces()?;
         let (edit, constants) = (self.new_edit(), (self.new_key(), text_form));
         if validate_only {
             let state = State::fresh(table, Version::ABSENT, edit, constants);
@@ -148,6 +155,12 @@ impl Directory {
             Err(CommitError::Unknown(_) | CommitError::Conflict { .. }) => self.adopt(name, edit).await,
             Err(error) => Err(StoreFailure::from(error).into()),
         }
+    }
+
+    /// Whether one more space can be made.
+    fn check_spaces(&self) -> Result<(), EditError> {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner).len();
+        if spaces < SPACES_MAX { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
     }
 
     /// Takes in a space that the store has although we do not know it; it is ours if our edit made it.
@@ -241,6 +254,9 @@ impl Directory {
                 // An edit that is refused, or a dry run, does not even give the rest of the chunk back.
                 let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
                 let rest = cell.rest_of(read);
+                if read.value.unsure && !order.edit.names_a_floor() {
+                    return Err(EditError::Unsure { region: space.region_name(*number) });
+                }
                 let name = space.name();
                 let rehearsed = space.read_as_if(*number, rest, |table| plan(&name, table, order))?;
                 if order.options.validate_only {
@@ -251,7 +267,12 @@ impl Directory {
             None => None,
         };
         let name = space.name();
-        let plan = space.read(|table| plan(&name, table, order))?;
+        let plan = |table: &Table| plan(&name, table, order);
+        // A counter that a follower hears of meanwhile has no part in it: the plan is made of what its commit compares.
+        let plan = match &counter {
+            Some((number, settled)) => space.read_as_if(*number, settled.value.reserved, plan)?,
+            None => space.read(plan)?,
+        };
         if order.options.validate_only {
             return Ok(Some(plan));
         }
@@ -308,16 +329,20 @@ impl Directory {
     }
 
     /// Gives the rest of our chunk back, so that the edit meets what is issued and not what is reserved.
-    async fn settle(&self, space: &Space, number: RegionNumber, cell: &Cell) -> Result<(Version, Count), StoreFailure> {
+    async fn settle(
+        &self,
+        space: &Space,
+        number: RegionNumber,
+        cell: &Cell,
+    ) -> Result<Stored<stored::Counter>, StoreFailure> {
         counters::give_back(&*self.store, space, number, cell).await;
-        let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
-        space.set_reserved(number, read.value);
-        Ok((Version::new(read.version), read.value))
+        space.learn_reserved(&*self.store, number).await
     }
 
     /// The space that a delegation makes.
     fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
         let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
+        self.check_spaces()?;
         let key = keys::inner_space(space.key(), region.number.0);
         if !keys::fits(&key) {
             return Err(EditError::TooDeep { region: region.name.clone() });
@@ -332,7 +357,7 @@ impl Directory {
         &self,
         space: &Space,
         plan: &Plan,
-        counter: Option<(RegionNumber, (Version, Count))>,
+        counter: Option<(RegionNumber, Stored<stored::Counter>)>,
         edit: EditId,
         order: &Order,
     ) -> Txn {
@@ -345,15 +370,21 @@ impl Directory {
             let key = keys::region(id, change.after.number.0);
             let (_, version) = space.versions(change.after.number);
             txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
-            if change.before.is_none() && change.after.issued != Count::ZERO {
+            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number);
+            if change.before.is_none() && (is_heir || change.after.issued != Count::ZERO) {
                 let key = keys::counter(id, change.after.number.0);
-                txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(change.after.issued));
+                // The heir of a region that closes goes on from its counter.
+                let paid = counter.map_or(stored::Counter::NEW.paid, |(_, settled)| settled.value.paid);
+                let paid = if is_heir { paid } else { stored::Counter::NEW.paid };
+                let made = stored::Counter { reserved: change.after.issued, paid, unsure: false };
+                txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&made));
             }
         }
-        if let Some((number, (version, _))) = counter {
-            txn = txn.expect(keys::counter(id, number.0), version);
+        if let Some((number, settled)) = counter {
+            txn = txn.expect(keys::counter(id, number.0), Version::new(settled.version));
             if let Some((_, declared)) = plan.declared.filter(|(declared, _)| *declared == number) {
-                txn = txn.put(keys::counter(id, number.0), stored::encode_counter(declared));
+                let declared = stored::Counter { reserved: declared, unsure: false, ..settled.value };
+                txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&declared));
             }
         }
         if !order.options.request_id.is_empty() {
@@ -458,9 +489,7 @@ impl Directory {
         }
         // History keeps no counters.
         for change in &plan.changes {
-            let number = change.after.number;
-            let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
-            space.set_reserved(number, read.value);
+            space.learn_reserved(&*self.store, change.after.number).await?;
         }
         Ok(Some(sealed))
     }
@@ -478,13 +507,16 @@ fn log_edit(space: &Space, order: &Order, plan: &Plan) {
 
 fn plan(space: &str, table: &Table, order: &Order) -> Result<Plan, EditError> {
     let present = table.revision();
+    let refused = |refusal| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal) };
+    let named = || table.named(order.edit.subject()).map(|region| region.number);
+    if order.number.is_some_and(|number| named() != Ok(number)) {
+        return Err(refused(Refusal::NoSuchRegion { name: order.edit.subject().to_owned() }));
+    }
     match order.options.expected {
         Some(expected) if expected != present => {
             Err(EditError::Stale { space: space.to_owned(), expected: expected.0, present })
         }
-        _ => table
-            .plan(&order.edit)
-            .map_err(|refusal| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal) }),
+        _ => table.plan(&order.edit).map_err(refused),
     }
 }
 

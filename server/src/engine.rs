@@ -2,30 +2,30 @@
 
 use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
 
-use kent_ids::{Block, ClusterKey, Format, Source};
+use kent_ids::{Block, Format, Source};
 use kent_issue::Quarantine;
-use kent_proto::{
-    model::{AllocateInput, Invalid, SpaceInput},
-    stored,
-};
+use kent_proto::model::{AllocateInput, Invalid, SpaceInput};
 use kent_regions::Table;
-use kent_store::{CommitError, Store, Txn, Version};
+use kent_store::Store;
 use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
     clock::Clock,
     cluster::{self, Cluster, Watches},
+    computing::Computing,
     config::Config,
     counters::{AtOnce, Counters, HeldChunk},
     deadline::Patience,
     directory::{Directory, Edited, Order},
-    entropy::{self, Entropy},
     error::{AllocateError, EditError, StoreFailure},
-    keys,
+    founding,
     metrics::Metrics,
     node::Surroundings,
+    pacing::Pacing,
+    past::Past,
     series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
@@ -48,6 +48,10 @@ pub(crate) struct Engine {
     place: Place,
     tasks: Tasks,
     limits: Limits,
+    computing: Computing,
+    past: Past,
+    backups: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
     draining: CancellationToken,
 }
 
@@ -82,8 +86,14 @@ pub(crate) struct Granted {
     pub(crate) clock_epoch: u64,
 }
 
-/// Chunks that a report lists.
+/// Counters of regions, and of series, whose chunks a report lists.
 const LISTED_MAX: usize = 1000;
+
+/// Backups that are made at once.
+pub(crate) const BACKUPS_MAX: usize = 2;
+
+/// `WatchTable` calls at once.
+pub(crate) const WATCHERS_MAX: usize = 1024;
 
 /// Why the daemon did not start.
 #[derive(Debug, Error)]
@@ -101,8 +111,11 @@ pub enum LoadError {
         /// Which rule is broken.
         damage: kent_regions::Damage,
     },
-    /// A restore was broken off.
-    #[error("a restore into this store was broken off: remove the directory and restore again")]
+    /// A restore or a move was broken off.
+    #[error(
+        "this store is not whole: a restore or a move into it was broken off. Finish a move with the same kentd migrate; after a \
+         restore, remove the directory and restore again"
+    )]
     HalfRestored,
     /// The replicas have agreed on a newer schema than this program knows.
     #[error(
@@ -139,13 +152,7 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let Surroundings { store, clock, entropy } = surroundings.clone();
-        if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {
-            return Err(LoadError::HalfRestored);
-        }
-        if let Some(moved) = store.get(&keys::MOVED).await.map_err(StoreFailure::from)? {
-            return Err(LoadError::Moved { to: String::from_utf8_lossy(&moved.value).into_owned() });
-        }
-        let key = cluster_key(&*store, &*entropy).await?;
+        let key = founding::found(&*store, &*entropy).await?;
         let (found, _) = cluster::schema_in_force(&*store).await?;
         if found > config.schema {
             return Err(LoadError::NewerSchema { found, known: config.schema });
@@ -159,8 +166,11 @@ impl Engine {
             None => None,
         };
         let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk).await?);
-        let series = SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone()).await?;
         let slots = Arc::new(Slots::new(surroundings.clone(), config.clock, config.trust, key));
+        let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
+        let series =
+            SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone(), pacing.clone())
+                .await?;
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let cluster = match (store.peers(), watches) {
             (Some(peers), Some(watches)) => {
@@ -177,6 +187,7 @@ impl Engine {
                 cluster.beat(peers).await?;
                 tasks.spawn("follower", cluster.clone().follow(watches, tasks.stopping().clone()));
                 tasks.spawn("heartbeat", cluster.clone().keep(tasks.stopping().clone()));
+                tasks.spawn("store guard", guard(store.clone(), tasks.clone()));
                 Some(cluster)
             }
             _ => None,
@@ -184,7 +195,14 @@ impl Engine {
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
         Ok(Arc::new(Self {
-            counters: Counters::new(surroundings, directory.clone(), config.chunk, tasks.clone(), cluster.clone()),
+            counters: Counters::new(
+                surroundings,
+                directory.clone(),
+                config.chunk,
+                tasks.clone(),
+                pacing,
+                cluster.clone(),
+            ),
             cluster,
             series,
             store,
@@ -195,6 +213,10 @@ impl Engine {
             place,
             tasks: tasks.clone(),
             limits,
+            computing: Computing::new(tasks.clone()),
+            past: Past::default(),
+            backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             draining: CancellationToken::new(),
         }))
     }
@@ -207,6 +229,7 @@ impl Engine {
         patience: impl FnOnce() -> Patience,
     ) -> Option<AtOnce<Granted>> {
         self.check_count(request).ok()?;
+        self.check_whole().ok()?;
         match &request.source {
             Source::Format(format) if request.request_id.is_empty() => {
                 let (granted, now) = self.slots.try_grant(*format, request.count).ok()?;
@@ -224,7 +247,9 @@ impl Engine {
 
     /// Waits for what was promised. `None` says that [`allocate`](Self::allocate) must try again.
     pub(crate) async fn await_promise(&self, promise: Promise) -> Result<Option<Granted>, AllocateError> {
-        Ok(promise.kept().await?.map(|block| self.granted(block)))
+        let kept = promise.kept().await?;
+        self.check_whole()?;
+        Ok(kept.map(|block| self.granted(block)))
     }
 
     /// Grants a block, waiting for the clock, a window or a chunk as long as the caller has patience.
@@ -243,7 +268,12 @@ impl Engine {
         if let Err(AllocateError::Broken(broken)) = &granted {
             self.tasks.fail_broken(broken);
         }
-        granted
+        granted.and_then(|granted| self.check_whole().map(|()| granted))
+    }
+
+    /// Whether all that issuing rests on still holds.
+    fn check_whole(&self) -> Result<(), AllocateError> {
+        if self.tasks.is_broken() { Err(AllocateError::Stopped) } else { Ok(()) }
     }
 
     fn granted(&self, block: Block) -> Granted {
@@ -345,6 +375,26 @@ impl Engine {
         &self.tasks
     }
 
+    /// Where calls compute.
+    pub(crate) fn computing(&self) -> &Computing {
+        &self.computing
+    }
+
+    /// Tables as they were.
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// Lets one more backup be made, until the guard is dropped; `None` if there are [`BACKUPS_MAX`] already.
+    pub(crate) fn begin_backup(&self) -> Option<OwnedSemaphorePermit> {
+        self.backups.clone().try_acquire_owned().ok()
+    }
+
+    /// Lets one more watcher in, until the guard is dropped; `None` if there are [`WATCHERS_MAX`] already.
+    pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
+        self.watchers.clone().try_acquire_owned().ok()
+    }
+
     /// The store.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
@@ -365,12 +415,11 @@ impl Engine {
         &self.draining
     }
 
-    /// Whether every source can be granted from.
+    /// Whether every source can be granted from. It costs next to nothing.
     pub(crate) fn readiness(&self) -> Readiness {
-        let chunks = self.counters.held().into_iter().chain(self.series.held()).take(LISTED_MAX).collect();
         Readiness {
             slot: self.slots.held(),
-            chunks,
+            chunks: Vec::new(),
             draining: self.draining.is_cancelled(),
             quarantine: self.slots.quarantine(),
             out_of_touch: self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()),
@@ -378,10 +427,16 @@ impl Engine {
         }
     }
 
+    /// The same, with chunks that are held.
+    pub(crate) fn report(&self) -> Readiness {
+        let (regions, series) = (self.counters.held(LISTED_MAX), self.series.held(LISTED_MAX));
+        Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
+    }
+
     /// All metrics in the OpenMetrics text format.
     pub(crate) fn render_metrics(&self) -> String {
         let gauges = self.metrics.gauges();
-        let readiness = self.readiness();
+        let readiness = self.report();
         let slot = readiness.slot;
         gauges.window_left_seconds.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
         gauges.store_reached_ago_seconds.set(readiness.reached_ago().map_or(0.0, |ago| ago.as_secs_f64()));
@@ -493,17 +548,15 @@ fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(duration.as_secs()))
 }
 
-/// The key of the keyed permutation: read, or drawn and stored if the store is new.
-async fn cluster_key(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, StoreFailure> {
-    loop {
-        if let Some(versioned) = store.get(&keys::CLUSTER).await? {
-            return Ok(stored::decode_cluster(&versioned.value)?);
-        }
-        let drawn = stored::encode_cluster(&ClusterKey::new(entropy::octets(entropy)));
-        match store.commit(Txn::new().expect(keys::CLUSTER, Version::ABSENT).put(keys::CLUSTER, drawn)).await {
-            // Ours, or that of somebody who came first, is read back.
-            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
-            Err(error) => return Err(error.into()),
+/// Stops the daemon when what is behind the store turns out to be exchanged or set back: what was reserved may be forgotten.
+async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
+    let Some(peers) = store.peers() else { return tasks.stopping().cancelled().await };
+    tokio::select! {
+        biased;
+        () = tasks.stopping().cancelled() => {}
+        exchanged = peers.exchanged() => {
+            tasks.fail_broken(&exchanged);
+            tasks.stopping().cancelled().await;
         }
     }
 }

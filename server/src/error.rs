@@ -1,8 +1,11 @@
 //! Why a request was refused, in the daemon's own words. `status` turns these into gRPC.
 
-use kent_issue::Refusal;
+use std::{num::NonZeroU64, time::Duration};
+
+use kent_ids::UnixNanos;
+use kent_issue::{BURST, Refusal, TooFast};
 use kent_proto::{model::Invalid, stored::Malformed};
-use kent_regions::Revision;
+use kent_regions::{Pace, Revision};
 use kent_store::{CommitError, ReadError};
 use thiserror::Error;
 
@@ -125,6 +128,53 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
+    /// The counter would move faster than its pace allows.
+    #[error("{subject} issues at most {pace}, on average, and at most {burst} at once: {}", match wait {
+        Some(wait) => format!("{asked} more are allowed in {:.1} s", wait.as_secs_f64()),
+        None => format!("{asked} were asked for"),
+    })]
+    TooFast {
+        /// The source.
+        subject: String,
+        /// Its pace.
+        pace: Pace,
+        /// The most that it issues at once.
+        burst: u128,
+        /// How many were asked for.
+        asked: u64,
+        /// When it is allowed; `None` if never.
+        wait: Option<Duration>,
+    },
+    /// After a restore it is not known how far the counter had come.
+    #[error(
+        "how much {subject} had issued when its store was lost is not known, so nothing is issued: say where it goes on ({})",
+        match region {
+            Some(region) => format!("kent region set {region} --next N"),
+            None => format!("kentd restore ... --floor {subject}=N"),
+        }
+    )]
+    Unsure {
+        /// The source.
+        subject: String,
+        /// The name of the region, if it is one.
+        region: Option<String>,
+    },
+    /// The store was restored, and another clock may have been ahead of ours.
+    #[error(
+        "the store was restored, and nothing is issued before {}, in case that the clock of a lost host was ahead (kentd restore \
+         --clock-error): {}",
+        until.rfc3339(0).unwrap_or_default(),
+        match now {
+            Some(now) => format!("it is {}", now.rfc3339(0).unwrap_or_default()),
+            None => "this clock is not believed yet".to_owned(),
+        }
+    )]
+    Restored {
+        /// From when on identifiers are issued.
+        until: UnixNanos,
+        /// The present, if the clock is believed.
+        now: Option<UnixNanos>,
+    },
     /// Others' edits may have been missed for too long.
     #[error(
         "the store has not been reached for too long: a region may have been sealed or changed meanwhile, and nothing is granted \
@@ -171,6 +221,17 @@ pub(crate) enum AllocateError {
     /// An invariant is broken.
     #[error("an invariant of the daemon is broken: {0}")]
     Broken(kent_ids::BlockError),
+    /// An invariant was found to be broken before.
+    #[error("this daemon issues nothing any more, since an invariant is broken, and stops; its log says which")]
+    Stopped,
+}
+
+impl AllocateError {
+    /// A counter would move faster than its pace allows.
+    pub(crate) fn too_fast(subject: String, pace: Pace, asked: NonZeroU64, TooFast { wait }: TooFast) -> Self {
+        let burst = u128::from(pace.get()) * u128::from(BURST.as_secs());
+        Self::TooFast { subject, pace, burst, asked: asked.get(), wait }
+    }
 }
 
 /// A region that is full, and what would help.
@@ -221,6 +282,12 @@ pub(crate) enum EditError {
         /// Its name.
         space: String,
     },
+    /// There are as many spaces as there may be.
+    #[error("there are {max} spaces, and more are not made: a table holds many regions, each with a name of its own")]
+    TooManySpaces {
+        /// How many there may be.
+        max: usize,
+    },
     /// A rule of the table.
     #[error("{refusal}")]
     Refused {
@@ -244,6 +311,15 @@ pub(crate) enum EditError {
         expected: u64,
         /// The present one.
         present: Revision,
+    },
+    /// After a restore it is not known how far the region's counter had come.
+    #[error(
+        "how much region {region:?} had issued when its store was lost is not known, and this edit depends on it: say where it goes \
+         on (kent region set {region} --next N)"
+    )]
+    Unsure {
+        /// The region.
+        region: String,
     },
     /// The store did not take the edit.
     #[error("the edit was not stored: {0}")]

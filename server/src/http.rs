@@ -1,15 +1,20 @@
 //! The HTTP port: `/livez`, `/readyz` and `/metrics`.
 
-use std::{future::Future, io, sync::Arc};
+use std::{
+    future::{self, Future},
+    io,
+    panic::resume_unwind,
+    sync::Arc,
+};
 
 use axum::{
     Router,
     extract::State,
     http::{StatusCode, header},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
     routing::get,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Mutex};
 
 use crate::engine::Engine;
 
@@ -27,18 +32,40 @@ pub(crate) async fn serve(
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(engine);
+        .with_state(Arc::new(Reports { engine, writing: Mutex::default() }));
     axum::serve(listener, routes).with_graceful_shutdown(stop).await
 }
 
 /// 200 if every source can be granted from; otherwise 503, and a line a reason. The lines below say what is left.
-async fn readyz(State(engine): State<Arc<Engine>>) -> impl IntoResponse {
-    let readiness = engine.readiness();
+async fn readyz(State(reports): State<Arc<Reports>>) -> Response {
+    let readiness = reports.write(Engine::report).await;
     let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, readiness.to_string())
+    (code, readiness.to_string()).into_response()
 }
 
-async fn metrics(State(engine): State<Arc<Engine>>) -> impl IntoResponse {
+async fn metrics(State(reports): State<Arc<Reports>>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], engine.render_metrics())
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], reports.write(Engine::render_metrics).await).into_response()
+}
+
+/// Reports on the daemon take some milliseconds: they are written where calls run, one at a time.
+struct Reports {
+    engine: Arc<Engine>,
+    writing: Mutex<()>,
+}
+
+impl Reports {
+    async fn write<T: Send + 'static>(&self, report: fn(&Engine) -> T) -> T {
+        let _writing = self.writing.lock().await;
+        let engine = self.engine.clone();
+        let call = self.engine.tasks().spawn_call(async move { report(&engine) });
+        match call.await {
+            Ok(written) => written,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The daemon has stopped: nobody is there to be answered.
+                Err(_) => future::pending().await,
+            },
+        }
+    }
 }

@@ -11,6 +11,8 @@ pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 pub(crate) const BOOTS: Key = Key::from_static("boots");
 /// There while a store is being restored: it is not whole yet.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
+/// The restores that the store came through.
+pub(crate) const RESTORES: Key = Key::from_static("restores");
 /// There in a store that was moved elsewhere: nothing is issued from it any more.
 pub(crate) const MOVED: Key = Key::from_static("moved");
 /// The schema by which replicas write: the newest one that all of them know.

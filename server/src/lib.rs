@@ -23,6 +23,9 @@
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `backup` | a store's records as they were at one moment, in a file |
 //! | `restore` | a new store from a backup, from which nothing is issued twice |
+//! | `founding` | when a store is whole, and may be issued from or copied |
+//! | `filling` | filling a new store, so that nothing that comes late changes it |
+//! | `migrate` | moving a store from a directory to etcd |
 //! | `witness` | how often the store was started, kept outside of it |
 //! | `node` | a daemon without ports, for the simulator |
 //! | `workers` | threads that serve connections, each with a runtime of its own |
@@ -32,6 +35,7 @@ mod backup;
 mod cell;
 pub mod clock;
 mod cluster;
+mod computing;
 mod config;
 mod counters;
 mod daemon;
@@ -40,12 +44,16 @@ mod directory;
 mod engine;
 pub mod entropy;
 mod error;
+mod filling;
+mod founding;
 mod history;
 mod http;
 mod keys;
 mod metrics;
 mod migrate;
 mod node;
+mod pacing;
+mod past;
 mod rate;
 mod restore;
 mod series;
@@ -64,6 +72,8 @@ pub use config::{Args, Command, Config, ConfigError, EtcdSettings, Settings};
 pub use daemon::{Daemon, StartError, transport};
 pub use engine::LoadError;
 pub use error::StoreFailure;
+pub use filling::FillError;
+pub use founding::NotWhole;
 pub use migrate::{MigrateArgs, MigrateError, Migration};
 pub use node::{Node, Surroundings};
 pub use restore::{Restore, RestoreArgs, RestoreError, Skip};

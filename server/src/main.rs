@@ -48,8 +48,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// What keeps the daemon alive runs on these threads, and no call does. Two of them may be reading large tables.
+const KEEPERS: usize = 4;
+
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+    tokio::runtime::Builder::new_multi_thread().worker_threads(KEEPERS).enable_all().build()
 }
 
 async fn run(config: Config) -> ExitCode {

@@ -1,8 +1,8 @@
 //! Moving a store from a directory to etcd, once and for ever.
 //!
-//! The directory is opened as a daemon would open it, so that none holds it, and marked as moved before anything is
-//! written elsewhere: from then on no daemon starts on it. The store on etcd is marked as not whole until it is. Whatever
-//! breaks off between, nothing is issued from either, and the same command finishes it.
+//! The directory is opened as a daemon would open it, so that none holds it. The store on etcd is marked as not whole
+//! ([`filling`](crate::filling)), then the directory as moved, and only then are records written: from the second mark on no daemon
+//! starts on either, until the store on etcd is whole. What breaks off in between is finished by the same command.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,11 @@ use crate::{
     config::{ConfigError, EtcdSettings},
     entropy::{self, SystemEntropy},
     error::StoreFailure,
+    filling::{self, FillError, Filling},
+    founding::{self, NotWhole},
     keys,
-    restore::{CHUNKS, Restore, RestoreError, Standing, Why},
+    restore::{Copy, Restore, RestoreError},
+    witness::{Witness, WitnessError},
 };
 
 /// From where, and where to.
@@ -33,9 +36,9 @@ pub struct MigrateArgs {
     /// Where it is to be: nothing may be there yet.
     #[arg(long, value_name = "etcd://HOST:PORT/PREFIX")]
     pub to: EtcdAddress,
-    /// Move every counter by so many identifiers at the most [default: two of the largest chunks, 2097152].
-    #[arg(long, value_name = "COUNT")]
-    pub skip: Option<u64>,
+    /// Directory that remembers how often the store was started, as for kentd itself.
+    #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
+    pub witness: Option<PathBuf>,
     /// Only say what would be done.
     #[arg(long)]
     pub dry_run: bool,
@@ -52,9 +55,13 @@ pub struct MigrateArgs {
 pub struct Migration {
     source: SledStore,
     target: EtcdStore,
+    witness: Option<Witness>,
     /// What is done to the records.
     pub restore: Restore,
+    from: PathBuf,
     to: String,
+    /// Where the directory says that it was moved to.
+    moved: Option<String>,
 }
 
 /// Why a store was not moved.
@@ -69,8 +76,16 @@ pub enum MigrateError {
         /// The directory.
         dir: PathBuf,
     },
-    /// It was moved to another place.
-    #[error("{} was moved to {to} before", dir.display())]
+    /// What is in the directory is no whole store.
+    #[error("{} cannot be moved", dir.display())]
+    NotWhole {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        source: NotWhole,
+    },
+    /// It was moved before, to another place or to this one, and the store is not there any more.
+    #[error("{} was moved to {to} before, and only that store knows what was issued since", dir.display())]
     MovedBefore {
         /// The directory.
         dir: PathBuf,
@@ -83,6 +98,9 @@ pub enum MigrateError {
         /// Where.
         to: String,
     },
+    /// What is in the directory is an old copy.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
     /// etcd cannot be used.
     #[error(transparent)]
     Etcd(#[from] EtcdOpenError),
@@ -92,6 +110,9 @@ pub enum MigrateError {
     /// A record makes no sense, or one of the stores does not answer.
     #[error(transparent)]
     Store(#[from] StoreFailure),
+    /// The store on etcd was not filled.
+    #[error(transparent)]
+    Fill(#[from] FillError),
     /// A record makes no sense.
     #[error(transparent)]
     Records(#[from] RestoreError),
@@ -115,50 +136,62 @@ impl Migration {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
         let (tls, credentials): (Option<EtcdTls>, Option<EtcdCredentials>) = args.etcd.read(&args.to)?;
+        let (from, to) = (args.from.clone(), args.to.to_string());
         let new_id = || entropy::octets(&SystemEntropy);
-        let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })?;
-        let target = EtcdStore::open(EtcdOptions {
-            address: args.to.clone(),
-            tls,
-            credentials,
-            new_id: new_id(),
-            schema: SCHEMA,
-        })
-        .await?;
-        let to = args.to.to_string();
-        let moved = source.get(&keys::MOVED).await.map_err(StoreFailure::from)?;
-        let moved = moved.map(|moved| String::from_utf8_lossy(&moved.value).into_owned());
+        let source = SledStore::open(SledOptions { dir: from.clone(), new_id: new_id() })?;
+        let (records, moved) = records(&source).await?;
         if let Some(elsewhere) = moved.clone().filter(|before| *before != to) {
-            return Err(MigrateError::MovedBefore { dir: args.from.clone(), to: elsewhere });
+            return Err(MigrateError::MovedBefore { dir: from, to: elsewhere });
         }
-        // What an attempt that was broken off has written is written again.
-        let is_begun = moved.is_some() && target.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some();
-        if !is_begun && !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
-            return Err(MigrateError::NotEmpty { to });
+        founding::check_whole(&records).map_err(|source| MigrateError::NotWhole { dir: from.clone(), source })?;
+        let (address, new_id) = (args.to.clone(), new_id());
+        let target = EtcdStore::open(EtcdOptions { address, tls, credentials, new_id, schema: SCHEMA }).await?;
+        if !filling::is_begun(&target, source.store_id()).await? {
+            if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+                return Err(MigrateError::NotEmpty { to });
+            }
+            if moved.is_some() {
+                return Err(MigrateError::MovedBefore { dir: from, to });
+            }
         }
-        let records = source.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
-        let records = records.into_iter().filter(|(key, _)| *key != keys::MOVED);
-        let records = records.map(|(key, versioned)| (key, versioned.value)).collect();
         let now = SystemClock::new().wall();
-        let most = args.skip.map_or(CHUNKS, u128::from);
-        let by = |counter: &Standing<'_>| if counter.is_strict { 0 } else { most.min(counter.left() / 2) };
-        let why = Why { operation: "migrate", table_unchanged: true, now };
-        let restore = Restore::of(records, now, &why, by, &SystemEntropy)?;
-        Ok(Self { source, target, restore, to })
+        // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
+        let copy = Copy { operation: "migrate", now, lost: None, floors: &[] };
+        let restore = Restore::of(records, now, &copy, &SystemEntropy)?;
+        let witness = Witness::of(args.witness.as_deref(), Some(&from));
+        Ok(Self { source, target, witness, restore, from, to, moved })
     }
 
-    /// Marks the directory as moved, and fills the store on etcd.
+    /// Marks both stores, and fills the one on etcd.
     ///
     /// # Errors
     ///
-    /// [`StoreFailure`]; the same move can then be planned and made again.
-    pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), StoreFailure> {
-        let Self { source, target, restore, to } = self;
-        source.commit(Txn::new().put(keys::MOVED, to.into_bytes())).await?;
-        target.commit(Txn::new().put(keys::RESTORING, b"migrating".to_vec())).await?;
-        restore.fill(&target, progress).await?;
+    /// [`MigrateError`]; the same move can then be planned and made again.
+    pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
+        let Self { source, target, witness, restore, from, to, moved } = self;
+        if let Some(witness) = witness {
+            // The move counts as a start: a copy of the directory that was made before it is an old one from now on.
+            witness.attest(&source, &from.display().to_string()).await?;
+        }
+        let filling = match Filling::begin(&target, source.store_id(), restore.into_records(), &SystemEntropy).await {
+            Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),
+            filling => filling?,
+        };
+        if moved.is_some() && !filling.goes_on() {
+            return Err(MigrateError::MovedBefore { dir: from, to });
+        }
+        // Only now, since the directory would be of no use if another store had come first.
+        source.commit(Txn::new().put(keys::MOVED, to.into_bytes())).await.map_err(StoreFailure::from)?;
+        filling.write(progress).await?;
         source.close().await;
         target.close().await;
         Ok(())
     }
+}
+
+/// The records of the directory, and where it was moved to, if it was.
+async fn records(source: &SledStore) -> Result<(Vec<(Key, Vec<u8>)>, Option<String>), StoreFailure> {
+    let records = source.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value));
+    let (moved, records): (Vec<_>, Vec<_>) = records.partition(|(key, _)| *key == keys::MOVED);
+    Ok((records, moved.first().map(|(_, to)| founding::place(to))))
 }

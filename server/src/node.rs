@@ -42,12 +42,16 @@ impl Node {
     /// [`LoadError`] if anything stored is damaged, or newer than this program, or the store does not answer.
     pub async fn start(surroundings: Surroundings, config: &Config) -> Result<Self, LoadError> {
         let place = Place { kind: "simulated", location: String::new(), serves: String::new() };
-        Self::start_at(place, surroundings, config).await
+        Self::start_at(place, surroundings, config, Tasks::new()).await
     }
 
     /// The same, on a store of which more is known.
-    pub(crate) async fn start_at(place: Place, surroundings: Surroundings, config: &Config) -> Result<Self, LoadError> {
-        let tasks = Tasks::new();
+    pub(crate) async fn start_at(
+        place: Place,
+        surroundings: Surroundings,
+        config: &Config,
+        tasks: Tasks,
+    ) -> Result<Self, LoadError> {
         let engine = Engine::load(surroundings, config, place, &tasks).await;
         match engine {
             Ok(engine) => Ok(Self { engine, tasks }),

@@ -1,35 +1,37 @@
 //! Restoring: a new store from a backup or from an old copy of a data directory, from which nothing is issued twice.
 //!
-//! What was issued after the backup was taken is not in it. So every counter is moved past what may have been issued since; every
-//! slot is reserved up to the moment of the restore, and its fence moved far ahead; and the regions are sealed unless the
-//! operator vouches that no table was edited since, since nobody else knows what a region that was made, split or expanded
-//! since has issued. The new store has a new identity.
+//! What was issued after the backup was taken is not in it, but there is a bound: no counter moves faster than its pace. So every
+//! counter is moved past what it can have issued since; where that is more than is left, nothing is issued from it until an operator
+//! names a floor. Every slot is reserved up to the moment of the restore, and its fence moved far ahead; and the regions are sealed
+//! unless the operator vouches that no table was edited since. The clocks of lost hosts may have been ahead of this one's by
+//! `--clock-error`: the new store issues nothing before they all are past. It has a new identity.
 
-use std::{collections::BTreeMap, num::NonZeroU64, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
-use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, UnixNanos, UnixSeconds};
-use kent_issue::{HolderId, SlotRecord};
-use kent_proto::stored::{self, HistoryEntry, Malformed, SpaceFacts};
-use kent_regions::{Change, ChunkPolicy, Count, Kind, Order, Region, RegionNumber, Revision};
-use kent_store::{Key, OpenError, SledOptions, SledStore, Store, Txn};
+use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
+use kent_issue::{HolderId, Lapse, SlotRecord};
+use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
+use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
+use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId};
 use thiserror::Error;
-use tokio::time;
 
 use crate::{
     backup::{self, Backup, BadBackup},
     clock::{Clock, SystemClock},
     entropy::{self, Entropy, SystemEntropy},
     error::StoreFailure,
-    keys,
+    filling::{FillError, Filling},
+    founding::{self, NotWhole},
+    keys, series,
 };
 
-/// From what, into which directory, and by how much counters move.
+/// From what, into which directory, and what is known of the time since.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   kentd restore kent.backup --data /var/lib/kent-new --dry-run
-  kentd restore kent.backup --data /var/lib/kent-new --until 2h --table-unchanged --yes
-  kentd restore /old/kent-data --data /var/lib/kent-new --skip 1000000000 --yes")]
+  kentd restore kent.backup --data /var/lib/kent-new --clock-error 1s --table-unchanged --yes
+  kentd restore /old/kent-data --data /var/lib/kent-new --floor region:invoices=4712 --yes")]
 pub struct RestoreArgs {
     /// The backup, or a data directory that no daemon holds.
     #[arg(value_name = "FILE|DIR")]
@@ -37,22 +39,41 @@ pub struct RestoreArgs {
     /// The directory of the new store, which must not hold one.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Move every counter by so many identifiers.
-    #[arg(long, value_name = "COUNT", conflicts_with = "until")]
-    pub skip: Option<NonZeroU64>,
-    /// Move every counter by what ten times its rate comes to if issuing went on for so long after the backup, and by two of
-    /// the largest chunks [default: until now].
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub until: Option<Duration>,
+    /// How far the clock of a host that issued from the lost store may have been ahead of this host's. The new store issues nothing
+    /// for that long.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    pub clock_error: Duration,
+    /// Go on from N in this source, whatever it may have issued: N is above every number in use. Can be repeated.
+    #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
+    pub floor: Vec<Floor>,
     /// No table was edited after the backup: the regions stay as they are, and are not sealed.
     #[arg(long)]
     pub table_unchanged: bool,
-    /// Only say what would be skipped.
+    /// Show what would be skipped, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// Do it without asking.
     #[arg(long)]
     pub yes: bool,
+}
+
+/// Where an operator says that a source goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// Which source.
+    pub source: Source,
+    /// The first number to issue.
+    pub next: Count,
+}
+
+fn parse_floor(text: &str) -> Result<Floor, String> {
+    let (source, next) = text.rsplit_once('=').ok_or("a floor is SOURCE=N, such as region:orders=5000")?;
+    let source = source.parse::<Source>().map_err(|error| error.to_string())?;
+    if matches!(source, Source::Format(_)) {
+        return Err(format!("{source} counts nothing: only regions and series have a floor"));
+    }
+    let next = next.replace('_', "").parse().map_err(|_| format!("{next:?} is not a number"))?;
+    Ok(Floor { source, next })
 }
 
 /// What a restore does to one counter.
@@ -62,20 +83,20 @@ pub struct Skip {
     pub source: String,
     /// Where it stood.
     pub from: Count,
-    /// Where it goes on.
-    pub to: Count,
+    /// Where it goes on; `None` if nothing is issued until an operator names a floor.
+    pub to: Option<Count>,
 }
 
 /// What a restore does.
 #[derive(Debug)]
 pub struct Restore {
-    /// When the backup was made.
+    /// When the backup was made, or the latest time that the directory knows of.
     pub taken: UnixNanos,
     /// Every counter.
     pub skips: Vec<Skip>,
     /// Regions that are sealed.
     pub sealed: usize,
-    /// Up to which second every slot is spoken for.
+    /// The second up to which every slot is reserved.
     pub reserved_until: UnixSeconds,
     records: BTreeMap<Key, Vec<u8>>,
 }
@@ -91,35 +112,49 @@ pub enum RestoreError {
         /// Why.
         source: BadBackup,
     },
+    /// The source is not a whole store.
+    #[error("{} cannot be restored", path.display())]
+    NotWhole {
+        /// The backup or the directory.
+        path: PathBuf,
+        /// Why.
+        source: NotWhole,
+    },
     /// The source or the target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A record makes no sense, or the target does not take it.
     #[error(transparent)]
     Store(#[from] StoreFailure),
+    /// The target was not filled.
+    #[error(transparent)]
+    Fill(#[from] FillError),
     /// The target is in use already.
     #[error("{} holds a store already: restore into a new directory", dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
     },
-    /// An old directory says nothing of rates.
-    #[error(
-        "a data directory does not say how fast identifiers were issued: say by how much to move the counters (--skip)"
-    )]
-    SkipWanted,
+    /// A floor is named for a source that the backup does not know.
+    #[error("--floor {floor}: the store has no such region")]
+    NoSuchSource {
+        /// The source.
+        floor: Source,
+    },
+    /// A floor is above what the source has.
+    #[error("--floor {floor}: it has only {capacity} numbers")]
+    FloorTooHigh {
+        /// The source.
+        floor: Source,
+        /// How many it has.
+        capacity: Count,
+    },
 }
 
-/// Two of the largest chunks that a daemon reserves at once: one may have been in hand, and one on its way.
-pub(crate) const CHUNKS: u128 = 2 << 20;
-/// Rates are over the last minutes; whoever was faster afterwards was hardly ten times as fast.
-const MARGIN: f64 = 10.0;
 /// How far fences and revisions are moved: more than a store saw since its backup.
 const LEAP: u64 = 1_000_000;
 /// No identifier that was issued before the restore has a later time than this after it.
 const AHEAD: Duration = Duration::from_secs(2);
-/// Records written at once.
-const BATCH: usize = 64;
 
 impl Restore {
     /// Reads the source and says what is to be done. Nothing is written.
@@ -129,7 +164,7 @@ impl Restore {
     /// [`RestoreError`].
     pub async fn plan(args: &RestoreArgs) -> Result<Self, RestoreError> {
         let now = SystemClock::new().wall();
-        let backup = load(args, now).await?;
+        let backup = load(args).await?;
         plan(args, backup, now, &SystemEntropy)
     }
 
@@ -147,135 +182,132 @@ impl Restore {
     }
 
     async fn write_to(self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
-        let present = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
-        if !present.is_empty() {
-            return Err(RestoreError::NotEmpty { dir: args.data.clone() });
+        let not_empty = || RestoreError::NotEmpty { dir: args.data.clone() };
+        if !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+            return Err(not_empty());
         }
-        let marked = Txn::new().put(keys::RESTORING, b"restoring".to_vec());
-        store.commit(marked).await.map_err(StoreFailure::from)?;
-        Ok(self.fill(store, |_, _| {}).await?)
-    }
-
-    /// Writes the records into a store that is marked as being restored, and takes the mark away at the end. `progress` is
-    /// told how many are written, of how many.
-    pub(crate) async fn fill(self, store: &dyn Store, progress: impl Fn(usize, usize)) -> Result<(), StoreFailure> {
-        let total = self.records.len();
-        let mut records = self.records.into_iter().peekable();
-        let mut written = 0;
-        while records.peek().is_some() {
-            let some: Vec<_> = records.by_ref().take(BATCH).collect();
-            written += some.len();
-            let batch = some.into_iter().fold(Txn::new(), |txn, (key, value)| txn.put(key, value));
-            insist(store, batch).await?;
-            progress(written, total);
-        }
-        store.commit(Txn::new().delete(keys::RESTORING)).await?;
-        Ok(())
-    }
-}
-
-/// Makes a commit that does no harm when it is made twice.
-async fn insist(store: &dyn Store, txn: Txn) -> Result<(), StoreFailure> {
-    let mut tries = 0;
-    loop {
-        let failure = match store.commit(txn.clone()).await {
-            Ok(_) => return Ok(()),
-            Err(error) => StoreFailure::from(error),
+        // Drawn, so that no other attempt goes on with what this one leaves behind.
+        let origin = StoreId::new(entropy::octets(&SystemEntropy));
+        let filled = match Filling::begin(store, origin, self.records, &SystemEntropy).await {
+            Ok(filling) => filling.write(|_, _| {}).await,
+            Err(error) => Err(error),
         };
-        tries += 1;
-        if !failure.is_passing() || tries == TRIES_MAX {
-            return Err(failure);
-        }
-        time::sleep(PAUSE).await;
+        filled.map_err(|error| match error {
+            FillError::Occupied => not_empty(),
+            error => error.into(),
+        })
+    }
+
+    /// What the new store is to hold.
+    pub(crate) fn into_records(self) -> BTreeMap<Key, Vec<u8>> {
+        self.records
     }
 }
 
-/// How often a batch is tried, and the time between two tries.
-const TRIES_MAX: u32 = 50;
-const PAUSE: Duration = Duration::from_millis(200);
-
-async fn load(args: &RestoreArgs, now: UnixNanos) -> Result<Backup, RestoreError> {
+async fn load(args: &RestoreArgs) -> Result<Backup, RestoreError> {
+    let not_whole = |source| RestoreError::NotWhole { path: args.source.clone(), source };
     if !args.source.is_dir() {
         let bad = |source| RestoreError::Source { path: args.source.clone(), source };
-        return backup::read(&args.source).map_err(bad);
-    }
-    if args.skip.is_none() {
-        return Err(RestoreError::SkipWanted);
+        let backup = backup::read(&args.source).map_err(bad)?;
+        founding::check_whole(&backup.records).map_err(not_whole)?;
+        return Ok(backup);
     }
     let new_id = entropy::octets(&SystemEntropy);
     let store = SledStore::open(SledOptions { dir: args.source.clone(), new_id })?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
     store.close().await;
-    let records = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
-    let unix_nanos = i64::try_from(now.get()).unwrap_or(i64::MAX);
-    Ok(Backup { unix_nanos, records, rates: Vec::new() })
+    let records: Vec<_> = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
+    founding::check_whole(&records).map_err(not_whole)?;
+    let taken = latest(&records).map_err(StoreFailure::from)?;
+    // OK because a time is within some centuries of 1970.
+    Ok(Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
+}
+
+/// The latest time that a store knows to have passed: when a slot was last written.
+fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
+    let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
+    slots
+        .map(|(_, value)| Ok(stored::decode_slot(value)?.seen.nanos()))
+        .try_fold(UnixNanos::new(0), |latest, seen| Ok(latest.max(seen?)))
 }
 
 fn plan(args: &RestoreArgs, backup: Backup, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let taken = UnixNanos::new(backup.unix_nanos.into());
-    let since = args
-        .until
-        .unwrap_or_else(|| Duration::from_nanos(u64::try_from((now.get() - taken.get()).max(0)).unwrap_or(u64::MAX)));
-    let rates: BTreeMap<&Key, f64> = backup.rates.iter().map(|(key, rate)| (key, *rate)).collect();
-    let by = |counter: &Standing<'_>| match args.skip {
-        Some(skip) => u128::from(skip.get()),
-        // OK because a rate and a time that overflow saturate.
-        None => (rates.get(counter.key).copied().unwrap_or(0.0) * MARGIN * since.as_secs_f64()) as u128 + CHUNKS,
-    };
-    let why = Why { operation: "restore", table_unchanged: args.table_unchanged, now };
-    Restore::of(backup.records, taken, &why, by, entropy)
+    let error = i128::try_from(args.clock_error.as_nanos()).unwrap_or(i128::MAX);
+    // A host whose clock is behind the backup knows at least that it is later than that.
+    let now = now.max(taken);
+    let lapse = Lapse { since: taken.offset(-error), until: now.offset(error) };
+    let lost = Restored { lapse, tables_edited: !args.table_unchanged };
+    let copy = Copy { operation: "restore", now, lost: Some(lost), floors: &args.floor };
+    Restore::of(backup.records, taken, &copy, entropy)
 }
 
-/// Where a counter stands.
-#[derive(Debug)]
-pub(crate) struct Standing<'k> {
-    pub(crate) key: &'k Key,
-    pub(crate) from: Count,
-    /// As far as it can go.
-    pub(crate) most: Count,
-    /// Every number counts: there are no chunks of it.
-    pub(crate) is_strict: bool,
-}
-
-/// What moves the counters, and what is known.
+/// How records become those of a new store.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Why {
+pub(crate) struct Copy<'f> {
     /// As the history calls it.
     pub(crate) operation: &'static str,
-    /// No table was edited since the records were read.
-    pub(crate) table_unchanged: bool,
     pub(crate) now: UnixNanos,
+    /// What is not known of the time since the records were read; `None` if nothing has happened since.
+    pub(crate) lost: Option<Restored>,
+    pub(crate) floors: &'f [Floor],
+}
+
+impl Copy<'_> {
+    fn seals(&self) -> bool {
+        self.lost.is_some_and(|lost| lost.tables_edited)
+    }
+
+    /// Where a counter goes on.
+    fn moved(&self, source: &Source, from: &Counter, pace: Pace, capacity: Count) -> Result<Counter, RestoreError> {
+        let after = self.lost.map_or(*from, |lost| from.after(&lost.lapse, pace, capacity));
+        let Some(floor) = self.floors.iter().find(|floor| floor.source == *source) else { return Ok(after) };
+        if floor.next > capacity {
+            return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
+        }
+        Ok(Counter { reserved: floor.next.max(from.reserved), unsure: false, ..after })
+    }
 }
 
 impl Restore {
-    /// What a new store gets of these records, with each counter moved by as much as `by` says.
+    /// What a new store gets of these records.
     pub(crate) fn of(
         records: Vec<(Key, Vec<u8>)>,
         taken: UnixNanos,
-        why: &Why,
-        by: impl Fn(&Standing<'_>) -> u128,
+        copy: &Copy<'_>,
         entropy: &dyn Entropy,
     ) -> Result<Self, RestoreError> {
+        let until = copy.lost.map_or(copy.now, |lost| lost.lapse.until);
         let mut restore = Self {
             taken,
             skips: Vec::new(),
             sealed: 0,
-            reserved_until: why.now.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
+            reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
             records: records.into_iter().collect(),
         };
         // The old store may hold the mark of how often it was started; the new one begins anew.
         restore.records.remove(&keys::BOOTS);
         // It is written by this program's own schema.
         restore.records.remove(&keys::IN_FORCE);
-        restore.move_series(&by).map_err(StoreFailure::from)?;
+        restore.move_series(copy)?;
         let spaces: Vec<(Key, Vec<u8>)> = restore.under(&keys::SPACES);
+        let mut names = BTreeMap::new();
         for (key, value) in spaces {
             let id = keys::parse_space(&key).map_err(StoreFailure::from)?.to_owned();
             let facts = stored::decode_space(&value).map_err(StoreFailure::from)?;
-            restore.move_space(&id, &facts, why, &by, entropy).map_err(StoreFailure::from)?;
+            restore.move_space(&id, &facts, copy, &mut names, entropy)?;
         }
+        if let Some(floor) = copy.floors.iter().find(|floor| !restore.has(&floor.source)) {
+            return Err(RestoreError::NoSuchSource { floor: floor.source.clone() });
+        }
+        restore.add_lapse(copy).map_err(StoreFailure::from)?;
         restore.reserve_slots(entropy).map_err(StoreFailure::from)?;
         Ok(restore)
+    }
+
+    fn has(&self, source: &Source) -> bool {
+        let token = source.to_string();
+        self.skips.iter().any(|skip| skip.source == token)
     }
 
     fn under(&self, prefix: &Key) -> Vec<(Key, Vec<u8>)> {
@@ -283,15 +315,53 @@ impl Restore {
         within.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    fn move_series(&mut self, by: impl Fn(&Standing<'_>) -> u128) -> Result<(), Malformed> {
+    /// A source that has no counter yet may have got one that was lost: the daemon asks for the restores then.
+    fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
+        let Some(lost) = copy.lost else { return Ok(()) };
+        let mut restores = match self.records.get(&keys::RESTORES) {
+            Some(record) => stored::decode_restores(record)?,
+            None => Vec::new(),
+        };
+        restores.push(lost);
+        self.records.insert(keys::RESTORES, stored::encode_restores(&restores));
+        Ok(())
+    }
+
+    fn move_series(&mut self, copy: &Copy<'_>) -> Result<(), RestoreError> {
+        let mut counters = BTreeMap::new();
         for (key, value) in self.under(&keys::SERIES) {
-            let series = keys::parse_series(&key)?;
-            let from = stored::decode_counter(&value)?;
-            let standing = Standing { key: &key, from, most: Count::Below(series.end().get()), is_strict: false };
-            let to = standing.moved(by(&standing));
-            self.records.insert(key, stored::encode_counter(to));
-            self.skips.push(Skip { source: series.to_string(), from, to });
+            let series = keys::parse_series(&key).map_err(StoreFailure::from)?;
+            let counter = stored::decode_counter(&value).map_err(StoreFailure::from)?;
+            counters.insert(series.to_string(), (series, counter));
         }
+        // A floor may be that of a series whose counter was lost.
+        for floor in copy.floors {
+            if let Source::Series(series) = &floor.source {
+                counters.entry(series.to_string()).or_insert((series.clone(), Counter::NEW));
+            }
+        }
+        for (_, (series, counter)) in counters {
+            let (pace, capacity) = (series::pace(&series), Count::Below(series.end().get()));
+            self.move_counter(copy, keys::series(&series), Source::Series(series), &counter, pace, capacity)?;
+        }
+        Ok(())
+    }
+
+    fn move_counter(
+        &mut self,
+        copy: &Copy<'_>,
+        key: Key,
+        source: Source,
+        from: &Counter,
+        pace: Pace,
+        capacity: Count,
+    ) -> Result<(), RestoreError> {
+        let to = copy.moved(&source, from, pace, capacity)?;
+        if to != Counter::NEW {
+            self.records.insert(key, stored::encode_counter(&to));
+        }
+        let to = (!to.unsure).then_some(to.reserved);
+        self.skips.push(Skip { source: source.to_string(), from: from.reserved, to });
         Ok(())
     }
 
@@ -299,26 +369,28 @@ impl Restore {
         &mut self,
         id: &str,
         facts: &SpaceFacts,
-        why: &Why,
-        by: impl Fn(&Standing<'_>) -> u128,
+        copy: &Copy<'_>,
+        names: &mut BTreeMap<String, String>,
         entropy: &dyn Entropy,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), RestoreError> {
+        let space = names.get(id).map_or(id, String::as_str).to_owned();
         let mut changes = Vec::new();
         for (key, value) in self.under(&keys::regions(id)) {
-            let number = RegionNumber(keys::parse_number(&key)?);
+            let number = RegionNumber(keys::parse_number(&key).map_err(StoreFailure::from)?);
             let counter = keys::counter(id, number.0);
-            let from = self.records.get(&counter).map(|value| stored::decode_counter(value)).transpose()?;
-            let from = from.unwrap_or(Count::ZERO);
-            let region = stored::decode_region(&value, number, from)?;
+            let read = self.records.get(&counter).map(|value| stored::decode_counter(value)).transpose();
+            let from = read.map_err(StoreFailure::from)?.unwrap_or(Counter::NEW);
+            let region = stored::decode_region(&value, number, from.reserved).map_err(StoreFailure::from)?;
+            if region.delegated {
+                // A space's key begins with that of the space around it, so its regions come later.
+                names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
+            }
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
                 // A region of which nothing had been issued may have been issued from since.
-                let is_strict = region.policy.chunk == ChunkPolicy::Strict;
-                let standing = Standing { key: &counter, from, most: region.capacity(), is_strict };
-                let to = standing.moved(by(&standing));
-                self.records.insert(counter, stored::encode_counter(to));
-                self.skips.push(Skip { source: format!("region:{}@{id}", region.name), from, to });
+                let source = Source::Region { name: region.name.clone(), space: space.clone() };
+                self.move_counter(copy, counter, source, &from, region.pace, region.capacity())?;
             }
-            if !why.table_unchanged && region.kind != Kind::Closed && !region.sealed && !region.delegated {
+            if copy.seals() && region.kind != Kind::Closed && !region.sealed && !region.delegated {
                 let sealed = Region { sealed: true, ..region.clone() };
                 self.records.insert(key, stored::encode_region(&sealed));
                 changes.push(Change { before: Some(region), after: sealed });
@@ -327,9 +399,9 @@ impl Restore {
         self.sealed += changes.len();
         let revision = Revision(facts.revision.0.saturating_add(LEAP));
         let entry = HistoryEntry {
-            unix_nanos: i64::try_from(why.now.get()).unwrap_or(i64::MAX),
-            principal: format!("kentd {}", why.operation),
-            operation: why.operation.to_owned(),
+            unix_nanos: i64::try_from(copy.now.get()).unwrap_or(i64::MAX),
+            principal: format!("kentd {}", copy.operation),
+            operation: copy.operation.to_owned(),
             reason: format!("the records were those of revision {}", facts.revision),
             request_id: String::new(),
             changes,
@@ -373,19 +445,4 @@ impl Restore {
 /// Numbers of regions that were made since the backup are not given again.
 const fn leapt(next: RegionNumber) -> RegionNumber {
     RegionNumber(next.0.saturating_add(LEAP))
-}
-
-impl Standing<'_> {
-    /// The counter moved ahead, up to what there is.
-    fn moved(&self, by: u128) -> Count {
-        self.from.checked_add(by).map_or(self.most, |to| to.min(self.most)).max(self.from)
-    }
-
-    /// How much is left.
-    pub(crate) fn left(&self) -> u128 {
-        match (self.from, self.most) {
-            (Count::Max, _) => 0,
-            (Count::Below(from), most) => most.get().unwrap_or(u128::MAX).saturating_sub(from),
-        }
-    }
 }

@@ -50,6 +50,12 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
         false => println!("{}, a backup of {taken}", args.source.display()),
     }
     list_skips(restore);
+    if !args.clock_error.is_zero() {
+        println!(
+            "nothing is issued for {}, in case that the clock of a lost host was ahead (--clock-error)",
+            humantime::format_duration(args.clock_error)
+        );
+    }
     match (args.table_unchanged, restore.sealed) {
         (true, _) => println!("tables: as they were; you say that none was edited since"),
         (false, sealed) => println!(
@@ -62,18 +68,28 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
 /// From where to where counters go.
 pub(super) fn list_skips(restore: &Restore) {
     println!(
-        "time-based sources: all slots are spoken for up to {}",
+        "time-based sources: every slot is reserved until {}",
         restore.reserved_until.nanos().rfc3339(0).unwrap_or_default()
     );
-    for (listed, Skip { source, from, to }) in restore.skips.iter().enumerate() {
-        let skipped = skipped(*from, *to);
-        if listed < LISTED_MAX {
-            let skipped = skipped.map_or_else(|| "2^128".to_owned(), |skipped| skipped.to_string());
-            println!("{source}: {from} -> {to}, {skipped} skipped");
-        }
+    // Sources that need an operator come first: they are listed whatever else there is.
+    let (known, unsure): (Vec<&Skip>, Vec<&Skip>) = restore.skips.iter().partition(|skip| skip.to.is_some());
+    for Skip { source, from, .. } in unsure.iter().take(LISTED_MAX) {
+        println!(
+            "{source}: {from} -> unknown, since it may have issued all that is left: nothing is issued without --floor {source}=N"
+        );
     }
-    if restore.skips.len() > LISTED_MAX {
-        println!("and {} counters more", restore.skips.len() - LISTED_MAX);
+    for Skip { source, from, to } in known.iter().take(LISTED_MAX) {
+        let to = to.unwrap_or(*from);
+        let skipped = skipped(*from, to).map_or_else(|| "2^128".to_owned(), |skipped| skipped.to_string());
+        println!("{source}: {from} -> {to}, {skipped} skipped");
+    }
+    let listed = unsure.len().min(LISTED_MAX) + known.len().min(LISTED_MAX);
+    if restore.skips.len() > listed {
+        println!(
+            "and {} more counters, {} of them unknown",
+            restore.skips.len() - listed,
+            unsure.len().saturating_sub(LISTED_MAX)
+        );
     }
 }
 

@@ -1,13 +1,14 @@
 //! Granting from series: identifiers that a durable counter counts, without a region around them.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     num::NonZeroU64,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use kent_ids::{Block, ClusterKey, Series, Source};
-use kent_issue::Chunk;
+use kent_issue::{Chunk, CounterRefusal};
+use kent_regions::{Count, Pace};
 use kent_store::Store;
 use tokio::time;
 use tracing::debug;
@@ -19,6 +20,7 @@ use crate::{
     deadline::Patience,
     error::{AllocateError, StoreFailure},
     keys,
+    pacing::Pacing,
     tasks::Tasks,
 };
 
@@ -30,7 +32,9 @@ pub(crate) struct SeriesCounters {
     key: ClusterKey,
     chunk: Chunk,
     tasks: Tasks,
-    cells: Arc<Mutex<HashMap<Series, Arc<Cell>>>>,
+    pacing: Arc<Pacing>,
+    /// In order, so that a simulated run can be repeated.
+    cells: Arc<Mutex<BTreeMap<Series, Arc<Cell>>>>,
 }
 
 /// So many series there can be: each is a record for ever, and whoever may allocate may begin one.
@@ -44,13 +48,14 @@ impl SeriesCounters {
         key: ClusterKey,
         chunk: Chunk,
         tasks: Tasks,
+        pacing: Arc<Pacing>,
     ) -> Result<Self, StoreFailure> {
-        let mut cells = HashMap::new();
+        let mut cells = BTreeMap::new();
         for (key, versioned) in store.scan(&keys::SERIES).await? {
             kent_proto::stored::decode_counter(&versioned.value)?;
             cells.insert(keys::parse_series(&key)?, Arc::new(Cell::new(chunk)));
         }
-        Ok(Self { store, clock, key, chunk, tasks, cells: Arc::new(Mutex::new(cells)) })
+        Ok(Self { store, clock, key, chunk, tasks, pacing, cells: Arc::new(Mutex::new(cells)) })
     }
 
     /// Grants a block of a series' numbers, reserving a chunk if the one in hand does not hold enough.
@@ -68,7 +73,7 @@ impl SeriesCounters {
             // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
             let reservation = self.tasks.spawn_work_aboard(self.clone().reserve(series.clone(), cell.clone(), count));
             match time::timeout(patience.left(self.clock.steady()), reservation).await {
-                Ok(Ok(reserved)) => reserved?,
+                Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
             }
         }
@@ -80,23 +85,27 @@ impl SeriesCounters {
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
         }
+        self.pacing.check_restored()?;
         let record = record(&series);
-        match cell.try_reserve(&*self.store, &record, count, self.clock.steady()).await? {
+        match cell.try_reserve(&*self.store, &self.pacing, &record, count, self.clock.steady()).await? {
             Attempt::Reserved(reserved) => {
-                debug!(%series, %reserved, "chunk reserved");
+                debug!(%series, reserved = %reserved.value, "chunk reserved");
                 Ok(())
             }
             Attempt::Conflict(_) => Ok(()),
-            Attempt::Full(full) => {
-                let left = full.capacity.since(full.reserved);
-                Err(AllocateError::SeriesExhausted { series, left, asked: count.get() })
+            Attempt::Refused(CounterRefusal::Full { capacity, reserved }) => {
+                Err(AllocateError::SeriesExhausted { series, left: capacity.since(reserved), asked: count.get() })
             }
+            Attempt::Refused(CounterRefusal::TooFast(refused)) => {
+                Err(AllocateError::too_fast(series.to_string(), record.pace, count, refused))
+            }
+            Attempt::Unsure => Err(AllocateError::Unsure { subject: series.to_string(), region: None }),
         }
     }
 
-    /// The chunks that this daemon holds.
-    pub(crate) fn held(&self) -> Vec<HeldChunk> {
-        let chunks = self.cells().into_iter().filter_map(|(series, cell)| {
+    /// Chunks that this daemon holds, of the first so many series.
+    pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
+        let chunks = self.cells(most).into_iter().filter_map(|(series, cell)| {
             let left = cell.with(|counter| counter.left());
             (left > 0).then_some(HeldChunk { source: Source::Series(series), left })
         });
@@ -105,7 +114,7 @@ impl SeriesCounters {
 
     /// Gives the rest of every chunk back. Nothing is granted from them any more.
     pub(crate) async fn give_back_all(&self) {
-        for (series, cell) in self.cells() {
+        for (series, cell) in self.cells(usize::MAX) {
             let _reserving = cell.reserving.lock().await;
             cell.give_back(&*self.store, &keys::series(&series)).await;
         }
@@ -124,15 +133,17 @@ impl SeriesCounters {
         Ok(cell)
     }
 
-    fn cells(&self) -> Vec<(Series, Arc<Cell>)> {
+    fn cells(&self, most: usize) -> Vec<(Series, Arc<Cell>)> {
         let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut listed: Vec<_> = cells.iter().map(|(series, cell)| (series.clone(), cell.clone())).collect();
-        // By name, so that a simulated run can be repeated.
-        listed.sort_by_cached_key(|(series, _)| series.to_string());
-        listed
+        cells.iter().take(most).map(|(series, cell)| (series.clone(), cell.clone())).collect()
     }
 }
 
 fn record(series: &Series) -> Record {
-    Record { key: keys::series(series), guard: None, first: series.first(), capacity: series.end() }
+    Record { key: keys::series(series), guard: None, first: series.first(), capacity: series.end(), pace: pace(series) }
+}
+
+/// How fast a series may move: it is never written down, since it follows from the series' length.
+pub(crate) fn pace(series: &Series) -> Pace {
+    Pace::for_bits(Count::Below(series.end().get()).bits())
 }

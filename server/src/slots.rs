@@ -155,6 +155,15 @@ impl Slots {
         state.trusted.quarantine()
     }
 
+    /// What the wall clock says, if it is believed; nothing is before the first slot.
+    pub(crate) fn believed(&self) -> Option<UnixNanos> {
+        let mut state = self.lock();
+        if !state.trusted.has_started() {
+            return None;
+        }
+        self.now(&mut state).ok()
+    }
+
     /// Takes an operator's word for what the wall clock says now.
     pub(crate) fn accept_clock(&self) -> UnixNanos {
         let mut state = self.lock();

@@ -2,21 +2,28 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    iter, mem,
+    ops::Bound,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
 use kent_ids::{ClusterKey, Position, RegionConstants};
-use kent_issue::Chunk;
+use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{Count, Index, Kind, Order, Plan, Policy, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Index, Kind, Order, Pace, Plan, Policy, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
-use tokio::sync::watch;
+use tokio::{sync::watch, task};
 
-use crate::{cell::Cell, engine::LoadError, error::StoreFailure, keys};
+use crate::{
+    cell::{Cell, read_counter},
+    engine::LoadError,
+    error::StoreFailure,
+    keys,
+};
 
 /// One space.
 #[derive(Debug)]
@@ -36,12 +43,20 @@ pub(crate) struct Space {
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
+/// Counters and regions that are listed under one hold of their lock: some ten microseconds.
+const CELLS_AT_ONCE: usize = 256;
+const LISTED_AT_ONCE: usize = 1024;
+/// A table that keeps changing is listed in one piece after so many attempts.
+const LISTING_ATTEMPTS: usize = 3;
+
 /// A table, and the versions of the records that it came from.
 #[derive(Debug)]
 pub(crate) struct State {
     table: Table,
     version: Version,
     region_versions: HashMap<RegionNumber, Version>,
+    /// Of the counters that `table` has: an older one never replaces a newer one.
+    counter_versions: HashMap<RegionNumber, Version>,
     last_edit: EditId,
     scramble_key: ClusterKey,
     text_form: TextForm,
@@ -66,6 +81,8 @@ pub(crate) struct RegionFacts {
     pub(crate) limit: Count,
     /// One past the last suffix that can be granted.
     pub(crate) capacity: Position,
+    /// How fast suffixes may be granted.
+    pub(crate) pace: Pace,
 }
 
 impl Space {
@@ -116,7 +133,7 @@ impl Space {
         look(&self.state().table)
     }
 
-    /// Looks at the table as it would be if so many suffixes of a region were reserved.
+    /// Looks at the table as it would be if a region's counter stood here: a plan is made of exactly what its commit compares.
     pub(crate) fn read_as_if<T>(&self, number: RegionNumber, reserved: Count, look: impl FnOnce(&Table) -> T) -> T {
         let mut state = self.state_mut();
         let before = state.table.get(number).map(|region| region.issued);
@@ -143,6 +160,12 @@ impl Space {
         state.table.named(region).map(|region| state.facts(region))
     }
 
+    /// Does something with what a grant must know of a region, while the table stands still: an edit is applied before or after.
+    pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
+        let state = self.state();
+        act(state.table.named(region).ok().map(|region| state.facts(region)))
+    }
+
     /// What a grant must know of the region of this number.
     pub(crate) fn facts_of(&self, number: RegionNumber) -> Option<RegionFacts> {
         let state = self.state();
@@ -156,28 +179,36 @@ impl Space {
         state.version = version;
         state.last_edit = edit;
         for change in &plan.changes {
-            state.region_versions.insert(change.after.number, version);
+            let number = change.after.number;
+            state.region_versions.insert(number, version);
+            if change.before.is_none() || plan.declared.is_some_and(|(declared, _)| declared == number) {
+                state.counter_versions.insert(number, version);
+            }
         }
         drop(state);
         self.newest.send_replace(plan.revision);
         Ok(())
     }
 
-    /// Takes note of how many suffixes of a region are reserved.
-    pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Count) {
-        self.state_mut().table.set_issued(number, reserved);
+    /// Takes note of what a region's counter said at a version, unless a newer one is known.
+    pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Stored<Count>) {
+        let (version, mut state) = (Version::new(reserved.version), self.state_mut());
+        let known = state.counter_versions.entry(number).or_insert(version);
+        if *known <= version {
+            *known = version;
+            state.table.set_issued(number, reserved.value);
+        }
     }
 
-    /// Takes note of how many suffixes of a region are reserved, as the store tells of a commit; unless it is older than one of
-    /// our own.
-    pub(crate) fn set_reserved_elsewhere(&self, number: RegionNumber, reserved: Count, version: Version) {
-        let ours = {
-            let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-            counters.get(&number).map(|cell| cell.with(|counter| counter.version()))
-        };
-        if ours.is_none_or(|ours| version.get() > ours) {
-            self.set_reserved(number, reserved);
-        }
+    /// Reads a region's counter, and takes note of it.
+    pub(crate) async fn learn_reserved(
+        &self,
+        store: &dyn Store,
+        number: RegionNumber,
+    ) -> Result<Stored<stored::Counter>, StoreFailure> {
+        let read = read_counter(store, &keys::counter(self.key(), number.0)).await?;
+        self.set_reserved(number, Stored { version: read.version, value: read.value.reserved });
+        Ok(read)
     }
 
     /// The right to build an index, unless somebody is at it.
@@ -193,8 +224,10 @@ impl Space {
     /// Replaces the table by what the store says.
     pub(crate) fn replace(&self, state: State) {
         let revision = state.table.revision();
-        *self.state_mut() = state;
+        let old = mem::replace(&mut *self.state_mut(), state);
         self.newest.send_replace(revision);
+        // A large table takes a while to go: not under the lock.
+        drop(old);
     }
 
     /// The counter of a region.
@@ -203,10 +236,43 @@ impl Space {
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
-    /// All counters that have been used.
-    pub(crate) fn cells(&self) -> Vec<(RegionNumber, Arc<Cell>)> {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.iter().map(|(number, cell)| (*number, cell.clone())).collect()
+    /// All counters that have been used. Grants need their lock: it is held for some of them at a time.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
+        let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
+        iter::from_fn(move || {
+            if some.len() == 0 {
+                let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = counters.range((after, Bound::Unbounded)).take(CELLS_AT_ONCE);
+                some = next.map(|(number, cell)| (*number, cell.clone())).collect::<Vec<_>>().into_iter();
+            }
+            let next: Option<(RegionNumber, Arc<Cell>)> = some.next();
+            after = next.as_ref().map_or(Bound::Unbounded, |(number, _)| Bound::Excluded(*number));
+            next
+        })
+    }
+
+    /// All regions of one revision, in the order of their prefixes. Grants need the table's lock: it is held for some of them
+    /// at a time, unless the table keeps changing.
+    pub(crate) async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
+        for _ in 0..LISTING_ATTEMPTS {
+            let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
+            loop {
+                let after = regions.last().map(|last| last.prefix);
+                let (before, present) = (
+                    regions.len(),
+                    self.read(|table| {
+                        regions.extend(table.iter_after(after).take(LISTED_AT_ONCE).cloned());
+                        table.revision()
+                    }),
+                );
+                match (present == revision, regions.len() - before < LISTED_AT_ONCE) {
+                    (true, true) => return (regions, revision),
+                    (true, false) => task::yield_now().await,
+                    (false, _) => break,
+                }
+            }
+        }
+        self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
     }
 
     /// What this daemon knows of a region's use at `now`, on the steady clock.
@@ -233,7 +299,8 @@ impl State {
         last_edit: EditId,
         (scramble_key, text_form): (ClusterKey, TextForm),
     ) -> Self {
-        Self { table, version, region_versions: HashMap::new(), last_edit, scramble_key, text_form }
+        let (region_versions, counter_versions) = (HashMap::new(), HashMap::new());
+        Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
     }
 
     /// Reads a space from the store and checks it.
@@ -272,6 +339,7 @@ impl State {
             table,
             version: space.version,
             region_versions,
+            counter_versions: counters.into_iter().map(|(number, counter)| (number, counter.version)).collect(),
             last_edit: facts.last_edit,
             scramble_key: facts.scramble_key,
             text_form: facts.text_form,
@@ -300,6 +368,7 @@ impl State {
             limit: region.limit(),
             // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
             capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
+            pace: region.pace,
         }
     }
 
@@ -326,10 +395,18 @@ pub(crate) fn space_record(
     })
 }
 
-async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionNumber, Count>, StoreFailure> {
+/// What a counter says, and its version.
+#[derive(Clone, Copy, Debug)]
+struct ReadCounter {
+    reserved: Count,
+    version: Version,
+}
+
+async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionNumber, ReadCounter>, StoreFailure> {
     let records = store.scan(&keys::counters(space)).await?;
     let read = records.iter().map(|(key, versioned)| {
-        Ok((RegionNumber(keys::parse_number(key)?), stored::decode_counter(&versioned.value)?))
+        let reserved = stored::decode_counter(&versioned.value)?.reserved;
+        Ok((RegionNumber(keys::parse_number(key)?), ReadCounter { reserved, version: versioned.version }))
     });
     read.collect()
 }
@@ -337,10 +414,10 @@ async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionN
 fn read_region(
     key: &kent_store::Key,
     versioned: &Versioned,
-    counters: &HashMap<RegionNumber, Count>,
+    counters: &HashMap<RegionNumber, ReadCounter>,
 ) -> Result<Region, Malformed> {
     let number = RegionNumber(keys::parse_number(key)?);
-    let reserved = counters.get(&number).copied().unwrap_or(Count::ZERO);
+    let reserved = counters.get(&number).map_or(Count::ZERO, |counter| counter.reserved);
     let region = stored::decode_region(&versioned.value, number, reserved)?;
     // The counter of a region that closed goes on in its all-zero subregion.
     Ok(if region.kind == Kind::Closed { Region { issued: Count::ZERO, ..region } } else { region })

@@ -12,7 +12,11 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
-use crate::error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure};
+use crate::{
+    computing::Busy,
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure},
+    past::NoPast,
+};
 
 /// The domain of every `ErrorInfo`.
 const DOMAIN: &str = "kent";
@@ -40,9 +44,18 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         }
         AllocateError::TooManySeries { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
         AllocateError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
+        AllocateError::TooFast { wait: Some(wait), .. } => passing(Code::ResourceExhausted, "TOO_FAST", message, *wait),
+        AllocateError::TooFast { wait: None, .. } => from_invalid(&Invalid::new("count", message)),
+        AllocateError::Unsure { subject, .. } => precondition("FLOOR_UNKNOWN", subject, message),
+        AllocateError::Restored { until, now } => {
+            let left = now.map_or(0, |now| until.get().saturating_sub(now.get()));
+            let wait = Duration::from_nanos(u64::try_from(left).unwrap_or(0)).max(RETRY_AFTER);
+            passing(Code::Unavailable, "RESTORED", message, wait)
+        }
         AllocateError::OutOfTouch => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
         AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
         AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),
+        AllocateError::Stopped => with_reason(Code::Unavailable, "STOPPED", message),
         AllocateError::Broken(_) => with_reason(Code::Internal, "BROKEN_INVARIANT", message),
     }
 }
@@ -54,12 +67,14 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
+        EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
         EditError::Refused { space, refusal } => from_refusal(space, refusal),
         EditError::Stale { present, .. } => {
             let details = reason("STALE_REVISION", [("present_revision", &present.to_string())]);
             Status::with_error_details(Code::Aborted, message, details)
         }
+        EditError::Unsure { region } => precondition("FLOOR_UNKNOWN", region, message),
         EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
@@ -109,6 +124,30 @@ pub(crate) fn no_such_region(missing: &NoSuchRegion) -> Status {
 pub(crate) fn too_many_streams(max: usize) -> Status {
     let message = format!("there are {max} AllocateStream calls already, and more are not served");
     passing(Code::ResourceExhausted, "TOO_MANY_STREAMS", message, RETRY_AFTER)
+}
+
+/// More calls of a kind than the daemon serves at once.
+pub(crate) fn too_many(kind: &str, max: usize) -> Status {
+    let message = format!("there are {max} {kind} calls already, and more are not served");
+    passing(Code::ResourceExhausted, "TOO_MANY_CALLS", message, RETRY_AFTER)
+}
+
+/// More calls than may compute.
+pub(crate) fn busy(busy: &Busy) -> Status {
+    passing(Code::ResourceExhausted, "TOO_MANY_CALLS", busy.to_string(), RETRY_AFTER)
+}
+
+/// A table of the past that cannot be shown.
+pub(crate) fn from_past(none: &NoPast) -> Status {
+    match none {
+        NoPast::Store(failure) => from_read(failure),
+        NoPast::Busy(too_many) => busy(too_many),
+    }
+}
+
+/// A caller that does not take its answer.
+pub(crate) fn reader_too_slow() -> Status {
+    with_reason(Code::Aborted, "READER_TOO_SLOW", "the answer was not read for too long".to_owned())
 }
 
 /// A status as a message inside a stream.

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::try_join_all;
 use kent_ids::{Block, Position};
-use kent_issue::Stored;
+use kent_issue::{Stored, TooFast, pay};
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
@@ -21,6 +21,7 @@ use crate::{
     cell::{Record, read_counter},
     deadline::Patience,
     error::{AllocateError, StoreFailure},
+    pacing::Pacing,
     space::RegionFacts,
 };
 
@@ -39,7 +40,7 @@ pub(crate) struct Queue {
     /// Who wants to know when so many wait.
     gathering: Option<(usize, oneshot::Sender<()>)>,
     /// The counter as the last commit left it. Somebody else may have moved it since, and then a commit tells.
-    last: Option<Stored<Count>>,
+    last: Option<Stored<stored::Counter>>,
 }
 
 /// A request for a grant.
@@ -68,12 +69,12 @@ pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
 impl Queue {
     /// Takes the counter as the last commit left it, if it is known; who commits next says how that left it.
-    pub(crate) fn take_last(&mut self) -> Option<Stored<Count>> {
+    pub(crate) fn take_last(&mut self) -> Option<Stored<stored::Counter>> {
         self.last.take()
     }
 
     /// Takes note of the counter as a commit left it.
-    pub(crate) fn set_last(&mut self, last: Option<Stored<Count>>) {
+    pub(crate) fn set_last(&mut self, last: Option<Stored<stored::Counter>>) {
         self.last = last;
     }
 
@@ -158,7 +159,7 @@ pub(crate) struct Attempted {
     /// What became of each, in their order.
     pub(crate) granted: Vec<Granted>,
     /// The counter as the commit left it, if there was one.
-    pub(crate) counter: Option<Stored<Count>>,
+    pub(crate) counter: Option<Stored<stored::Counter>>,
     /// The record that somebody else wrote first.
     pub(crate) conflict: Option<Key>,
 }
@@ -178,8 +179,12 @@ pub(crate) enum Granted {
     Now(Position),
     /// It was granted under the same request_id before: from this position on, so many.
     Before(Position, u64),
-    /// There is no room for as many: so many are issued.
+    /// Not enough suffixes are left; these are issued.
     Full(Position),
+    /// The pace does not allow it yet.
+    TooFast(TooFast),
+    /// After a restore it is not known how far the region had come.
+    Unsure,
     /// It must be tried again.
     Again,
     /// Whether it was granted is not known, or it was not. With a request_id, a retry finds out.
@@ -191,8 +196,9 @@ pub(crate) enum Granted {
 pub(crate) async fn grant(
     store: &dyn Store,
     record: &Record,
+    pacing: &Pacing,
     asks: &[Ask],
-    last: Option<Stored<Count>>,
+    last: Option<Stored<stored::Counter>>,
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
     let requests = asks.iter().filter_map(|ask| ask.request.as_ref());
@@ -200,11 +206,13 @@ pub(crate) async fn grant(
         try_join_all(requests.map(|key| granted_before(store, key))).await?.into_iter().flatten().collect();
     let read = match last {
         Some(last) => last,
-        None => read_counter(store, &record.key).await?,
+        None => pacing.known(read_counter(store, &record.key).await?, record),
     };
     let txn = Txn::new().expect(record.key.clone(), Version::new(read.version));
     let mut txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
-    let start = Position::new(read.value.get().unwrap_or(u128::MAX));
+    let start = Position::new(read.value.reserved.get().unwrap_or(u128::MAX));
+    let bound = pacing.bound(record.capacity, record.pace, read.value.paid);
+    let mut paid = read.value.paid;
     let (mut issued, mut named, mut granted) = (start, HashSet::new(), Vec::with_capacity(asks.len()));
     for ask in asks {
         if let Some(before) = ask.request.as_ref().and_then(|key| before.get(key)) {
@@ -216,11 +224,22 @@ pub(crate) async fn grant(
             granted.push(Granted::Again);
             continue;
         }
+        if read.value.unsure {
+            granted.push(Granted::Unsure);
+            continue;
+        }
         let first = issued;
         let Some(next) = first.checked_add(ask.count.get().into()).filter(|next| *next <= record.capacity) else {
             // Only what is stored tells for sure.
             granted.push(if last.is_some() { Granted::Again } else { Granted::Full(first) });
             continue;
+        };
+        paid = match pay(record.pace, paid, bound.time, ask.count.get().into()) {
+            Ok(paid) => paid,
+            Err(refused) => {
+                granted.push(Granted::TooFast(refused));
+                continue;
+            }
         };
         if let Some(key) = &ask.request {
             let grant = StrictGrant { first: first.get(), count: ask.count.get(), unix_nanos };
@@ -232,13 +251,13 @@ pub(crate) async fn grant(
     if issued == start {
         return Ok(Attempted { granted, counter: None, conflict: None });
     }
-    let reserved = Count::Below(issued.get());
-    let committed = store.commit(txn.put(record.key.clone(), stored::encode_counter(reserved))).await;
+    let counter = stored::Counter { reserved: Count::Below(issued.get()), paid, unsure: false };
+    let committed = store.commit(txn.put(record.key.clone(), stored::encode_counter(&counter))).await;
     let mut instead = |outcome: Granted| {
         granted.iter_mut().filter(|granted| matches!(granted, Granted::Now(_))).for_each(|now| *now = outcome.clone());
     };
     let (counter, conflict) = match committed {
-        Ok(committed) => (Some(Stored { version: committed.version.get(), value: reserved }), None),
+        Ok(committed) => (Some(Stored { version: committed.version.get(), value: counter }), None),
         Err(CommitError::Conflict { key, .. }) => {
             instead(Granted::Again);
             (None, Some(key))

@@ -1,11 +1,28 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
+//! They run in three places. What keeps the daemon alive (its slot, its presence, its health) has a runtime that no call comes
+//! to. Calls that may take a while have another one, and threads beside it for what keeps a processor busy; these give way to
+//! all others.
+//!
 //! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
 //! is better gone than limping.
 
-use std::{error::Error, future::Future, thread};
+use std::{
+    error::Error,
+    future::Future,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
-use tokio::{runtime::Handle, task::JoinHandle};
+use rustix::process::setpriority_process;
+use tokio::{
+    runtime::{self, Handle, Runtime},
+    task::JoinHandle,
+};
 use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
@@ -15,20 +32,37 @@ use tracing::error;
 /// Spawns the daemon's tasks and ends them together.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
-    /// Where they run, whichever thread asks for them.
+    /// Where the daemon's own tasks run, whichever thread asks for them.
     runtime: Handle,
+    /// Where calls run, and what they leave behind.
+    calls: Handle,
+    /// Whether there are threads for work that keeps a processor busy.
+    has_threads: bool,
     tracker: TaskTracker,
     /// What runs on the threads that serve connections.
     aboard: TaskTracker,
     stop: CancellationToken,
     failed: CancellationToken,
+    /// Whether an invariant is broken.
+    broken: Arc<AtomicBool>,
 }
 
 impl Tasks {
-    /// No tasks yet. They will run where this is called.
+    /// No tasks yet. They will all run where this is called.
     pub(crate) fn new() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
-        Self { runtime: Handle::current(), tracker: TaskTracker::new(), aboard: TaskTracker::new(), stop, failed }
+        let (runtime, calls) = (Handle::current(), Handle::current());
+        let (tracker, aboard) = (TaskTracker::new(), TaskTracker::new());
+        Self { runtime, calls, has_threads: false, tracker, aboard, stop, failed, broken: Arc::default() }
+    }
+
+    /// No tasks yet. The daemon's own will run where this is called, calls on a runtime of theirs.
+    pub(crate) fn with_calls(calls: &Calls) -> Self {
+        Self {
+            calls: calls.0.as_ref().map_or_else(Handle::current, |calls| calls.handle().clone()),
+            has_threads: true,
+            ..Self::new()
+        }
     }
 
     /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
@@ -58,7 +92,7 @@ impl Tasks {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.tracker.spawn_on(work, &self.runtime)
+        self.tracker.spawn_on(work, &self.calls)
     }
 
     /// [`Tasks::spawn_work`], but on the thread of the caller, which then need not be woken by another. The thread must wait for
@@ -85,12 +119,16 @@ impl Tasks {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        AbortOnDropHandle::new(self.runtime.spawn(call))
+        AbortOnDropHandle::new(self.calls.spawn(call))
     }
 
-    /// Starts work that ends by itself and keeps a processor busy meanwhile.
-    pub(crate) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        self.tracker.spawn_blocking_on(work, &self.runtime);
+    /// Starts work that ends by itself and keeps a processor busy meanwhile: on a thread that gives way to all others, or at
+    /// once where there are none.
+    pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        if !self.has_threads {
+            return self.spawn_work(async move { work() });
+        }
+        self.tracker.spawn_blocking_on(work, &self.calls)
     }
 
     /// Cancelled when the daemon's tasks should end.
@@ -105,8 +143,14 @@ impl Tasks {
 
     /// Stops the daemon, since one of its own rules does not hold.
     pub(crate) fn fail_broken(&self, broken: &dyn Error) {
+        self.broken.store(true, Ordering::SeqCst);
         error!(%broken, "an invariant is broken: not one identifier more is issued");
         self.failed.cancel();
+    }
+
+    /// Whether an invariant is broken, so that nothing may be issued any more, although calls are still served.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
     }
 
     /// Asks all tasks to end, and waits until they have.
@@ -114,6 +158,41 @@ impl Tasks {
         self.stop.cancel();
         self.tracker.close();
         self.tracker.wait().await;
+    }
+}
+
+/// The niceness of the threads of calls: they get a tenth of a processor that grants want as well.
+const LOW_PRIORITY: i32 = 10;
+
+fn give_way() {
+    // OK because it fails only where nobody may change priorities, and then all threads are alike.
+    let _ = setpriority_process(None, LOW_PRIORITY);
+}
+
+/// The runtime of calls.
+#[derive(Debug)]
+pub(crate) struct Calls(Option<Runtime>);
+
+impl Calls {
+    /// Starts its threads.
+    ///
+    /// # Errors
+    ///
+    /// Those of starting threads.
+    pub(crate) fn start(threads: usize) -> io::Result<Self> {
+        let mut builder = runtime::Builder::new_multi_thread();
+        let runtime =
+            builder.worker_threads(threads).thread_name("calls").on_thread_start(give_way).enable_all().build()?;
+        Ok(Self(Some(runtime)))
+    }
+}
+
+impl Drop for Calls {
+    /// What is under way has been waited for, or given up.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -140,5 +219,24 @@ mod tests {
         assert!(!tasks.failed().is_cancelled());
         tasks.spawn_work_aboard(async { panic!("of the test") }).await.expect_err("it panicked");
         assert!(tasks.failed().is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn ok_no_call_holds_up_the_daemons_own_tasks() {
+        let calls = Calls::start(1).expect("threads");
+        let tasks = Tasks::with_calls(&calls);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let call = tasks.spawn_call(async move {
+            begin.send(()).expect("somebody waits");
+            held.recv()
+        });
+        begun.await.expect("the only thread of calls is held");
+        let (kept, keeps) = tokio::sync::oneshot::channel();
+        tasks.stopping().cancel();
+        tasks.spawn("keeper", async { kept.send(()).expect("somebody waits") });
+        keeps.await.expect("it runs");
+        drop(release);
+        call.await.expect("it ended").expect_err("released");
     }
 }

@@ -10,7 +10,9 @@ mod it {
     mod crash;
     mod disk;
     mod edits;
+    mod exchange;
     mod harness;
+    mod large;
     mod migrate;
     mod paper;
     mod promises;
@@ -18,6 +20,7 @@ mod it {
     mod python;
     mod raw;
     mod refusals;
+    mod restore;
     mod rooms;
     mod shutdown;
     mod silence;

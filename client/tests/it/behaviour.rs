@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use kent_client::{Builder, Client, Error};
+use kent_client::{Builder, Client, Error, Handle, Identifier};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use uuid::Uuid;
@@ -155,17 +155,55 @@ async fn ok_a_limit_of_the_clock_is_waited_for() {
     builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("granted at last");
 }
 
-#[tokio::test]
-async fn ok_a_block_of_an_older_epoch_is_refused() {
+/// What a handle does with blocks of ten that come under these tokens: how many it refuses, and how many it takes for twenty
+/// identifiers.
+async fn fenced_and_taken<T: Identifier>(tokens: &[u64], handle: impl Fn(&Client) -> Handle<T>) -> (u64, u64) {
     let daemon = Daemon::start(Part::new()).await;
-    for epoch in [5, 4, 6] {
-        daemon.part.then(Answer::Epoch(epoch));
-    }
-    let handle = builder(&daemon).low_water(0.0).build().expect("valid").uuid_v7();
+    tokens.iter().for_each(|token| daemon.part.then(Answer::Token(*token)));
+    let handle = handle(&builder(&daemon).low_water(0.0).build().expect("valid"));
     for _ in 0..20 {
         handle.next().await.expect("granted");
     }
-    assert_eq!((handle.stats().fenced, handle.stats().blocks), (1, 2));
+    (handle.stats().fenced, handle.stats().blocks)
+}
+
+#[tokio::test]
+async fn ok_a_block_of_an_older_epoch_is_refused() {
+    assert_eq!(fenced_and_taken(&[5, 4, 6], Client::uuid_v7).await, (1, 2));
+    // The first old block must not make way for the second.
+    assert_eq!(fenced_and_taken(&[5, 4, 4, 6], Client::uuid_v7).await, (2, 2));
+    assert_eq!(fenced_and_taken(&[5, 5], Client::uuid_v7).await, (0, 2));
+}
+
+#[tokio::test]
+async fn ok_a_block_of_an_older_revision_is_refused() {
+    assert_eq!(fenced_and_taken(&[5, 4, 6], |client| client.region("orders")).await, (1, 2));
+    assert_eq!(fenced_and_taken(&[5, 4, 4, 6], |client| client.region("orders")).await, (2, 2));
+    assert_eq!(fenced_and_taken(&[5, 5], |client| client.region("orders")).await, (0, 2));
+}
+
+#[tokio::test]
+async fn ok_take_refuses_an_older_block_too() {
+    let daemon = Daemon::start(Part::new()).await;
+    [5, 4, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));
+    let handle = builder(&daemon).low_water(0.0).build().expect("valid").region("orders");
+    let first = handle.take(10).await.expect("granted");
+    let second = handle.take(10).await.expect("granted");
+    // Blocks of ten: the second and the third were refused.
+    assert!(second.iter().all(|id| *id >= first[0] + 30), "{first:?} {second:?}");
+}
+
+#[tokio::test]
+async fn ok_handles_of_one_client_share_its_fences_and_regions_of_other_spaces_do_not() {
+    let daemon = Daemon::start(Part::new()).await;
+    [5, 3, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));
+    let client = builder(&daemon).low_water(0.0).build().expect("valid");
+    client.region("orders").next().await.expect("granted");
+    let other = client.region("orders@shop");
+    other.next().await.expect("a region of the same number in another space");
+    let again = client.region("orders");
+    again.next().await.expect("granted at last");
+    assert_eq!((other.stats().fenced, again.stats().fenced), (0, 1));
 }
 
 #[tokio::test]

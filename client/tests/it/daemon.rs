@@ -8,7 +8,7 @@ use std::{
 };
 
 use kent_client::proto::{
-    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, SlotConstants, Uint128,
+    AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, RegionConstants, SlotConstants, Uint128,
     allocate_response::Identifiers,
     allocator_server::{Allocator, AllocatorServer},
     block::Constants,
@@ -20,8 +20,8 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 #[derive(Debug)]
 pub(crate) enum Answer {
     Refuse(Status),
-    /// Grants under this slot epoch.
-    Epoch(u64),
+    /// Grants under this slot epoch or, for a region, under this revision of its table.
+    Token(u64),
     /// Grants when the gate is opened.
     Held,
 }
@@ -52,13 +52,29 @@ impl Part {
         self.script.lock().expect("whole").push_back(answer);
     }
 
-    fn grant(&self, request: &AllocateRequest, slot_epoch: u64) -> AllocateResponse {
+    /// Positions are granted once, whatever the source.
+    fn grant(&self, request: &AllocateRequest, token: u64) -> AllocateResponse {
         let mut next = self.next.lock().expect("whole");
         let first = *next;
         *next += u128::from(request.count);
-        let slot = SlotConstants { format: request.source.clone(), slot: 3, slot_epoch, ..SlotConstants::default() };
-        let lease =
-            Block { first: Some(Uint128::from(first)), count: request.count, constants: Some(Constants::Slot(slot)) };
+        let constants = match request.source.as_str() {
+            // Two regions of one number, as in two spaces.
+            source if source.starts_with("region:") => Constants::Region(RegionConstants {
+                bits: 64,
+                base: Some(Uint128::from(0)),
+                suffix_bits: 64,
+                region_number: 7,
+                revision: token,
+                ..RegionConstants::default()
+            }),
+            format => Constants::Slot(SlotConstants {
+                format: format.to_owned(),
+                slot: 3,
+                slot_epoch: token,
+                ..SlotConstants::default()
+            }),
+        };
+        let lease = Block { first: Some(Uint128::from(first)), count: request.count, constants: Some(constants) };
         AllocateResponse { identifiers: Some(Identifiers::Lease(lease)), clock_epoch: 0 }
     }
 }
@@ -104,7 +120,7 @@ impl Allocator for Scripted {
         let answer = self.0.script.lock().expect("whole").pop_front();
         match answer {
             Some(Answer::Refuse(status)) => Err(status),
-            Some(Answer::Epoch(epoch)) => Ok(Response::new(self.0.grant(&request, epoch))),
+            Some(Answer::Token(token)) => Ok(Response::new(self.0.grant(&request, token))),
             Some(Answer::Held) => {
                 self.0.gate.acquire().await.expect("open").forget();
                 Ok(Response::new(self.0.grant(&request, 1)))

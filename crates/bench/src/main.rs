@@ -5,6 +5,7 @@
 
 mod arena;
 mod bare;
+mod bystander;
 mod classify;
 mod client;
 mod codec;
@@ -56,6 +57,7 @@ enum Bench {
     Start(start::StartArgs),
     Text(text::TextArgs),
     Classify(classify::ClassifyArgs),
+    Bystander(bystander::BystanderArgs),
     Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
@@ -82,6 +84,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Start(args) => start::run(&args),
         Bench::Text(args) => text::run(&args),
         Bench::Classify(args) => classify::run(&args),
+        Bench::Bystander(args) => bystander::run(&args),
         Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),

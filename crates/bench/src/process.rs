@@ -162,7 +162,13 @@ impl Served {
 
     /// A daemon on a store.
     pub(crate) fn kentd_on(named: Option<&PathBuf>, store: &Path) -> anyhow::Result<Self> {
-        Self::start(kentd(named)?.arg("--data").arg(store))
+        Self::kentd_with(named, store, &[])
+    }
+
+    /// The same, with more settings.
+    pub(crate) fn kentd_with(named: Option<&PathBuf>, store: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        let witness = store.with_file_name("witness");
+        Self::start(kentd(named)?.arg("--data").arg(store).arg("--witness").arg(witness).args(more))
     }
 
     /// The bare transport.

@@ -1,5 +1,7 @@
 //! `kent region create`, `expand`, `split`, `set` and the others that change the table of a space, or try what would happen.
 
+use std::num::NonZeroU64;
+
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
     Newcomer, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
@@ -50,6 +52,7 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
             auto_split: args.auto_split,
             split_donor: args.split_donor.clone().unwrap_or_default(),
             order: order(args.order).into(),
+            pace: args.pace.map_or(0, NonZeroU64::get),
         }
     );
     match daemon.regions().create_region(message).await {

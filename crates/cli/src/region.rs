@@ -280,6 +280,7 @@ fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
         ("reserved", region.reserved.clone()),
         ("capacity", count(&region.capacity)),
         ("ultimate capacity", count(&region.ultimate_capacity)),
+        ("pace", format!("{} a second", count(&region.pace.to_string()))),
     ]);
     rows
 }
@@ -363,6 +364,7 @@ pub(crate) fn to_json(region: &Region) -> Value {
         "ultimate_capacity": region.ultimate_capacity,
         "share": number::share(&region.issued, &region.capacity),
         "order": order_name(region.order()),
+        "pace": region.pace,
         "sealed": region.sealed,
         "delegated_space": (!region.delegated_space.is_empty()).then_some(&region.delegated_space),
         "policy": region.policy.as_ref().map(policy_json),
@@ -412,6 +414,7 @@ pub(crate) mod samples {
             issued: (capacity / 4).to_string(),
             capacity: capacity.to_string(),
             ultimate_capacity: (capacity << zone_bits).to_string(),
+            pace: 1 << 20,
             former_prefixes: Vec::new(),
             reserved: (capacity / 2).to_string(),
             ..Region::default()
@@ -467,6 +470,7 @@ issued             64 (25.00 %)
 reserved           128
 capacity           256 (2^8)
 ultimate capacity  4096 (2^12)
+pace               1048576 (2^20) a second
 former prefix      01 (revisions 1 to 4)
 "
         );
@@ -506,6 +510,7 @@ former prefix      01 (revisions 1 to 4)
                 "share": 0.25,
                 "former_prefixes": [],
                 "order": "sequential",
+                "pace": 1_048_576,
                 "sealed": false,
                 "delegated_space": null,
                 "policy": null,

@@ -164,6 +164,7 @@ async fn make(space: &str, first: &Entry, batch: &[&Entry], wanted: &[Entry], da
             prefix: Some(first.text("prefix").to_owned()),
             next: Some(first.reserved().into()),
             order: first.order().into(),
+            pace: first.value["pace"].as_u64().unwrap_or_default(),
             reason: REASON.to_owned(),
             ..CreateRegionRequest::default()
         };

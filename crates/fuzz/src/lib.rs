@@ -202,7 +202,7 @@ pub fn wire(octets: &[u8]) {
 /// Records from the store: what is accepted is written as something that reads the same.
 pub fn stored_records(octets: &[u8]) {
     if let Ok(count) = stored::decode_counter(octets) {
-        assert_eq!(stored::decode_counter(&stored::encode_counter(count)), Ok(count));
+        assert_eq!(stored::decode_counter(&stored::encode_counter(&count)), Ok(count));
     }
     if let Ok(slot) = stored::decode_slot(octets) {
         assert_eq!(stored::decode_slot(&stored::encode_slot(&slot)), Ok(slot));

@@ -531,6 +531,29 @@ mod tests {
         assert_eq!(last, [u128::MAX - 1, u128::MAX]);
     }
 
+    /// A walk and a pack make their identifiers in lots of different sizes; octaves begin anywhere in one.
+    #[test]
+    fn ok_a_scrambled_block_over_the_border_of_any_two_octaves() {
+        let key = ClusterKey::new([7; 16]);
+        for (bits, octave) in (64..=128).step_by(32).flat_map(|bits| (0..bits).map(move |octave| (bits, octave))) {
+            let constants =
+                RegionConstants { base: 0, bits, suffix_bits: bits, number: 0, revision: 0, scramble: Some(key) };
+            let first = (1_u128 << octave).saturating_sub(300);
+            let count = 600.min((max_of(bits) - first).saturating_add(1));
+            let block = Block::region(constants, Position::new(first), count as u64).expect("within the suffixes");
+            let one_by_one: Vec<u128> =
+                (first..).take(count as usize).map(|counter| crate::scramble(&key, counter)).collect();
+            let mut values = Vec::new();
+            block.values(Seeded(0), |some| values.extend_from_slice(some));
+            assert_eq!(values, one_by_one, "the octave of 2^{octave} in {bits} bits");
+            assert_eq!(walked(&block).into_iter().map(|id| id.to_u128()).collect::<Vec<_>>(), one_by_one);
+            let (mut packed, width) = (Vec::new(), block.width_bytes());
+            block.pack_into(Seeded(0), &mut packed);
+            let expected = one_by_one.iter().flat_map(|value| value.to_be_bytes().into_iter().skip(16 - width));
+            assert!(packed.into_iter().eq(expected), "the octave of 2^{octave} in {bits} bits");
+        }
+    }
+
     proptest! {
         #[test]
         fn ok_the_identifiers_of_a_block_are_distinct_and_ascend(block in blocks()) {

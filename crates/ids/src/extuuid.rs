@@ -18,6 +18,7 @@ mod quant;
 mod real;
 mod scheme;
 mod serial;
+mod shortest;
 mod standard;
 mod text;
 mod time;

@@ -269,6 +269,61 @@ mod tests {
         }
     }
 
+    /// What a scrambler makes of the counters from `first` on, `lot` at a time.
+    fn filled(first: u128, count: usize, lot: usize) -> Vec<u128> {
+        let (mut scrambler, mut suffixes) = (Scrambler::default(), vec![u128::MAX; count]);
+        for (lot, first) in suffixes.chunks_mut(lot).zip((first..).step_by(lot)) {
+            scrambler.fill(&KEY, first, lot);
+        }
+        suffixes
+    }
+
+    #[test]
+    fn ok_a_run_over_the_border_of_any_two_octaves_is_scrambled_one_by_one() {
+        for bits in 0..128 {
+            let border = 1_u128 << bits;
+            for before in [0, 1, 2, 3, 63, 64, 65, 255, 256, 257, 300] {
+                let first = border.saturating_sub(before);
+                let one_by_one: Vec<u128> = (first..).take(600).map(|counter| scramble(&KEY, counter)).collect();
+                for lot in [1, 64, 256, 600] {
+                    assert_eq!(filled(first, 600, lot), one_by_one, "{before} before 2^{bits}, by {lot}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ok_a_run_up_to_the_last_counter_is_scrambled_one_by_one() {
+        let first = u128::MAX - 599;
+        let one_by_one: Vec<u128> = (first..=u128::MAX).map(|counter| scramble(&KEY, counter)).collect();
+        let (mut scrambler, mut suffixes) = (Scrambler::default(), vec![0; 600]);
+        scrambler.fill(&KEY, first, &mut suffixes);
+        assert_eq!(suffixes, one_by_one);
+    }
+
+    #[test]
+    fn ok_around_each_border_every_octave_keeps_to_itself() {
+        for bits in 0..128 {
+            let border = 1_u128 << bits;
+            for counter in border.saturating_sub(300)..=border.saturating_add(300) {
+                let suffix = scramble(&KEY, counter);
+                assert_eq!(suffix.checked_ilog2(), counter.checked_ilog2(), "{counter}");
+                assert_eq!(unscramble(&KEY, suffix), counter);
+            }
+        }
+    }
+
+    #[test]
+    fn ok_a_run_over_the_first_octaves_fills_each_exactly() {
+        let mut suffixes = filled(0, 1 << 17, 256);
+        for bits in 0..17 {
+            let octave = &mut suffixes[1 << bits..2 << bits];
+            octave.sort_unstable();
+            assert!(octave.iter().copied().eq(1 << bits..2 << bits), "{bits} bits");
+        }
+        assert_eq!(suffixes[0], 0);
+    }
+
     proptest! {
         #[test]
         fn ok_invert_undoes_apply(key: [u8; 16], label: [u8; 8], param: u64, bits in 0..=MAX_BITS, number: u128) {

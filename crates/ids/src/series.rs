@@ -26,7 +26,7 @@ const FULL_RAND_PARAM: u64 = 0;
 const SERIAL: &str = "serial";
 
 /// Identifiers that a durable counter counts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Series {
     /// `uid11-fullrand`: each 64-bit value once, in the order of a keyed permutation.
     FullRand,
@@ -52,7 +52,7 @@ impl Series {
     pub const fn end(&self) -> Position {
         match self {
             Self::FullRand => Position::new(1 << u64::BITS),
-            Self::Serial(serials) => Position::new(serials.max() + 1),
+            Self::Serial(serials) => Position::new(serials.largest() + 1),
         }
     }
 

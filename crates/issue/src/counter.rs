@@ -5,10 +5,11 @@
 
 use core::time::Duration;
 
-use kent_ids::Position;
+use kent_ids::{Position, UnixNanos};
+use kent_regions::Pace;
 use thiserror::Error;
 
-use crate::{Exhausted, Sequence, Stored};
+use crate::{Exhausted, Sequence, Stored, TooFast, affordable, pay};
 
 /// How many positions to reserve at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,13 +27,33 @@ impl Default for Chunk {
     }
 }
 
+/// What a counter's record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reserved {
+    /// Positions below this are issued, or in somebody's chunk.
+    pub below: Position,
+    /// Until when they are paid for.
+    pub paid: UnixNanos,
+}
+
+/// What bounds a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// One past the last position that there is.
+    pub capacity: Position,
+    /// How fast the counter may move.
+    pub pace: Pace,
+    /// The time by which it is paid.
+    pub time: UnixNanos,
+}
+
 /// A write to a counter's record, to be committed under the version that was read.
 #[must_use = "a counter's record must be committed before anything is issued from it"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CounterPlan {
     guard: u64,
     base: Position,
-    reserved: Position,
+    reserved: Reserved,
 }
 
 impl CounterPlan {
@@ -41,20 +62,26 @@ impl CounterPlan {
         self.guard
     }
 
-    /// The number of reserved positions to write.
-    pub const fn reserved(&self) -> Position {
+    /// What to write.
+    pub const fn reserved(&self) -> Reserved {
         self.reserved
     }
 }
 
-/// The region cannot hold as many identifiers more as were asked for. Nothing has changed.
+/// Nothing can be reserved. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{reserved} of {capacity} suffixes are issued or reserved")]
-pub struct CounterRefusal {
-    /// How many suffixes there are.
-    pub capacity: Position,
-    /// How many of them are issued or reserved.
-    pub reserved: Position,
+pub enum CounterRefusal {
+    /// Fewer positions are left than were asked for.
+    #[error("{reserved} of {capacity} suffixes are issued or reserved")]
+    Full {
+        /// How many suffixes there are.
+        capacity: Position,
+        /// How many of them are issued or reserved.
+        reserved: Position,
+    },
+    /// The pace does not allow it yet.
+    #[error(transparent)]
+    TooFast(#[from] TooFast),
 }
 
 /// Grants the suffixes of one region below the ceiling of the chunk that is held.
@@ -68,6 +95,8 @@ pub struct Counter {
     sequence: Sequence,
     /// The version that our last commit gave the record; 0 before the first.
     version: u64,
+    /// Until when our last commit paid.
+    paid: UnixNanos,
     size: u64,
     /// How many the last chunk held, which may be more or less than wanted.
     last: u128,
@@ -80,7 +109,8 @@ impl Counter {
     /// A counter that holds no chunk yet.
     pub const fn new(policy: Chunk) -> Self {
         let sequence = Sequence::new(Position::ZERO, Position::ZERO);
-        Self { policy, sequence, version: 0, size: policy.min, last: 0, reserved_at: None, is_busy: false }
+        let paid = UnixNanos::new(0);
+        Self { policy, sequence, version: 0, paid, size: policy.min, last: 0, reserved_at: None, is_busy: false }
     }
 
     /// Cuts `count` suffixes off the chunk and returns the first.
@@ -92,52 +122,57 @@ impl Counter {
         self.sequence.grant(Position::ZERO, count)
     }
 
-    /// Plans to reserve a chunk from which `count` can be granted, given what the record says and how many suffixes the
-    /// region has. `now` is any steady clock: a counter that used its last chunk up within a second reserves twice as much.
+    /// Plans to reserve a chunk from which `count` can be granted, given what the record says and what bounds it. `now` is any
+    /// steady clock: a counter that used its last chunk up within a second reserves twice as much.
     ///
     /// # Errors
     ///
-    /// [`CounterRefusal`] if the region does not have as many left.
+    /// [`CounterRefusal`] if fewer are left, or the pace does not allow it.
     pub fn plan_chunk(
         &mut self,
-        read: Stored<Position>,
+        read: Stored<Reserved>,
         count: u64,
-        capacity: Position,
+        bound: &Bound,
         now: Duration,
     ) -> Result<CounterPlan, CounterRefusal> {
-        let base = read.value;
+        let (base, capacity) = (read.value.below, bound.capacity);
         // If nobody else has reserved since, what is left of our chunk continues in the next one.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
         let missing = u128::from(count).saturating_sub(in_hand);
         let left = capacity.since(base);
         if missing > left {
-            return Err(CounterRefusal { capacity, reserved: base });
+            return Err(CounterRefusal::Full { capacity, reserved: base });
         }
+        let most = affordable(bound.pace, read.value.paid, bound.time);
+        let least = pay(bound.pace, read.value.paid, bound.time, missing)?;
         self.resize(now);
-        let fair = (left / FAIR).max(1);
+        let fair = (left / FAIR).max(1).min(most);
         let chunk = missing.max(fair.min(self.size.into())).min(left);
+        let paid = pay(bound.pace, read.value.paid, bound.time, chunk).unwrap_or(least);
         // OK because the sum is at most the capacity.
-        Ok(CounterPlan { guard: read.version, base, reserved: Position::new(base.get() + chunk) })
+        let reserved = Reserved { below: Position::new(base.get() + chunk), paid };
+        Ok(CounterPlan { guard: read.version, base, reserved })
     }
 
     /// Plans to reserve the chunk after the one in hand, if that is low; not where somebody else has reserved since, since what
     /// is in hand would be lost then.
-    pub fn plan_ahead(&mut self, read: Stored<Position>, capacity: Position, now: Duration) -> Option<CounterPlan> {
-        let is_ours = read.version == self.version && read.value == self.sequence.ceiling();
-        if !is_ours || !self.is_low() || capacity.since(read.value) == 0 {
+    pub fn plan_ahead(&mut self, read: Stored<Reserved>, bound: &Bound, now: Duration) -> Option<CounterPlan> {
+        let is_ours = read.version == self.version && read.value.below == self.sequence.ceiling();
+        let can_grow = affordable(bound.pace, read.value.paid, bound.time) > 0;
+        if !is_ours || !self.is_low() || !can_grow || bound.capacity.since(read.value.below) == 0 {
             return None;
         }
-        self.plan_chunk(read, 1, capacity, now).ok()
+        self.plan_chunk(read, 1, bound, now).ok()
     }
 
     /// Takes back a plan that is durable at `version`: only now does the ceiling move.
     pub fn on_committed(&mut self, plan: CounterPlan, version: u64) {
-        self.version = version;
-        self.last = plan.reserved.since(plan.base);
+        (self.version, self.paid) = (version, plan.reserved.paid);
+        self.last = plan.reserved.below.since(plan.base);
         if plan.base == self.sequence.ceiling() {
-            self.sequence.raise(Position::ZERO, plan.reserved);
+            self.sequence.raise(Position::ZERO, plan.reserved.below);
         } else {
-            self.sequence = Sequence::new(plan.base, plan.reserved);
+            self.sequence = Sequence::new(plan.base, plan.reserved.below);
         }
     }
 
@@ -152,7 +187,9 @@ impl Counter {
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();
-        (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved: next })
+        // What was paid stays paid: a copy of the record from before must allow for what was granted meanwhile.
+        let reserved = Reserved { below: next, paid: self.paid };
+        (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
     }
 
     /// Reserves by another policy from now on.
@@ -206,8 +243,12 @@ mod tests {
         Position::new(number)
     }
 
-    fn stored(version: u64, reserved: u128) -> Stored<Position> {
-        Stored { version, value: at(reserved) }
+    fn stored(version: u64, reserved: u128) -> Stored<Reserved> {
+        Stored { version, value: Reserved { below: at(reserved), paid: UnixNanos::new(0) } }
+    }
+
+    fn below(capacity: u128) -> Bound {
+        Bound { capacity: at(capacity), pace: Pace::for_bits(0), time: UnixNanos::new(1_800_000_000_000_000_000) }
     }
 
     fn counter() -> Counter {
@@ -218,8 +259,8 @@ mod tests {
     fn ok_nothing_is_granted_before_a_chunk_is_durable() {
         let mut counter = counter();
         assert!(counter.grant(1).is_err());
-        let plan = counter.plan_chunk(stored(0, 0), 1, at(1000), SECOND).expect("room");
-        assert_eq!((plan.guard(), plan.reserved()), (0, at(10)));
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        assert_eq!((plan.guard(), plan.reserved().below), (0, at(10)));
         assert!(counter.grant(1).is_err());
         counter.on_committed(plan, 7);
         assert_eq!(counter.grant(10), Ok(at(0)));
@@ -229,11 +270,11 @@ mod tests {
     #[test]
     fn ok_a_chunk_that_follows_ours_continues_it() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 4, at(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
         counter.on_committed(plan, 1);
         assert_eq!(counter.grant(4), Ok(at(0)));
-        let plan = counter.plan_chunk(stored(1, 10), 30, at(1000), SECOND * 3).expect("room");
-        assert_eq!(plan.reserved(), at(34), "6 in hand, 24 missing");
+        let plan = counter.plan_chunk(stored(1, 10), 30, &below(1000), SECOND * 3).expect("room");
+        assert_eq!(plan.reserved().below, at(34), "6 in hand, 24 missing");
         counter.on_committed(plan, 2);
         assert_eq!(counter.grant(30), Ok(at(4)));
     }
@@ -241,10 +282,10 @@ mod tests {
     #[test]
     fn ok_a_chunk_after_somebody_elses_leaves_a_gap() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 4, at(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
         counter.on_committed(plan, 1);
-        let plan = counter.plan_chunk(stored(2, 50), 12, at(1000), SECOND * 3).expect("room");
-        assert_eq!((plan.guard(), plan.reserved()), (2, at(62)));
+        let plan = counter.plan_chunk(stored(2, 50), 12, &below(1000), SECOND * 3).expect("room");
+        assert_eq!((plan.guard(), plan.reserved().below), (2, at(62)));
         counter.on_committed(plan, 3);
         assert_eq!(counter.grant(12), Ok(at(50)));
     }
@@ -252,20 +293,20 @@ mod tests {
     #[test]
     fn err_a_region_without_room_says_how_much_there_is() {
         let mut counter = counter();
-        let refusal = counter.plan_chunk(stored(3, 95), 6, at(100), SECOND).expect_err("only 5 are left");
-        assert_eq!(refusal, CounterRefusal { capacity: at(100), reserved: at(95) });
-        let plan = counter.plan_chunk(stored(3, 95), 5, at(100), SECOND).expect("5 are left");
-        assert_eq!(plan.reserved(), at(100), "a chunk never reaches beyond the capacity");
+        let refusal = counter.plan_chunk(stored(3, 95), 6, &below(100), SECOND).expect_err("only 5 are left");
+        assert_eq!(refusal, CounterRefusal::Full { capacity: at(100), reserved: at(95) });
+        let plan = counter.plan_chunk(stored(3, 95), 5, &below(100), SECOND).expect("5 are left");
+        assert_eq!(plan.reserved().below, at(100), "a chunk never reaches beyond the capacity");
     }
 
     #[test]
     fn ok_what_is_given_back_is_not_granted_again_by_us() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 1, at(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
         counter.on_committed(plan, 5);
         assert_eq!(counter.grant(3), Ok(at(0)));
         let back = counter.plan_give_back().expect("7 are left");
-        assert_eq!((back.guard(), back.reserved()), (5, at(3)));
+        assert_eq!((back.guard(), back.reserved().below), (5, at(3)));
         assert!(counter.grant(1).is_err());
         assert!(counter.plan_give_back().is_none());
     }
@@ -274,7 +315,7 @@ mod tests {
     fn ok_a_busy_counter_reserves_ahead_when_half_of_its_chunk_is_gone() {
         let mut counter = counter();
         let reserve = |counter: &mut Counter, version, reserved, now| {
-            let plan = counter.plan_chunk(stored(version, reserved), 1, at(1000), now).expect("room");
+            let plan = counter.plan_chunk(stored(version, reserved), 1, &below(1000), now).expect("room");
             counter.on_committed(plan, version + 1);
         };
         reserve(&mut counter, 0, 0, SECOND);
@@ -283,13 +324,13 @@ mod tests {
         reserve(&mut counter, 1, 10, SECOND + SECOND / 2);
         counter.grant(10).expect("in hand");
         assert!(!counter.is_low(), "10 of 20 are left");
-        assert_eq!(counter.plan_ahead(stored(2, 30), at(1000), SECOND * 2), None);
+        assert_eq!(counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2), None);
         counter.grant(1).expect("in hand");
         assert!(counter.is_low());
-        assert_eq!(counter.plan_ahead(stored(3, 60), at(1000), SECOND * 2), None, "somebody else has reserved");
-        assert_eq!(counter.plan_ahead(stored(2, 30), at(30), SECOND * 2), None, "there is no more");
-        let plan = counter.plan_ahead(stored(2, 30), at(1000), SECOND * 2).expect("room");
-        assert_eq!((plan.guard(), plan.reserved()), (2, at(70)), "a chunk twice as large");
+        assert_eq!(counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2), None, "somebody else has reserved");
+        assert_eq!(counter.plan_ahead(stored(2, 30), &below(30), SECOND * 2), None, "there is no more");
+        let plan = counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2).expect("room");
+        assert_eq!((plan.guard(), plan.reserved().below), (2, at(70)), "a chunk twice as large");
         // What is in hand is granted meanwhile, and then without a gap what was reserved.
         assert_eq!(counter.grant(4), Ok(at(21)));
         counter.on_committed(plan, 3);
@@ -301,21 +342,21 @@ mod tests {
 
     #[test]
     fn ok_a_small_region_is_not_reserved_ahead_of_its_use() {
-        let (mut counter, capacity) = (Counter::new(Chunk::default()), at(1 << 12));
+        let (mut counter, bound) = (Counter::new(Chunk::default()), below(1 << 12));
         let (mut version, mut reserved, mut read, mut now) = (0, 0, stored(0, 0), SECOND);
         for _ in 0..300 {
             now += Duration::from_millis(1);
             let mut commit = |counter: &mut Counter, plan: CounterPlan| {
-                (version, reserved) = (version + 1, plan.reserved().get());
+                (version, reserved) = (version + 1, plan.reserved().below.get());
                 counter.on_committed(plan, version);
                 stored(version, reserved)
             };
             if counter.grant(1).is_err() {
-                let plan = counter.plan_chunk(read, 1, capacity, now).expect("room");
+                let plan = counter.plan_chunk(read, 1, &bound, now).expect("room");
                 read = commit(&mut counter, plan);
                 counter.grant(1).expect("in hand");
             }
-            if let Some(plan) = counter.plan_ahead(read, capacity, now) {
+            if let Some(plan) = counter.plan_ahead(read, &bound, now) {
                 read = commit(&mut counter, plan);
             }
         }
@@ -325,8 +366,8 @@ mod tests {
     #[test]
     fn ok_a_chunk_leaves_most_of_a_small_region_to_others() {
         for (left, count, expected) in [(160, 1, 10), (64, 1, 4), (64, 30, 30), (16, 1, 1), (3, 1, 1), (3, 3, 3)] {
-            let plan = counter().plan_chunk(stored(0, 0), count, at(left), SECOND).expect("room");
-            assert_eq!(plan.reserved(), at(expected), "{count} of {left}");
+            let plan = counter().plan_chunk(stored(0, 0), count, &below(left), SECOND).expect("room");
+            assert_eq!(plan.reserved().below, at(expected), "{count} of {left}");
         }
     }
 
@@ -336,9 +377,9 @@ mod tests {
         let mut reserved = 0;
         for (at_ms, expected) in [(0, 10), (500, 20), (1000, 40), (1500, 40), (4000, 40), (9000, 20), (20_000, 10)] {
             let plan =
-                counter.plan_chunk(stored(1, reserved), 1, at(10_000), Duration::from_millis(at_ms)).expect("room");
-            assert_eq!(plan.reserved().get() - reserved, expected, "at {at_ms} ms");
-            reserved = plan.reserved().get();
+                counter.plan_chunk(stored(1, reserved), 1, &below(10_000), Duration::from_millis(at_ms)).expect("room");
+            assert_eq!(plan.reserved().below.get() - reserved, expected, "at {at_ms} ms");
+            reserved = plan.reserved().below.get();
         }
     }
 }

@@ -16,12 +16,14 @@
 extern crate alloc;
 
 mod counter;
+mod pace;
 mod sequence;
 mod slot;
 mod time;
 mod trust;
 
-pub use counter::{Chunk, Counter, CounterPlan, CounterRefusal};
+pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, Reserved};
+pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay};
 pub use sequence::{Exhausted, Sequence};
 pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choose_slot};
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};

@@ -216,13 +216,12 @@ impl TimeIssuer {
 
     /// Takes note of what the slot's record says, after a commit that conflicted or whose outcome is unknown.
     ///
-    /// If the record is still ours, an earlier commit of ours went through, and what it reserved is ours.
+    /// The slot is ours only while its record has the version that our last answered commit gave it. Any later one was not made by
+    /// us for sure, also where it names us: a clone of this machine has our holder, our epoch and all that we remember.
     pub fn on_read(&mut self, slot: Slot, read: Option<Stored<SlotRecord>>) -> Extended {
+        let ours = self.held.filter(|held| held.slot == slot).map(|held| held.stored.version);
         match read {
-            Some(stored) if self.holds(&stored.value, slot) => {
-                self.raise(stored);
-                Extended::Until(stored.value.reserved_until)
-            }
+            Some(stored) if ours == Some(stored.version) => Extended::Until(stored.value.reserved_until),
             _ => {
                 if self.held.is_some_and(|held| held.slot == slot) {
                     self.leave();

@@ -5,6 +5,7 @@ use alloc::{string::String, vec::Vec};
 use crate::{
     attributes::{Order, Patch},
     count::Count,
+    pace::Pace,
     prefix::Prefix,
 };
 
@@ -23,6 +24,8 @@ pub enum Edit {
         next: Count,
         /// In which order its suffixes are issued.
         order: Order,
+        /// How fast; `None` for the default of its suffix.
+        pace: Option<Pace>,
     },
     /// Moves `by` bits from the zone to the suffix.
     Expand {
@@ -120,6 +123,11 @@ pub struct Newcomer {
 }
 
 impl Edit {
+    /// Whether it says where a region's counter goes on.
+    pub const fn names_a_floor(&self) -> bool {
+        matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
+    }
+
     /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update what it is
     /// mainly about: `rename`, `seal`, `unseal`, `note` or `update`.
     pub const fn operation(&self) -> &'static str {

@@ -127,7 +127,7 @@ mod tests {
 
     fn create(name: &str, suffix: u8, zone: u8) -> Edit {
         let place = Place::Chosen { zone: Zone::Exactly(zone), donor: Donate::Never };
-        Edit::Create { name: name.into(), suffix, place, next: Count::ZERO, order: Order::Sequential }
+        Edit::Create { name: name.into(), suffix, place, next: Count::ZERO, order: Order::Sequential, pace: None }
     }
 
     fn apply(forest: &mut Forest, path: &str, edit: &Edit) -> Result<(), Refusal> {

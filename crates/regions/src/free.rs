@@ -104,8 +104,14 @@ mod tests {
         let mut table = Table::new(8).expect("a width");
         for on in ["00", "0101", "1"] {
             let place = Place::At(on.parse().expect("a prefix"));
-            let create =
-                Edit::Create { name: on.to_string(), suffix: 0, place, next: Count::ZERO, order: Order::Sequential };
+            let create = Edit::Create {
+                name: on.to_string(),
+                suffix: 0,
+                place,
+                next: Count::ZERO,
+                order: Order::Sequential,
+                pace: None,
+            };
             let plan = table.plan(&create).expect("a plan");
             table.apply(&plan).expect("a fresh plan");
         }

@@ -278,6 +278,7 @@ mod tests {
                     place: place.clone(),
                     next: Count::ZERO,
                     order: Order::Sequential,
+                    pace: None,
                 };
                 let plan = table.plan(&create).expect("a plan");
                 table.apply(&plan).expect("a fresh plan");

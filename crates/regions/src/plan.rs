@@ -76,8 +76,8 @@ impl Table {
     /// the number of bits, then the rest.
     pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
         match edit {
-            Edit::Create { name, suffix, place, next, order } => {
-                create::plan(self, name, *suffix, place, *next, *order)
+            Edit::Create { name, suffix, place, next, order, pace } => {
+                create::plan(self, name, *suffix, place, *next, *order, *pace)
             }
             Edit::Expand { name, by } => resize::expand(self, name, *by),
             Edit::Shrink { name, by } => resize::shrink(self, name, *by),

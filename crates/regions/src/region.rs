@@ -6,6 +6,7 @@ use core::fmt;
 use crate::{
     attributes::{Order, Policy, Texts},
     count::Count,
+    pace::Pace,
     prefix::Prefix,
     rare::Rare,
     refusal::Refusal,
@@ -97,6 +98,8 @@ pub struct Region {
     pub history: Vec<FormerPrefix>,
     /// In which order its suffixes are issued.
     pub order: Order,
+    /// How fast they may be issued.
+    pub pace: Pace,
     /// Whether nothing is granted for now.
     pub sealed: bool,
     /// Whether its suffixes are a space of their own, with a table of its own; s is permanent then.

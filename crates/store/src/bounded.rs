@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use tokio::time;
 
 use crate::{
-    CommitError, Committed, Key, Peers, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown, Versioned,
+    CommitError, Committed, Key, Page, Pages, Peers, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown,
+    Versioned,
 };
 
 /// A store that answers within a limit.
@@ -19,14 +20,10 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// The same store, whose answers to `get`, `commit` and `close` take no longer than `limit`. A `scan` takes as long as
-    /// there is much to read.
+    /// The same store, whose answers to `get`, `commit` and `close`, and whose pages, take no longer than `limit`. A `scan`
+    /// takes as long as there is much to read.
     pub fn new(store: Arc<dyn Store>, limit: Duration) -> Self {
         Self { store, limit }
-    }
-
-    fn late(&self) -> String {
-        format!("no answer within {:?}", self.limit)
     }
 }
 
@@ -34,16 +31,21 @@ impl Bounded {
 impl Store for Bounded {
     async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
         let answer = time::timeout(self.limit, self.store.get(key)).await;
-        answer.unwrap_or_else(|_| Err(Unavailable::backend(self.late()).into()))
+        answer.unwrap_or_else(|_| Err(Unavailable::backend(late(self.limit)).into()))
     }
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
         self.store.scan(prefix).await
     }
 
+    async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
+        let pages = self.store.pages(prefix).await?;
+        Ok(Box::new(BoundedPages { pages, limit: self.limit }))
+    }
+
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
         let answer = time::timeout(self.limit, self.store.commit(txn)).await;
-        answer.unwrap_or_else(|_| Err(Unknown::new(self.late()).into()))
+        answer.unwrap_or_else(|_| Err(Unknown::new(late(self.limit)).into()))
     }
 
     fn peers(&self) -> Option<&dyn Peers> {
@@ -62,6 +64,24 @@ impl Store for Bounded {
         // OK because the process ends after this, and with it whatever the store still held.
         let _ = time::timeout(self.limit, self.store.close()).await;
     }
+}
+
+/// Pages that come within a limit.
+struct BoundedPages {
+    pages: Box<dyn Pages>,
+    limit: Duration,
+}
+
+#[async_trait]
+impl Pages for BoundedPages {
+    async fn next(&mut self) -> Result<Option<Page>, ReadError> {
+        let answer = time::timeout(self.limit, self.pages.next()).await;
+        answer.unwrap_or_else(|_| Err(Unavailable::backend(late(self.limit)).into()))
+    }
+}
+
+fn late(limit: Duration) -> String {
+    format!("no answer within {limit:?}")
 }
 
 #[cfg(test)]

@@ -108,6 +108,37 @@ pub enum Unavailable {
     /// The backend behind the store does not work at present. The store tries again on the next request.
     #[error("the store is not available: {0}")]
     Backend(#[source] Arc<dyn Error + Send + Sync>),
+    /// The backend is not the one that it was when this handle was opened; it stays so.
+    #[error(transparent)]
+    Exchanged(#[from] Exchanged),
+}
+
+/// What is behind the store was exchanged, or set back to an earlier state, while it was in use. What was committed meanwhile
+/// may be forgotten, so nothing that was reserved may be relied on any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exchanged {
+    /// Another cluster answers.
+    #[error("etcd was exchanged: cluster {found:x} answers, and it was {expected:x}")]
+    Cluster {
+        /// The id of the cluster that answered first.
+        expected: u64,
+        /// The id of the one that answers now.
+        found: u64,
+    },
+    /// A revision went back.
+    #[error("etcd was set back: it is at revision {found}, and was at {expected}")]
+    SetBack {
+        /// The revision of which it had told.
+        expected: i64,
+        /// The revision that it has now.
+        found: i64,
+    },
+    /// A write that was confirmed is not in the history.
+    #[error("etcd was set back: it has confirmed a write as revision {revision}, and has another one there")]
+    Forgotten {
+        /// The revision of the write.
+        revision: i64,
+    },
 }
 
 impl Unavailable {
@@ -120,7 +151,7 @@ impl Unavailable {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Closed => false,
+            Self::Closed | Self::Exchanged(_) => false,
             Self::Backend(_) => true,
         }
     }
@@ -215,6 +246,7 @@ mod tests {
         check(conflict, false, true);
         check(Unavailable::Closed, false, true);
         check(Unavailable::backend("disk full"), true, true);
+        check(Unavailable::from(Exchanged::SetBack { expected: 5, found: 4 }), false, true);
         check(Unknown::new("disk full"), false, false);
         check(InvalidTxn::RootKey, false, true);
         check(Corrupt { key: KEY, damage: Damage::TooShort { bytes: 0 } }, false, true);

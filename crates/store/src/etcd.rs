@@ -13,11 +13,18 @@
 //! # When an answer is missing
 //!
 //! A commit that may have reached etcd and was not answered is [`Unknown`](crate::CommitError::Unknown). It is never sent
-//! again: etcd could apply it twice. Only where the connection could not be made at all is another endpoint tried. Reads
-//! go from endpoint to endpoint until one answers.
+//! again: etcd could apply it twice. So is one that etcd answers with an error which it may give after the transaction was
+//! applied, such as that it has no space left. Only where the connection could not be made at all is another endpoint tried.
+//! Reads go from endpoint to endpoint until one answers.
+//!
+//! # When etcd is not the one that it was
+//!
+//! Every answer's header is compared with what was seen before (see `pin`). When another cluster answers, or one that was set
+//! back, every call from then on is refused with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
+mod pin;
 mod presence;
 mod watch;
 
@@ -39,7 +46,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 
 pub use self::address::{BadAddress, EtcdAddress};
 pub use self::endpoints::{EtcdCredentials, EtcdTls};
@@ -52,10 +59,12 @@ use self::pb::{
     },
     mvccpb::KeyValue,
 };
+use self::pin::{Pin, Write};
 use self::presence::Presence;
 use crate::envelope;
-use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::error::{CommitError, Exchanged, ReadError, Unavailable, Unknown};
 use crate::key::Key;
+use crate::pages::{self, PAGE_RECORDS_MAX, Page, Pages};
 use crate::peers::{Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
@@ -117,6 +126,7 @@ pub struct EtcdStore {
 #[derive(Debug)]
 pub(crate) struct Inner {
     endpoints: Endpoints,
+    pin: Pin,
     /// Ends in a slash.
     root: String,
     /// The newest schema that can be read.
@@ -129,7 +139,10 @@ pub(crate) struct Inner {
 }
 
 /// How many keys one page of a scan has: 4 MiB of the largest values.
-const PAGE_KEYS: i64 = 256;
+const PAGE_KEYS: i64 = PAGE_RECORDS_MAX as i64;
+
+/// How often the store's identity is looked for and made: the second look tells what became of a lost answer.
+const IDENTITY_ATTEMPTS: u32 = 3;
 
 /// How long an endpoint may take for one answer before another one is asked.
 const ATTEMPT: Duration = Duration::from_millis(1500);
@@ -147,6 +160,7 @@ impl EtcdStore {
         let counter = AtomicU64::default;
         let inner = Inner {
             endpoints,
+            pin: Pin::new(),
             root,
             known,
             schema: AtomicU16::new(1),
@@ -177,8 +191,9 @@ impl Inner {
     /// The identity that is stored, or the one that is stored now.
     async fn identity(&self, new_id: [u8; 16]) -> Result<StoreId, ReadError> {
         const ID: Key = Key::from_static("store-id");
-        let name = format!("{}store-id", self.root).into_bytes();
-        loop {
+        let name = self.identity_name();
+        let mut unanswered = None;
+        for _ in 0..IDENTITY_ATTEMPTS {
             let range = RangeRequest { key: name.clone().into(), ..RangeRequest::default() };
             if let Some(stored) = self.range(range).await?.kvs.first() {
                 let payload = envelope::open(&ID, &stored.value)?;
@@ -191,16 +206,40 @@ impl Inner {
                 failure: Vec::new(),
             };
             // Whether it was ours or somebody else's, and whether the answer came or not, is read back.
-            let made = self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await;
-            if let Err(Failure::Refused(status) | Failure::NotSent(status)) = made {
-                return Err(unavailable(&status).into());
+            match self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await {
+                Ok(_) => {}
+                Err(Failure::Refused(status) | Failure::NotSent(status)) => return Err(unavailable(&status).into()),
+                Err(Failure::Unanswered(status)) => unanswered = Some(status),
             }
+        }
+        let status = unanswered.unwrap_or_else(|| Status::unavailable("the store's identity does not stay"));
+        Err(unavailable(&status).into())
+    }
+
+    /// A linearizable read.
+    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, RangeError> {
+        let mark = self.pin.mark()?;
+        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
+        self.pin.check(answer.header.as_ref(), mark)?;
+        Ok(answer)
+    }
+
+    /// Whether the last write of ours is in etcd's history. It is not if etcd was set back, even if it has gone on since.
+    async fn check_history(&self) -> Result<(), Unavailable> {
+        let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
+        let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
+        match self.range(range).await {
+            Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
+            Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
+            // Compacted; or not reached yet by an etcd that was set back, which every answer with a header shows.
+            Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    async fn range(&self, range: RangeRequest) -> Result<RangeResponse, ReadError> {
-        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await;
-        answer.map_err(|status| unavailable(&status).into())
+    /// The name of the store's identity in etcd.
+    fn identity_name(&self) -> Vec<u8> {
+        format!("{}store-id", self.root).into_bytes()
     }
 
     /// The name of a key in etcd.
@@ -266,47 +305,38 @@ impl Store for EtcdStore {
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
         self.check_open()?;
-        let first = self.inner.name(prefix);
-        let range_end = end_of(&first);
-        let (mut pairs, mut from, mut revision) = (Vec::new(), first.clone(), 0);
         loop {
-            let range = RangeRequest {
-                key: from.clone().into(),
-                range_end: range_end.clone().into(),
-                limit: PAGE_KEYS,
-                revision,
-            };
-            let page = self.inner.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone()));
-            let page = match page.await {
-                Ok(page) => page,
+            let mut pages = EtcdPages::new(&self.inner, prefix);
+            match pages::collect(&mut pages).await {
                 // The revision of the first page was compacted meanwhile.
-                Err(status) if is_compacted(&status) && revision != 0 => {
-                    (pairs, from, revision) = (Vec::new(), first.clone(), 0);
-                    continue;
-                }
-                Err(status) => return Err(unavailable(&status).into()),
-            };
-            revision = page.header.map_or(revision, |header| if revision == 0 { header.revision } else { revision });
-            for pair in &page.kvs {
-                pairs.push(self.inner.open(pair)?);
-            }
-            match page.kvs.last() {
-                Some(last) if page.more => from = [&last.key[..], &[0]].concat(),
-                _ => return Ok(pairs),
+                Err(_) if pages.is_compacted => {}
+                answer => return answer,
             }
         }
+    }
+
+    async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
+        self.check_open()?;
+        Ok(Box::new(EtcdPages::new(&self.inner, prefix)))
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
         txn.check()?;
         self.check_open()?;
         let inner = &self.inner;
+        // What is there instead, as of the same moment.
+        let mut failure: Vec<RequestOp> = txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect();
+        if failure.is_empty() {
+            // Without it a transaction that writes nothing would be answered by a member that may lag behind.
+            failure.push(read(inner.identity_name()));
+        }
         let request = TxnRequest {
             compare: txn.guards().iter().map(|(key, version)| compare(inner.name(key), *version)).collect(),
             success: txn.writes().iter().map(|(key, value)| inner.write(key, value.as_deref())).collect(),
-            // What is there instead, as of the same moment.
-            failure: txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect(),
+            failure,
         };
+        let mark = inner.pin.mark().map_err(Unavailable::from)?;
+        // Not `call_again`: a transaction that was not answered may be applied yet.
         let answer = inner.endpoints.call(ATTEMPT, |caller| txn_of(caller, request.clone())).await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -316,11 +346,16 @@ impl Store for EtcdStore {
                 return Err(Unknown::new(describe(&status)).into());
             }
         };
+        // If it is not the etcd that it was, the commit is one on another store.
+        inner.pin.check(answer.header.as_ref(), mark).map_err(Unknown::new)?;
         if !answer.succeeded {
             return Err(inner.conflict(&txn, &answer.responses));
         }
         inner.commits.fetch_add(1, Ordering::Relaxed);
         let revision = answer.header.map_or(0, |header| header.revision);
+        if let Some((put, _)) = txn.writes().iter().find(|(_, value)| value.is_some()) {
+            inner.pin.wrote(&inner.name(put), revision);
+        }
         Ok(Committed { version: Version::new(u64::try_from(revision).unwrap_or(0)) })
     }
 
@@ -347,6 +382,46 @@ impl Store for EtcdStore {
     }
 }
 
+/// A reading at the revision of its first page.
+struct EtcdPages {
+    inner: Arc<Inner>,
+    /// The name of the first key to come; `None` at the end.
+    from: Option<Vec<u8>>,
+    range_end: Vec<u8>,
+    /// 0 before the first page.
+    revision: i64,
+    /// Whether etcd has forgotten the revision.
+    is_compacted: bool,
+}
+
+impl EtcdPages {
+    fn new(inner: &Arc<Inner>, prefix: &Key) -> Self {
+        let first = inner.name(prefix);
+        let range_end = end_of(&first);
+        Self { inner: Arc::clone(inner), from: Some(first), range_end, revision: 0, is_compacted: false }
+    }
+}
+
+#[async_trait]
+impl Pages for EtcdPages {
+    async fn next(&mut self) -> Result<Option<Page>, ReadError> {
+        let Some(from) = self.from.clone() else { return Ok(None) };
+        let (range_end, revision) = (self.range_end.clone().into(), self.revision);
+        let range = RangeRequest { key: from.into(), range_end, limit: PAGE_KEYS, revision };
+        let page = self.inner.range(range).await.inspect_err(|error| {
+            let is_compacted = matches!(error, RangeError::Status(status) if status.code() == Code::OutOfRange);
+            self.is_compacted = self.revision != 0 && is_compacted;
+        })?;
+        let records = page.kvs.iter().map(|pair| self.inner.open(pair)).collect::<Result<Page, _>>()?;
+        if let Some(header) = page.header.filter(|_| self.revision == 0) {
+            self.revision = header.revision;
+        }
+        let last = page.kvs.last().filter(|_| page.more);
+        self.from = last.map(|last| [&last.key[..], &[0]].concat());
+        Ok(Some(records))
+    }
+}
+
 #[async_trait]
 impl Peers for EtcdStore {
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError> {
@@ -366,6 +441,10 @@ impl Peers for EtcdStore {
 
     async fn withdraw(&self) {
         self.presence.lock().await.withdraw(&self.inner).await;
+    }
+
+    async fn exchanged(&self) -> Exchanged {
+        self.inner.pin.exchanged().await
     }
 }
 
@@ -404,9 +483,38 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// etcd's "required revision has been compacted".
-fn is_compacted(status: &Status) -> bool {
-    status.code() == tonic::Code::OutOfRange
+/// Why a read was not answered.
+#[derive(Debug)]
+enum RangeError {
+    Exchanged(Exchanged),
+    Status(Status),
+}
+
+impl From<Exchanged> for RangeError {
+    fn from(exchanged: Exchanged) -> Self {
+        Self::Exchanged(exchanged)
+    }
+}
+
+impl From<Status> for RangeError {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<RangeError> for Unavailable {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::Exchanged(exchanged) => exchanged.into(),
+            RangeError::Status(status) => unavailable(&status),
+        }
+    }
+}
+
+impl From<RangeError> for ReadError {
+    fn from(error: RangeError) -> Self {
+        Unavailable::from(error).into()
+    }
 }
 
 fn unavailable(status: &Status) -> Unavailable {

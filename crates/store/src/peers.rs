@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::error::{ReadError, Unavailable};
+use crate::error::{Exchanged, ReadError, Unavailable};
 use crate::key::Key;
 use crate::txn::Versioned;
 
@@ -35,6 +35,12 @@ pub trait Peers: Send + Sync + fmt::Debug {
 
     /// Takes the announcement back. Best effort: otherwise its time runs out.
     async fn withdraw(&self);
+
+    /// Waits until what is behind the store is found to have been exchanged or set back, which it may never be. Every call
+    /// is refused from then on, and nothing more must be granted from what was reserved.
+    async fn exchanged(&self) -> Exchanged {
+        std::future::pending().await
+    }
 }
 
 /// Changes, as they become durable. Dropping it ends it.

@@ -45,6 +45,7 @@ mod ledger;
 mod leftovers;
 mod newest;
 mod record;
+mod snapshot;
 mod worker;
 
 use std::fmt;
@@ -58,9 +59,11 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::disk::OpenError;
 
 use self::disk::{Disk, Durability, FlushAndSync};
+use self::snapshot::{Part, Reading};
 use self::worker::{Commit, Counters, Read, Request, Worker};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
+use crate::pages::{self, Page, Pages};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Versioned};
 
@@ -117,10 +120,7 @@ impl SledStore {
 
     /// Sends a request that carries `reply`'s other end, and awaits the answer.
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Unanswered> {
-        let (reply, answer) = oneshot::channel();
-        let requests = self.requests.as_ref().ok_or(Unanswered::NeverSent)?;
-        requests.send(request(reply)).await.map_err(|_closed| Unanswered::NeverSent)?;
-        answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
+        ask(self.requests.as_ref().ok_or(Unanswered::NeverSent)?, request).await
     }
 
     fn join(&self) {
@@ -139,8 +139,13 @@ impl Store for SledStore {
     }
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
-        let prefix = prefix.clone();
-        self.ask(|reply| Request::Read(Read::Scan { prefix, reply })).await.map_err(Unavailable::from)?
+        pages::collect(&mut *self.pages(prefix).await?).await
+    }
+
+    async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
+        let requests = self.requests.as_ref().ok_or(Unavailable::Closed)?.downgrade();
+        let reading = Arc::new(Reading { prefix: prefix.clone() });
+        Ok(Box::new(SledPages { requests, reading, next: Next::First }))
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
@@ -164,6 +169,49 @@ impl Store for SledStore {
         // An error means that the thread has ended already: closed is closed.
         let _ended = self.ask(|reply| Request::Close { reply }).await;
         self.join();
+    }
+}
+
+/// Sends a request that carries `reply`'s other end, and awaits the answer.
+async fn ask<T>(
+    requests: &mpsc::Sender<Request>,
+    request: impl FnOnce(oneshot::Sender<T>) -> Request,
+) -> Result<T, Unanswered> {
+    let (reply, answer) = oneshot::channel();
+    requests.send(request(reply)).await.map_err(|_closed| Unanswered::NeverSent)?;
+    answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
+}
+
+/// A reading of a moment, which ends when this is dropped.
+struct SledPages {
+    /// Not those of a store that was dropped, which ends its thread.
+    requests: mpsc::WeakSender<Request>,
+    reading: Arc<Reading>,
+    next: Next,
+}
+
+/// Where a reading goes on.
+#[derive(Clone)]
+enum Next {
+    First,
+    Behind(Key),
+    End,
+}
+
+#[async_trait]
+impl Pages for SledPages {
+    async fn next(&mut self) -> Result<Option<Page>, ReadError> {
+        let after = match self.next.clone() {
+            Next::First => None,
+            Next::Behind(key) => Some(key),
+            Next::End => return Ok(None),
+        };
+        let requests = self.requests.upgrade().ok_or(Unavailable::Closed)?;
+        let reading = Arc::clone(&self.reading);
+        let answer = ask(&requests, |reply| Request::Read(Read::Page { reading, after, reply })).await;
+        let Part { page, rest } = answer.map_err(Unavailable::from)??;
+        self.next = rest.map_or(Next::End, Next::Behind);
+        Ok(Some(page))
     }
 }
 

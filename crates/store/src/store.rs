@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use crate::error::{CommitError, ReadError};
 use crate::key::Key;
+use crate::pages::{Pages, Whole};
 use crate::peers::Peers;
 use crate::txn::{Committed, Txn, Versioned};
 
@@ -33,6 +34,18 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ///
     /// As for [`get`](Store::get), for any of the values: a scan never leaves out what it cannot read.
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError>;
+
+    /// The same records page by page, for what is too large to be held in memory, or to be read in one turn. All pages are
+    /// of the moment of the first one, whatever is written meanwhile.
+    ///
+    /// A backend that holds everything in memory may take what is provided here: one scan, cut into pages.
+    ///
+    /// # Errors
+    ///
+    /// As for [`scan`](Store::scan).
+    async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
+        Ok(Box::new(Whole::new(self.scan(prefix).await?)))
+    }
 
     /// Makes all writes of `txn` if all its guards hold, in one step; OK means that they are durable.
     ///

@@ -5,6 +5,8 @@ mod it {
     mod conformance;
     mod damage;
     mod etcd;
+    mod exchanged;
+    mod lost;
     mod memory;
     mod power;
     mod restart;

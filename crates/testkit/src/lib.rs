@@ -2,15 +2,19 @@
 //!
 //! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
 
+mod proxy;
+
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
+
+pub use proxy::Proxy;
 
 /// A cluster of etcd members.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl Etcd {
     }
 
     /// The directory of the cluster, which ends with it.
-    pub fn dir(&self) -> &std::path::Path {
+    pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
@@ -98,6 +102,65 @@ impl Etcd {
     /// Lets a paused member go on.
     pub fn resume(&self, at: usize) {
         self.signal(at, "CONT");
+    }
+
+    /// Saves a snapshot of what the first member has, into the cluster's directory.
+    ///
+    /// # Panics
+    ///
+    /// If `etcdctl` is not installed (Debian: `etcd-client`), or fails.
+    pub fn save_snapshot(&self) -> PathBuf {
+        let path = self.dir.path().join("snapshot");
+        let mut save = self.etcdctl();
+        run(save.args(["snapshot", "save"]).arg(&path));
+        path
+    }
+
+    /// Ends all members and starts new ones from a snapshot, at the same addresses. The cluster's id is made of these and of
+    /// `token`; etcd's own is `etcd-cluster`.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    pub fn restore_snapshot(&mut self, snapshot: &Path, token: &str) {
+        (0..self.members.len()).for_each(|at| self.kill(at));
+        for at in 0..self.members.len() {
+            fs::remove_dir_all(self.data(at)).expect("removed");
+            let mut restore = self.etcdctl();
+            restore.args(["snapshot", "restore"]).arg(snapshot).args(["--name", &format!("m{at}"), "--data-dir"]);
+            restore.arg(self.data(at)).args(["--initial-cluster", &self.initial_cluster()]);
+            restore.args(["--initial-advertise-peer-urls", &format!("http://{}", self.members[at].peer)]);
+            run(restore.args(["--initial-cluster-token", token]));
+        }
+        (0..self.members.len()).for_each(|at| self.spawn(at));
+        self.wait();
+    }
+
+    /// Copies a member's data, while it is down for a moment.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    pub fn copy_data(&mut self, at: usize) -> PathBuf {
+        let copy = self.dir.path().join(format!("copy-of-m{at}"));
+        self.kill(at);
+        run(Command::new("cp").arg("-a").arg(self.data(at)).arg(&copy));
+        self.spawn(at);
+        self.wait();
+        copy
+    }
+
+    /// Exchanges a member's data for a copy that was made before, while it is down for a moment.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    pub fn put_back_data(&mut self, at: usize, copy: &Path) {
+        self.kill(at);
+        fs::remove_dir_all(self.data(at)).expect("removed");
+        run(Command::new("cp").arg("-a").arg(copy).arg(self.data(at)));
+        self.spawn(at);
+        self.wait();
     }
 
     /// Waits until every running member answers.
@@ -154,17 +217,15 @@ impl Etcd {
     }
 
     fn spawn(&mut self, at: usize) {
-        let peers: Vec<String> =
-            self.members.iter().enumerate().map(|(at, member)| format!("m{at}=http://{}", member.peer)).collect();
         let scheme = if self.is_tls() { "https" } else { "http" };
         let Member { client, peer, .. } = &self.members[at];
         let (client, peer) = (format!("{scheme}://{client}"), format!("http://{peer}"));
         let log = File::create(self.log(at)).expect("a log file");
         let mut command = Command::new("etcd");
-        command.args(["--name", &format!("m{at}"), "--data-dir"]).arg(self.dir.path().join(format!("m{at}")));
+        command.args(["--name", &format!("m{at}"), "--data-dir"]).arg(self.data(at));
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.args(["--initial-cluster", &peers.join(","), "--initial-cluster-state", "new"]);
+        command.args(["--initial-cluster", &self.initial_cluster(), "--initial-cluster-state", "new"]);
         // A cluster on one machine notices soon that a member is gone.
         command.args(["--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap"]);
         command.args(&self.extra).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -176,6 +237,22 @@ impl Etcd {
         reaper.args(["-c", &format!("cat; kill -9 {}", process.id())]).stdin(Stdio::piped()).stdout(Stdio::null());
         self.members[at].reaper = Some(reaper.stderr(Stdio::null()).spawn().expect("sh is there"));
         self.members[at].process = Some(process);
+    }
+
+    fn initial_cluster(&self) -> String {
+        let peer = |(at, member): (usize, &Member)| format!("m{at}=http://{}", member.peer);
+        self.members.iter().enumerate().map(peer).collect::<Vec<_>>().join(",")
+    }
+
+    fn data(&self, at: usize) -> PathBuf {
+        self.dir.path().join(format!("m{at}"))
+    }
+
+    /// The command line that speaks to the first member.
+    fn etcdctl(&self) -> Command {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.members[0].client.to_string()]);
+        command
     }
 
     fn log(&self, at: usize) -> PathBuf {
@@ -199,6 +276,11 @@ impl Drop for Etcd {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|at| self.kill(at));
     }
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().expect("the program is installed (Debian: etcd-client)");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn get(address: SocketAddr, path: &str) -> Option<String> {

@@ -1,7 +1,9 @@
 //! A table as a watcher receives it, for a copy.
 
+use std::num::NonZeroU64;
+
 use kent_regions::{
-    Change, Count, Damage, FormerPrefix, Kind, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts,
+    Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts,
 };
 use thiserror::Error;
 
@@ -94,11 +96,17 @@ fn region(message: v1::Region) -> Result<Region, Invalid> {
         since: Revision(message.prefix_since),
         history,
         order: order(message.order)?,
+        pace: pace(message.pace)?,
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),
         policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
         texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
     })
+}
+
+fn pace(pace: u64) -> Result<Pace, Invalid> {
+    let pace = NonZeroU64::new(pace).ok_or_else(|| Invalid::new("pace", "is missing"))?;
+    Ok(Pace::per_second(pace))
 }
 
 fn former_prefix(former: &v1::FormerPrefix) -> Result<FormerPrefix, Invalid> {

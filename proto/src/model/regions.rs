@@ -1,8 +1,10 @@
 //! Spaces, regions and edits.
 
+use std::num::NonZeroU64;
+
 use kent_regions::{
     AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, Newcomer, Order,
-    Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Status, Table, Zone,
+    Pace, Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Status, Table, Zone,
 };
 
 use super::{
@@ -144,6 +146,7 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
             place: place(&request)?,
             next: Count::Below(request.next.map_or(0, u128::from)),
             order: order(request.order)?,
+            pace: NonZeroU64::new(request.pace).map(Pace::per_second),
         };
         Ok(Self { space, edit, options: options!(request) })
     }
@@ -474,6 +477,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         full_in_seconds: full_in(region, issued, usage.rate),
         parent_number: region.parent.map_or(0, |parent| parent.0),
         prefix_since: region.since.0,
+        pace: region.pace.get(),
     }
 }
 

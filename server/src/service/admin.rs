@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::Stream;
+use futures_util::{Stream, TryStreamExt};
 use kent_issue::Quarantine;
 use kent_proto::note::ReplicaNote;
 use kent_proto::v1::{
@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use crate::{
     backup,
     cluster::{Cluster, Replica},
-    engine::Engine,
+    engine::{BACKUPS_MAX, Engine},
     slots::HeldSlot,
     status,
 };
@@ -70,8 +70,9 @@ impl Admin for AdminService {
     type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupPart, Status>> + Send>>;
 
     async fn backup(&self, _: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
-        let parts = backup::parts(&self.engine).await.map_err(|failure| status::from_read(&failure))?;
-        Ok(Response::new(Box::pin(futures_util::stream::iter(parts.into_iter().map(Ok)))))
+        let place = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX))?;
+        let parts = backup::parts(self.engine.clone(), place);
+        Ok(Response::new(Box::pin(parts.map_err(|failure| status::from_read(&failure)))))
     }
 
     async fn accept_clock(&self, _: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
@@ -80,7 +81,7 @@ impl Admin for AdminService {
     }
 
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
-        let readiness = self.engine.readiness();
+        let readiness = self.engine.report();
         let chunks = readiness
             .chunks()
             .iter()

@@ -86,7 +86,7 @@ fn index(engine: &Engine, space: &Arc<Space>) {
     let wanted = space.read(|table| table.index().is_none() && table.len() >= INDEXED_REGIONS_MIN);
     let Some(indexing) = wanted.then(|| space.begin_indexing()).flatten() else { return };
     let space = space.clone();
-    engine.tasks().spawn_blocking(move || {
+    engine.tasks().spawn_busy(move || {
         // Held until the index is there, or the table has changed meanwhile: then the next request tries again.
         let _indexing = indexing;
         let mut reading = space.read(Indexing::of);

@@ -15,11 +15,19 @@ use kent_proto::{
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use crate::status;
+use crate::{computing::Computing, status};
 
-/// The service. It has no state.
+/// The service.
 #[derive(Debug)]
-pub(crate) struct CodecService;
+pub(crate) struct CodecService {
+    computing: Computing,
+}
+
+impl CodecService {
+    pub(crate) fn new(computing: Computing) -> Self {
+        Self { computing }
+    }
+}
 
 /// The most texts or items of one call.
 const TEXTS_MAX: usize = 1000;
@@ -35,16 +43,22 @@ impl Codec for CodecService {
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
         let request = request.into_inner();
         check_sizes("texts", request.texts.iter().map(String::len), TEXT_BYTES_MAX)?;
-        let reading = reading(&request);
-        let results = request.texts.iter().map(|text| InspectResult { outcome: Some(inspect(text, &reading)) });
-        Ok(Response::new(InspectResponse { results: results.collect() }))
+        let results = self.computing.run(move || {
+            let reading = reading(&request);
+            let result = |text: &String| InspectResult { outcome: Some(inspect(text, &reading)) };
+            request.texts.iter().map(result).collect()
+        });
+        let results = results.await.map_err(|busy| status::busy(&busy))?;
+        Ok(Response::new(InspectResponse { results }))
     }
 
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
         let items = request.into_inner().items;
         check_sizes("items", items.iter().map(Message::encoded_len), ITEM_BYTES_MAX)?;
-        let results = items.iter().map(|item| EncodeResult { outcome: Some(encode(item)) });
-        Ok(Response::new(EncodeResponse { results: results.collect() }))
+        let result = |item: &Item| EncodeResult { outcome: Some(encode(item)) };
+        let results = self.computing.run(move || items.iter().map(result).collect());
+        let results = results.await.map_err(|busy| status::busy(&busy))?;
+        Ok(Response::new(EncodeResponse { results }))
     }
 }
 

@@ -23,7 +23,7 @@ use super::{classify::classify, watch};
 use crate::{
     cluster::Unconfirmed,
     directory::{Edited, Order},
-    engine::Engine,
+    engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
     history,
     space::Space,
@@ -52,7 +52,7 @@ impl RegionsService {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
         let seals = matches!(edit, Edit::Update { patch: Patch { sealed: Some(true), .. }, .. });
-        let order = Order { space, edit, options, principal: caller };
+        let order = Order { space, number: None, edit, options, principal: caller };
         match self.engine.edit(order).await {
             Ok(Edited { space, plan, again }) => {
                 let outcome = if validate_only {
@@ -206,14 +206,17 @@ impl Regions for RegionsService {
             // Another replica may have told the watcher of what has not come here yet.
             self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
         }
-        let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision))?;
+        let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchTable", WATCHERS_MAX))?;
+        let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision), watching)?;
         Ok(Response::new(Box::pin(watcher)))
     }
 
     async fn classify(&self, request: Request<ClassifyRequest>) -> Answer<ClassifyResponse> {
         let input = ClassifyInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.find(&input.space)?;
-        let (answers, revision) = classify(&self.engine, &space, &input.identifiers);
+        let (engine, asked) = (self.engine.clone(), space.clone());
+        let classified = self.engine.computing().run(move || (classify(&engine, &asked, &input.identifiers), input));
+        let ((answers, revision), input) = classified.await.map_err(|busy| status::busy(&busy))?;
         let too_wide = |id: &u128| {
             let (name, bits) = (space.name(), space.read(Table::bits));
             let problem = format!("{id} has more than the {bits} bits of space {name:?}");
@@ -265,16 +268,14 @@ impl RegionsService {
             return Err(status::from_invalid(&Invalid::new("at_revision", problem)));
         }
         let after = parse_after(page)?;
-        let regions = history::regions_at(self.engine.store(), space, revision).await;
-        let regions = regions.map_err(|failure| status::from_read(&failure))?;
-        let name_of = |number| regions.iter().find(|region| region.number == number).map(|region| region.name.as_str());
+        let (store, computing) = (self.engine.store(), self.engine.computing());
+        let table = self.engine.past().table(store, computing, space, revision).await;
+        let table = table.map_err(|none| status::from_past(&none))?;
         let name = space.name();
-        let from: Vec<&Region> =
-            regions.iter().filter(|region| after.is_none_or(|after| region.prefix > after)).collect();
-        let shown = &from[..from.len().min(page.size)];
-        let last = shown.last().filter(|_| from.len() > shown.len());
-        let message = |region: &&Region| {
-            let parent = region.parent.and_then(name_of);
+        let (shown, more) = table.page(after, page.size);
+        let last = shown.last().filter(|_| more);
+        let message = |region: &Arc<Region>| {
+            let parent = region.parent.and_then(|parent| table.name_of(parent));
             let message = model::region(&name, parent, region, Usage::default());
             v1::Region { issued: String::new(), reserved: String::new(), ..message }
         };

@@ -16,7 +16,7 @@ use kent_proto::{
     },
 };
 use kent_regions::{Region, Revision, Table};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -44,6 +44,7 @@ pub(super) fn watch(
     engine: Arc<Engine>,
     space: Arc<Space>,
     after: Revision,
+    watching: OwnedSemaphorePermit,
 ) -> Result<impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static, Status> {
     let present = space.read(Table::revision);
     if after > present {
@@ -54,6 +55,7 @@ pub(super) fn watch(
     let tasks = engine.tasks().clone();
     let draining = engine.draining().clone().cancelled_owned();
     tasks.spawn_work(async move {
+        let _watching = watching;
         let watcher = Watcher { engine, space, sender: sender.clone() };
         if let Err(End::Status(status)) = watcher.run(after).await {
             // OK because a watcher that has gone does not need to be told.
@@ -93,9 +95,7 @@ impl Watcher {
     }
 
     async fn send_snapshot(&self) -> Result<Revision, End> {
-        let (regions, bits, revision) = self
-            .space
-            .read(|table| (table.iter_after(None).cloned().collect::<Vec<_>>(), table.bits(), table.revision()));
+        let ((regions, revision), bits) = (self.space.listing().await, self.space.read(Table::bits));
         let name = self.space.name();
         // A region comes right after the one around it, or after others that are inside that one.
         let mut around: Vec<&Region> = Vec::new();

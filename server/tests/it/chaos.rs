@@ -1,5 +1,8 @@
-//! Three replicas on three etcd members, sixteen clients, an operator, and everything goes wrong at random: no identifier
+//! Three replicas on three etcd members, eighteen clients, an operator, and everything goes wrong in turn: no identifier
 //! twice, no edit lost, one history.
+
+mod edits;
+mod etcd;
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +16,15 @@ use std::{
 
 use kent_client::Client;
 use kent_proto::v1::{
-    CreateRegionRequest, Encoding, ExpandRegionRequest, ListHistoryRequest, ListRegionsRequest, Newcomer, Policy,
-    SealRegionRequest, SplitRegionRequest, UpdateRegionRequest, allocator_client::AllocatorClient,
-    regions_client::RegionsClient,
+    CreateRegionRequest, Encoding, ListHistoryRequest, ListRegionsRequest, Policy, UpdateRegionRequest,
+    allocator_client::AllocatorClient, regions_client::RegionsClient,
 };
 use kent_testkit::Etcd;
-use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use rand::{
+    RngExt, SeedableRng,
+    rngs::StdRng,
+    seq::{IndexedRandom, SliceRandom},
+};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -28,12 +34,14 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+use self::edits::Acknowledged;
 use super::{
+    clocks::libfaketime,
     harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
     wire::Wire,
 };
 
-const SHORT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_secs(50);
 const LONG: Duration = Duration::from_secs(600);
 const SPACE: &str = "spaces/default";
 const SOURCES: [&str; 8] = [
@@ -58,28 +66,39 @@ async fn long_ten_minutes_of_chaos() {
     chaos(LONG).await;
 }
 
+/// How far the clocks of the replicas are from the machine's, and how long their windows are.
+const CLOCKS: [&str; 3] = ["+0", "+3", "-2"];
+const WINDOWS: [&str; 3] = ["2s", "3s", "5s"];
+
 /// A replica at a fixed address, with a wire of its own to each member of etcd.
 struct Replica {
+    number: usize,
     address: SocketAddr,
     wires: Vec<Wire>,
     daemon: Option<Daemon>,
 }
 
 impl Replica {
-    async fn prepare(etcd: &Etcd) -> Self {
+    async fn prepare(number: usize, etcd: &Etcd) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port");
         let mut wires = Vec::new();
         for member in etcd.clients() {
             wires.push(Wire::to(member).await);
         }
-        Self { address: free, wires, daemon: None }
+        Self { number, address: free, wires, daemon: None }
     }
 
     fn start(&mut self) {
         let hosts: Vec<String> = self.wires.iter().map(|wire| wire.address.to_string()).collect();
         let store = format!("etcd://{}/kent", hosts.join(","));
+        let password = data_dir();
+        let file = password.path().join("password");
+        std::fs::write(&file, etcd::PASSWORD).expect("written");
         let mut command = kentd(data_dir().path());
-        command.args(["--listen", &self.address.to_string(), "--store", &store, "--window", "2s"]);
+        command.args(["--listen", &self.address.to_string(), "--store", &store, "--window", WINDOWS[self.number]]);
+        command.args(["--store-user", etcd::USER, "--store-password-file"]).arg(&file);
+        command.env("LD_PRELOAD", libfaketime()).env("FAKETIME", CLOCKS[self.number]);
+        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
         // Small chunks, so that reservations and edits meet often.
         command.args(["--chunk-min", "16", "--chunk-max", "4096", "--log", "off"]);
         self.daemon = Daemon::try_spawn(&mut command);
@@ -96,11 +115,17 @@ struct World {
     ledger: Mutex<Ledger>,
     over: AtomicBool,
     refused: AtomicU64,
+    /// All regions that were made.
+    regions: Mutex<Vec<String>>,
 }
 
 impl World {
     fn record(&self, source: &str, ids: impl IntoIterator<Item = u128>) {
         self.ledger.lock().expect("no identifier came twice so far").record(source, ids);
+    }
+
+    fn regions(&self) -> Vec<String> {
+        self.regions.lock().expect("whole").clone()
     }
 
     fn is_over(&self) -> bool {
@@ -112,16 +137,21 @@ async fn chaos(length: Duration) {
     let seed = std::env::var("KENT_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
     println!("KENT_CHAOS_SEED={seed}");
     let mut dice = StdRng::seed_from_u64(seed);
-    let mut etcd = Etcd::start(3);
+    let mut etcd = etcd::start();
     let mut replicas = Vec::new();
-    for _ in 0..3 {
-        let mut replica = Replica::prepare(&etcd).await;
+    for number in 0..3 {
+        let mut replica = Replica::prepare(number, &etcd).await;
         replica.start();
         replicas.push(replica);
     }
     let channels: Vec<Channel> = replicas.iter().map(Replica::channel).collect();
     prepare(&channels[0]).await;
-    let world = Arc::new(World { ledger: Mutex::default(), over: AtomicBool::new(false), refused: AtomicU64::new(0) });
+    let world = Arc::new(World {
+        ledger: Mutex::default(),
+        over: AtomicBool::new(false),
+        refused: AtomicU64::new(0),
+        regions: Mutex::new(vec!["edited".to_owned()]),
+    });
     let mut actors = JoinSet::new();
     for number in 0..8 {
         let endpoints: Vec<String> =
@@ -134,15 +164,27 @@ async fn chaos(length: Duration) {
             world.clone(),
         ));
     }
-    let edits = tokio::runtime::Handle::current().spawn(edit(
+    for number in 0..2 {
+        let dice = StdRng::seed_from_u64(seed ^ 0xa11 ^ number);
+        actors.spawn(call_any_region(channels.clone(), dice, world.clone()));
+    }
+    let edits = tokio::runtime::Handle::current().spawn(edits::edit(
         channels.clone(),
         StdRng::seed_from_u64(seed ^ 0xed17),
         world.clone(),
     ));
     let began = Instant::now();
     let mut faults = BTreeMap::<&str, u32>::new();
+    let mut deck = Vec::new();
     while began.elapsed() < length {
-        *faults.entry(strike(&mut etcd, &mut replicas, &mut dice).await).or_default() += 1;
+        // In turn, so that the short form has all of them.
+        if deck.is_empty() {
+            deck = FAULTS.to_vec();
+            deck.shuffle(&mut dice);
+        }
+        let fault = deck.pop().expect("not empty");
+        strike(fault, &mut etcd, &mut replicas, &mut dice).await;
+        *faults.entry(fault).or_default() += 1;
         let pause = Duration::from_millis(dice.random_range(100..1500));
         sleep(pause).await;
     }
@@ -159,18 +201,20 @@ async fn chaos(length: Duration) {
         ended.expect("a client found an identifier twice, or broke");
     }
     let acknowledged = edits.await.expect("the operator saw nothing wrong");
+    let Acknowledged { edits: acknowledged, kinds } = acknowledged;
     check_tables(&channels, &acknowledged).await;
     let (received, refused) = (world.ledger.lock().expect("whole").len(), world.refused.load(Ordering::SeqCst));
     let edits = acknowledged.len();
-    println!("{received} identifiers, none twice; {edits} edits, none lost; {refused} refusals; faults: {faults:?}");
-    assert!(received > 1000 && edits > 10, "too little happened to show anything");
+    println!("{received} identifiers, none twice; {edits} edits, none lost: {kinds:?}");
+    println!("{refused} refusals; faults: {faults:?}");
+    assert!(received > 1000 && edits > 10 && kinds.len() > 7, "too little happened to show anything");
 }
 
 /// Makes the regions that everybody draws from; one of them is strict.
 async fn prepare(channel: &Channel) {
     let mut regions = RegionsClient::new(channel.clone());
-    for region in ["orders", "invoices"] {
-        regions.create_region(create(region, 40, "")).await.expect("created");
+    for (region, suffix_bits) in [("orders", 40), ("invoices", 40), ("edited", 16)] {
+        regions.create_region(create(region, suffix_bits, "")).await.expect("created");
     }
     let strict = UpdateRegionRequest {
         name: format!("{SPACE}/regions/invoices"),
@@ -190,54 +234,79 @@ fn create(region: &str, suffix_bits: u32, request_id: &str) -> CreateRegionReque
     }
 }
 
+/// What can go wrong. The first ones are dealt twice.
+const FAULTS: [&str; 12] = [
+    "replica killed",
+    "replica killed",
+    "replica paused",
+    "replica paused",
+    "replica restarted",
+    "network cut",
+    "etcd member killed",
+    "etcd member paused",
+    "etcd majority paused",
+    "etcd compacted",
+    "etcd filled",
+    "nothing for longer than a token lasts",
+];
+
 /// One thing goes wrong for a while.
-async fn strike(etcd: &mut Etcd, replicas: &mut [Replica], dice: &mut StdRng) -> &'static str {
+async fn strike(fault: &str, etcd: &mut Etcd, replicas: &mut [Replica], dice: &mut StdRng) {
     let (at, member) = (dice.random_range(0..3), dice.random_range(0..3));
     let while_it_lasts = Duration::from_millis(dice.random_range(200..4000));
-    match dice.random_range(0..8) {
-        0 | 1 => {
+    match fault {
+        "replica killed" => {
             if let Some(daemon) = replicas[at].daemon.take() {
                 daemon.kill();
             }
             sleep(while_it_lasts / 4).await;
             replicas[at].start();
-            "replica killed"
         }
-        2 => {
+        "replica restarted" => {
             if let Some(daemon) = replicas[at].daemon.take() {
                 daemon.signal("TERM");
                 daemon.wait().await;
             }
             replicas[at].start();
-            "replica restarted"
         }
-        3 | 4 => {
-            let Some(daemon) = &replicas[at].daemon else { return "nothing" };
+        "replica paused" => {
+            let Some(daemon) = &replicas[at].daemon else { return };
             daemon.signal("STOP");
             sleep(while_it_lasts).await;
             daemon.signal("CONT");
-            "replica paused"
         }
-        5 => {
+        "network cut" => {
             let wires: Vec<&Wire> = replicas[at].wires.iter().filter(|_| dice.random_bool(0.8)).collect();
             wires.iter().for_each(|wire| wire.cut());
             sleep(while_it_lasts).await;
             wires.iter().for_each(|wire| wire.mend());
-            "network cut"
         }
-        6 => {
+        "etcd member killed" => {
             etcd.kill(member);
             sleep(while_it_lasts / 2).await;
             etcd.restart(member);
-            "etcd member killed"
         }
-        _ => {
+        "etcd member paused" => {
             etcd.pause(member);
             sleep(while_it_lasts / 2).await;
             etcd.resume(member);
-            "etcd member paused"
         }
+        "etcd majority paused" => {
+            // Longer than a replica waits for an answer.
+            let paused = [member, (member + 1) % 3];
+            paused.iter().for_each(|member| etcd.pause(*member));
+            sleep(Duration::from_secs(2) + while_it_lasts / 2).await;
+            paused.iter().for_each(|member| etcd.resume(*member));
+        }
+        "etcd compacted" => etcd::compact(etcd).await,
+        "etcd filled" => etcd::fill(etcd, while_it_lasts / 2).await,
+        _ => sleep(Duration::from_millis(1200)).await,
     }
+}
+
+/// Within what identifiers of a source are unique: regions share a space.
+fn scope(source: &str) -> &str {
+    if source.starts_with("region:") { SPACE } else { source }
 }
 
 /// A client with identifiers in hand, which may use any replica.
@@ -247,7 +316,7 @@ async fn prefetch(endpoints: Vec<String>, source: &'static str, world: Arc<World
     let handle = client.source(source);
     while !world.is_over() {
         match handle.next().await {
-            Ok(id) => world.record(source, [id.to_u128()]),
+            Ok(id) => world.record(scope(source), [id.to_u128()]),
             Err(_) => drop(world.refused.fetch_add(1, Ordering::Relaxed)),
         }
         sleep(Duration::from_millis(1)).await;
@@ -260,7 +329,7 @@ async fn call(channels: Vec<Channel>, source: &'static str, mut dice: StdRng, wo
         let mut allocator = AllocatorClient::new(channels.choose(&mut dice).expect("three").clone());
         let count = dice.random_range(1..40);
         match allocator.allocate(request(source, count, Encoding::Packed)).await {
-            Ok(granted) => world.record(source, identifiers(granted.get_ref())),
+            Ok(granted) => world.record(scope(source), identifiers(granted.get_ref())),
             Err(status) => {
                 assert!(is_passing(&status), "{source}: {status}");
                 world.refused.fetch_add(1, Ordering::Relaxed);
@@ -270,68 +339,23 @@ async fn call(channels: Vec<Channel>, source: &'static str, mut dice: StdRng, wo
     }
 }
 
-/// Edits on any replica, each under a request_id and again until it is answered. What was acknowledged, by revision.
-async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<World>) -> BTreeMap<u64, String> {
-    let mut acknowledged = BTreeMap::new();
-    let mut made: Vec<String> = Vec::new();
-    let mut number = 0;
+/// A client that draws from any region that was made. All of them share one space, so their identifiers are recorded together.
+async fn call_any_region(channels: Vec<Channel>, mut dice: StdRng, world: Arc<World>) {
     while !world.is_over() {
-        number += 1;
-        let request_id = format!("edit-{number}");
-        let kind = if made.is_empty() { 0 } else { dice.random_range(0..5) };
-        let region = match kind {
-            0 => format!("r{number}"),
-            _ => made.choose(&mut dice).expect("some").clone(),
-        };
-        let name = format!("{SPACE}/regions/{region}");
-        let revision = loop {
-            if world.is_over() {
-                return acknowledged;
-            }
-            let mut regions = RegionsClient::new(channels.choose(&mut dice).expect("three").clone());
-            let request_id = request_id.clone();
-            let name = name.clone();
-            let answer = match kind {
-                0 => regions.create_region(create(&region, 20, &request_id)).await,
-                1 => {
-                    regions
-                        .expand_region(ExpandRegionRequest { name, by_bits: 1, request_id, ..Default::default() })
-                        .await
-                }
-                2 => {
-                    let newcomer =
-                        Newcomer { region_id: format!("s{number}"), suffix_bits: Some(10), ..Newcomer::default() };
-                    let split = SplitRegionRequest {
-                        name,
-                        by_bits: 1,
-                        newcomers: vec![newcomer],
-                        request_id,
-                        ..Default::default()
-                    };
-                    regions.split_region(split).await
-                }
-                3 => regions.seal_region(SealRegionRequest { name, request_id, ..Default::default() }).await,
-                _ => regions.unseal_region(SealRegionRequest { name, request_id, ..Default::default() }).await,
-            };
-            match answer {
-                Ok(answer) => break Some(answer.into_inner().revision),
-                Err(status) if is_passing(&status) => sleep(Duration::from_millis(100)).await,
-                // The zone is used up, say.
-                Err(status) => {
-                    assert!(matches!(status.code(), Code::FailedPrecondition), "{kind} of {region}: {status}");
-                    break None;
-                }
-            }
-        };
-        if let Some(revision) = revision {
-            let twice = acknowledged.insert(revision, request_id);
-            assert_eq!(twice, None, "two edits made revision {revision}");
-            if kind == 0 {
-                made.push(region);
+        let mut allocator = AllocatorClient::new(channels.choose(&mut dice).expect("three").clone());
+        let source = format!("region:{}", world.regions().choose(&mut dice).expect("some"));
+        match allocator.allocate(request(&source, dice.random_range(1..200), Encoding::Packed)).await {
+            Ok(granted) => world.record(SPACE, identifiers(granted.get_ref())),
+            Err(status) => {
+                // It is sealed, closed, delegated or full, or this replica has not heard of it yet.
+                let is_expected =
+                    matches!(status.code(), Code::FailedPrecondition | Code::ResourceExhausted | Code::NotFound);
+                assert!(is_expected || is_passing(&status), "{source}: {status}");
+                world.refused.fetch_add(1, Ordering::Relaxed);
             }
         }
+        sleep(Duration::from_millis(5)).await;
     }
-    acknowledged
 }
 
 fn is_passing(status: &Status) -> bool {

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -30,7 +30,18 @@ pub(crate) fn data_dir() -> tempfile::TempDir {
 pub(crate) fn kentd(data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data);
+    keep_home(&mut command);
     command
+}
+
+/// Where the daemons of all tests keep what they know of their stores.
+pub(crate) fn state_home() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("state")
+}
+
+/// Witnesses of stores are kept among what the tests write, not in the user's home.
+pub(crate) fn keep_home(command: &mut Command) {
+    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", state_home());
 }
 
 impl Daemon {

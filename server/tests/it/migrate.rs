@@ -5,20 +5,36 @@ use std::{path::Path, process::Command};
 use kent_proto::v1::{
     CreateRegionRequest, Encoding, ListHistoryRequest, ListRegionsRequest, Policy, UpdateRegionRequest,
 };
-use kent_store::{EtcdOptions, EtcdStore, Key, SCHEMA, Store, Txn};
+use kent_store::{EtcdOptions, EtcdStore, Key, SCHEMA, SledOptions, SledStore, Store, Txn};
 use kent_testkit::Etcd;
+use kentd::{EtcdSettings, MigrateArgs, Migration};
+use tokio::sync::Notify;
 
-use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request, state_home};
 
 const SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "xid", "serial:GBP$", "region:orders", "region:small", "region:invoices"];
 
 fn migrate(data: &Path, to: &str, more: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    keep_home(&mut command);
     command.args(["migrate", "--from", &format!("sled:{}", data.display()), "--to", to]).args(more);
     let output = command.output().expect("kentd runs");
     let text = |octets| String::from_utf8(octets).expect("UTF-8");
     (output.status.success(), text(output.stdout) + &text(output.stderr))
+}
+
+fn args(from: &Path, to: &str) -> MigrateArgs {
+    let to = to.parse().expect("an address");
+    let (from, witness, etcd) = (from.to_owned(), Some(state_home().join("kent/witness")), EtcdSettings::default());
+    MigrateArgs { from, to, witness, dry_run: false, yes: true, etcd }
+}
+
+/// What is on etcd, without a daemon.
+async fn open(address: &str) -> EtcdStore {
+    let (address, new_id) = (address.parse().expect("an address"), [0; 16]);
+    let options = EtcdOptions { address, tls: None, credentials: None, new_id, schema: SCHEMA };
+    EtcdStore::open(options).await.expect("etcd is there")
 }
 
 async fn draw_all(daemon: &Daemon, ledger: &mut Ledger) {
@@ -58,7 +74,7 @@ async fn ok_a_store_moves_to_etcd_once_and_for_ever() {
     daemon.wait().await;
     let (moved, said) = migrate(&store, &address, &["--dry-run"]);
     assert!(moved && said.contains("nothing was moved"), "{said}");
-    assert!(said.contains("region:invoices@default: 3 -> 3, 0 skipped"), "no gap in a strict region: {said}");
+    assert!(said.contains("region:invoices: 3 -> 3, 0 skipped"), "no gap in a strict region: {said}");
     let (moved, said) = migrate(&store, &address, &[]);
     assert!(!moved && said.contains("nothing was moved"), "it asks, and nobody answers: {said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
@@ -98,24 +114,121 @@ async fn ok_a_move_that_was_broken_off_is_finished_by_the_same_command() {
     daemon.kill();
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
-    // As it is when a move breaks off in the middle: the directory is marked, and etcd's store is not whole.
-    let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(moved, "{said}");
-    let target = EtcdOptions {
-        address: address.parse().expect("one"),
-        tls: None,
-        credentials: None,
-        new_id: [0; 16],
-        schema: SCHEMA,
-    };
-    let target = EtcdStore::open(target).await.expect("etcd is there");
-    let half = Txn::new().put(Key::from_static("restoring"), b"migrating".to_vec()).delete(Key::from_static("cluster"));
-    target.commit(half).await.expect("committed");
-    let refused = kentd(&store).args(["--store", &address]).output().expect("kentd runs");
-    assert!(!refused.status.success(), "it is not whole");
+    let migration = Migration::plan(&args(&store, &address)).await.expect("planned");
+    let has_written = Notify::new();
+    // Broken off while the second step is on its way.
+    tokio::select! {
+        biased;
+        () = has_written.notified() => {}
+        made = migration.make(|_, _| has_written.notify_one()) => panic!("it was not broken off: {made:?}"),
+    }
+    let half = open(&address).await;
+    let key = |key| Key::from_static(key);
+    assert!(half.get(&key("restoring")).await.expect("read").is_some(), "it is marked");
+    assert!(half.get(&key("cluster")).await.expect("read").is_none(), "it is not whole");
+    for data in [&store, &data.path().join("none")] {
+        let on = if *data == store { "sled" } else { &address };
+        let refused = kentd(data).args(["--store", on]).output().expect("kentd runs");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && (said.contains("not whole") || said.contains("moved to")), "{said}");
+    }
+    let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
+    assert!(!moved && said.contains("no store in"), "{said}");
+    Daemon::start(&data.path().join("other")).kill();
+    let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
+    assert!(!moved && said.contains("holds a store already"), "another store does not go on with it: {said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
     let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));
     let reply = replica.allocator().allocate(request("uuidv7", 3, Encoding::Packed)).await.expect("granted");
     ledger.record("uuidv7", identifiers(reply.get_ref()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_replica_that_starts_between_the_look_and_the_move_keeps_its_store() {
+    let data = data_dir();
+    let store = data.path().join("data");
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&store);
+    let reply = daemon.allocator().allocate(request("serial:AB", 3, Encoding::Packed)).await.expect("granted");
+    ledger.record("serial:AB", identifiers(reply.get_ref()));
+    daemon.kill();
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let migration = Migration::plan(&args(&store, &address)).await.expect("planned");
+    let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));
+    let mut others = Ledger::default();
+    for _ in 0..2 {
+        let reply = replica.allocator().allocate(request("serial:AB", 3, Encoding::Packed)).await.expect("granted");
+        others.record("serial:AB", identifiers(reply.get_ref()));
+    }
+    let before = open(&address).await.scan(&Key::from_static("series/")).await.expect("read");
+    let refused = migration.make(|_, _| {}).await.expect_err("a replica came first");
+    assert!(refused.to_string().contains("holds a store already"), "{refused}");
+    assert_eq!(open(&address).await.scan(&Key::from_static("series/")).await.expect("read"), before);
+    replica.kill();
+    let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));
+    let reply = replica.allocator().allocate(request("serial:AB", 3, Encoding::Packed)).await.expect("granted");
+    others.record("serial:AB", identifiers(reply.get_ref()));
+    // The directory was not given up.
+    let daemon = Daemon::start(&store);
+    let reply = daemon.allocator().allocate(request("serial:AB", 3, Encoding::Packed)).await.expect("granted");
+    ledger.record("serial:AB", identifiers(reply.get_ref()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_store_that_was_moved_and_is_gone_there_is_not_moved_again() {
+    let data = data_dir();
+    let store = data.path().join("data");
+    Daemon::start(&store).kill();
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let (moved, said) = migrate(&store, &address, &["--yes"]);
+    assert!(moved, "{said}");
+    // As if an operator had emptied the prefix, after replicas had granted from it.
+    let target = open(&address).await;
+    for (key, _) in target.scan(&Key::ROOT).await.expect("read") {
+        target.commit(Txn::new().delete(key)).await.expect("committed");
+    }
+    let (moved, said) = migrate(&store, &address, &["--yes"]);
+    assert!(!moved && said.contains("only that store knows what was issued since"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_copy_from_before_the_move_is_neither_started_nor_moved() {
+    let data = data_dir();
+    let (store, copy) = (data.path().join("data"), data.path().join("copy"));
+    Daemon::start(&store).kill();
+    let copied = Command::new("cp").arg("-a").arg(&store).arg(&copy).status().expect("cp runs");
+    assert!(copied.success());
+    let etcd = Etcd::start(1);
+    let (moved, said) = migrate(&store, &etcd.address("kent"), &["--yes"]);
+    assert!(moved, "{said}");
+    let refused = kentd(&copy).output().expect("kentd runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("is an old copy"), "{said}");
+    let (moved, said) = migrate(&copy, &etcd.address("other"), &["--yes"]);
+    assert!(!moved && said.contains("is an old copy"), "{said}");
+    let target = open(&etcd.address("other")).await;
+    assert!(target.scan(&Key::ROOT).await.expect("read").is_empty(), "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_store_that_is_not_whole_is_not_moved() {
+    let data = data_dir();
+    let store = data.path().join("data");
+    Daemon::start(&store).kill();
+    let etcd = Etcd::start(1);
+    let (restoring, cluster) = (Key::from_static("restoring"), Key::from_static("cluster"));
+    let tamper = async |txn: Txn| {
+        let store = SledStore::open(SledOptions { dir: store.clone(), new_id: [0; 16] }).expect("opened");
+        store.commit(txn).await.expect("committed");
+        store.close().await;
+    };
+    tamper(Txn::new().put(restoring.clone(), b"half".to_vec())).await;
+    let (moved, said) = migrate(&store, &etcd.address("kent"), &["--yes"]);
+    assert!(!moved && said.contains("is not whole"), "{said}");
+    tamper(Txn::new().delete(restoring).delete(cluster)).await;
+    let (moved, said) = migrate(&store, &etcd.address("kent"), &["--yes"]);
+    assert!(!moved && said.contains("holds no store"), "{said}");
 }

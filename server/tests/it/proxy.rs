@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use kent_client::Client;
@@ -13,6 +14,7 @@ use kent_proto::v1::{
     AllocateRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, Policy,
     UpdateRegionRequest, allocator_client::AllocatorClient, regions_client::RegionsClient,
 };
+use kent_testkit::Etcd;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -151,6 +153,37 @@ async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
 fn base(prefix: &str) -> u128 {
     let bits = u128::from_str_radix(prefix, 2).expect("zeros and ones");
     bits << (64 - prefix.len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_an_edit_whose_commit_etcd_does_not_answer_is_made_once() {
+    let etcd = Etcd::start(1);
+    let proxy = kent_testkit::Proxy::to(etcd.clients()[0]);
+    let mut command = kentd(data_dir().path());
+    command.args(["--store", &format!("etcd://{}/kent", proxy.address()), "--log", "error"]);
+    let daemon = Daemon::spawn(&mut command);
+    let mut regions = daemon.regions();
+    regions.create_region(create("orders", "")).await.expect("created");
+    let mut suffix_bits = 10;
+    // An edit makes some reads, then its commit: each answer is lost once.
+    for passing in 0..8 {
+        let lost = proxy.lost();
+        proxy.lose_answer_after(passing);
+        // Without a request_id, so that nothing else can tell that it was made.
+        let expand = ExpandRegionRequest { name: ORDERS.to_owned(), by_bits: 1, ..ExpandRegionRequest::default() };
+        let answer = regions.expand_region(expand).await;
+        let get = GetRegionRequest { name: ORDERS.to_owned() };
+        let now = loop {
+            // What was lost may have been the answer to another call.
+            match regions.get_region(get.clone()).await {
+                Ok(region) if proxy.lost() > lost => break region.into_inner().suffix_bits,
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        let made = now - suffix_bits;
+        assert!(made <= 1 && (made == 1 || answer.is_err()), "{made} times, after {passing} answers: {answer:?}");
+        suffix_bits = now;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 const ROOMS: [(&str, &str, &[&str]); 13] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &[]),
-    ("kent-issue", "crates/issue", &["kent-ids"]),
+    ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
     ("kent-codec", "crates/codec", &["kent-ids", "kent-regions"]),
     ("kent-store", "crates/store", &[]),
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),

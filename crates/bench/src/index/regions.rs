@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kent_regions::{Count, Kind, Order, Prefix, Rare, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Kind, Order, Pace, Prefix, Rare, Region, RegionNumber, Revision, Table};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::index};
 
 /// How many levels there may be below the top-level regions.
@@ -111,6 +111,7 @@ fn region(
         since: Revision(1),
         history: Vec::new(),
         order: Order::Sequential,
+        pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,
         policy: Rare::default(),

@@ -1,9 +1,11 @@
 //! The arguments of `kent region`: what shows regions, and what edits them.
 
+use std::num::NonZeroU64;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
-use super::value::{Bits, Newcomer, parse_auto_expand, parse_chunk, parse_label, parse_name, parse_u128};
+use super::value::{Bits, Newcomer, parse_auto_expand, parse_chunk, parse_label, parse_name, parse_pace, parse_u128};
 
 /// Show and edit the regions of a space.
 ///
@@ -127,6 +129,11 @@ pub(crate) struct CreateArgs {
     /// external (the values come from you: nothing is granted, `kent region id` composes). Fixed for ever.
     #[arg(long, value_name = "ORDER", default_value = "sequential")]
     pub(crate) order: OrderArg,
+    /// Issue at most N identifiers a second, on average. Fixed for ever: a restore from a backup skips what may have been issued
+    /// since at this pace, so a region that grows slowly loses less with a small one [default: 2^20 for a suffix of up to 40 bits,
+    /// 2^30 from 50 bits on].
+    #[arg(long, value_name = "N", value_parser = parse_pace)]
+    pub(crate) pace: Option<NonZeroU64>,
     /// Where no prefix is free, split the region that loses least.
     #[arg(long, conflicts_with = "split_donor")]
     pub(crate) auto_split: bool,

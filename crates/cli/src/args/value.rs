@@ -50,6 +50,11 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
+pub(super) fn parse_pace(text: &str) -> Result<NonZeroU64, String> {
+    let pace = u64::try_from(parse_u128(text)?).ok().and_then(NonZeroU64::new);
+    pace.ok_or_else(|| "a pace is 1 to 2^64 - 1 identifiers a second".to_owned())
+}
+
 pub(super) fn parse_u128(text: &str) -> Result<u128, String> {
     number::parse(text)
 }

@@ -71,14 +71,18 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
             donor: if op.flag("auto_split")? { Donate::Best } else { Donate::Never },
         },
     };
-    edit(table, Edit::Create { name, suffix, place, next: Count::ZERO, order: Order::Sequential }, |_, plan, region| {
-        let mut out = json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone});
-        if let Some(block) = plan.block {
-            out["block"] = block.to_string().into();
-            out["split"] = plan.donor.clone().into();
-        }
-        out
-    })
+    edit(
+        table,
+        Edit::Create { name, suffix, place, next: Count::ZERO, order: Order::Sequential, pace: None },
+        |_, plan, region| {
+            let mut out = json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone});
+            if let Some(block) = plan.block {
+                out["block"] = block.to_string().into();
+                out["split"] = plan.donor.clone().into();
+            }
+            out
+        },
+    )
 }
 
 /// The prefix of a new region. A text that is none is refused after the name, as the order of the rules has it.
@@ -91,6 +95,7 @@ fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbE
             place: Place::At(Prefix::EMPTY),
             next: Count::ZERO,
             order: Order::Sequential,
+            pace: None,
         };
         let refused = table.plan(&anywhere).err();
         if let Some(refusal) = refused.filter(|refusal| matches!(refusal.code(), "bad-name" | "name-taken")) {

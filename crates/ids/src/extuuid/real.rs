@@ -1,8 +1,7 @@
 //! Binary floating-point numbers of any format, and their decimal texts, exactly.
 //!
-//! Printing gives the shortest digits that read back as the same number, the nearest of them, and the even one of two as
-//! near (Steele and White 1990, in integers). Reading rounds to the nearest, ties to even. Nothing here computes in floating
-//! point.
+//! Printing gives the shortest digits that read back as the same number (`shortest.rs`). Reading rounds to the nearest, ties to
+//! even. Nothing here computes in floating point.
 
 use alloc::{format, string::String, vec::Vec};
 use core::cmp::Ordering;
@@ -10,7 +9,8 @@ use core::cmp::Ordering;
 use num_bigint::BigUint;
 
 use super::{
-    bits::{bit_length, mask},
+    bits::mask,
+    shortest::{power_of_ten, shortest},
     text::Piece,
     value::Reason,
 };
@@ -163,63 +163,9 @@ impl Binary {
         if mantissa == 0 {
             return Decimal { negative, digits: Vec::new(), point: 0 };
         }
-        // The number is `rest / unit`; half the way to its neighbours is `above / unit` and `below / unit`.
         let closer_below = mantissa == 1 << (self.precision - 1) && scale > self.least_scale;
-        let shift = 1 + u32::from(closer_below);
-        let (mut rest, mut unit) = (BigUint::from(mantissa) << shift, BigUint::from(1_u8) << shift);
-        let (mut above, mut below) = (BigUint::from(shift), BigUint::from(1_u8));
-        match u32::try_from(scale) {
-            Ok(up) => [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number <<= up),
-            Err(_) => unit <<= scale.unsigned_abs(),
-        }
-        let takes_ends = mantissa & 1 == 0;
-        let mut point = estimate(mantissa, scale);
-        match u32::try_from(point) {
-            Ok(up) => unit *= power_of_ten(up),
-            Err(_) => {
-                let power = power_of_ten(point.unsigned_abs());
-                [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= &power);
-            }
-        }
-        let reaches = |rest: &BigUint, above: &BigUint, unit: &BigUint| match (rest + above).cmp(unit) {
-            Ordering::Greater => true,
-            Ordering::Equal => takes_ends,
-            Ordering::Less => false,
-        };
-        while rest >= unit {
-            unit *= 10_u8;
-            point += 1;
-        }
-        while &rest * 10_u8 < unit {
-            [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= 10_u8);
-            point -= 1;
-        }
-        let mut digits = Vec::new();
-        loop {
-            [&mut rest, &mut above, &mut below].into_iter().for_each(|number| *number *= 10_u8);
-            let digit = &rest / &unit;
-            rest -= &digit * &unit;
-            let digit = u8::try_from(digit).unwrap_or(9); // OK because the rest was below the unit
-            let down = rest < below || takes_ends && rest == below;
-            let up = reaches(&rest, &above, &unit);
-            let last = match (down, up) {
-                (false, false) => {
-                    digits.push(digit);
-                    continue;
-                }
-                (true, false) => digit,
-                (false, true) => digit + 1,
-                (true, true) => match (&rest * 2_u8).cmp(&unit) {
-                    Ordering::Less => digit,
-                    Ordering::Greater => digit + 1,
-                    Ordering::Equal => digit + (digit & 1),
-                },
-            };
-            // Only the first digit can be rounded up to ten: further on, fewer digits would have done.
-            let (last, point) = if last == 10 { (1, point + 1) } else { (last, point) };
-            digits.push(last);
-            return Decimal { negative, digits, point };
-        }
+        let (digits, point) = shortest(mantissa, scale, closer_below);
+        Decimal { negative, digits, point }
     }
 }
 
@@ -244,17 +190,6 @@ fn divide(number: &BigUint, unit: &BigUint, scale: i32) -> (BigUint, BigUint, Bi
     let whole = &number / &unit;
     let rest = number - &whole * &unit;
     (whole, rest, unit)
-}
-
-/// About how many digits stand before the point of `mantissa * 2^scale`; never too many by more than one.
-const fn estimate(mantissa: u128, scale: i32) -> i32 {
-    let length = bit_length(mantissa) as i64 + scale as i64; // OK because a u128 has 128 bits
-    // 0.30103 is a little more than the decimal logarithm of 2. OK because exponents have 16 bits.
-    ((length - 1) * 30_103).div_euclid(100_000) as i32
-}
-
-fn power_of_ten(exponent: u32) -> BigUint {
-    BigUint::from(10_u8).pow(exponent)
 }
 
 /// A decimal number: `0.d1 d2 d3... * 10^point`, without zeros at either end of the digits; no digits for zero.

@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::{Ext, decode::SYMSERIAL_BITS, encode, scheme::Scheme};
 
 /// The name of a row of serial numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serials {
     scheme: Scheme,
     name: String,
@@ -83,13 +83,13 @@ impl Serials {
     }
 
     /// The largest number.
-    pub const fn max(&self) -> u128 {
+    pub const fn largest(&self) -> u128 {
         (1 << self.number_bits) - 1
     }
 
     /// The EXTUUID of a number, from 1 to [`max`](Self::max).
     pub fn ext(&self, number: u128) -> Option<Ext> {
-        (1..=self.max()).contains(&number).then(|| encode::symserial(self.scheme, &self.name, number))
+        (1..=self.largest()).contains(&number).then(|| encode::symserial(self.scheme, &self.name, number))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     #[track_caller]
     fn check(name: &str, letter: Option<char>, shown: &str, max: u128) {
         let serials = Serials::new(name, letter).expect(name);
-        assert_eq!((serials.to_string().as_str(), serials.max()), (shown, max));
+        assert_eq!((serials.to_string().as_str(), serials.largest()), (shown, max));
         assert_eq!(Serials::new(serials.name(), Some(serials.scheme().letter())), Ok(serials.clone()));
         for number in [1, max] {
             let expected = alloc::format!("extuuid:serial{}:{number}", serials);

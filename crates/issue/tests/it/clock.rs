@@ -123,13 +123,27 @@ fn ok_a_paused_daemon_is_fenced_by_the_one_that_took_its_slot() {
 }
 
 #[test]
-fn ok_an_extension_whose_answer_was_lost_is_recognised_as_ours() {
+fn ok_an_extension_whose_answer_was_lost_costs_the_slot_if_it_was_made() {
     let (mut records, mut daemon) = started(0);
     let plan = daemon.issuer.plan_extension(ms(2000)).expect("due");
-    records.commit(&plan).expect("committed, but the answer never came");
     let slot = plan.slot();
-    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)));
-    assert!(daemon.issuer.window_left(ms(2000)) >= Duration::from_secs(4));
+    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)), "it was not made yet");
+    records.commit(&plan).expect("committed, but the answer never came");
+    assert_eq!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
+    daemon.take(&mut records, ms(2001));
+    daemon.grant("uuidv7", 1, ms(2001)).expect("another slot serves");
+}
+
+#[test]
+fn err_a_cloned_machine_does_not_adopt_the_window_of_its_twin() {
+    let (mut records, mut daemon) = started(0);
+    let mut twin = Daemon { issuer: daemon.issuer.clone() };
+    let slot = daemon.issuer.held().expect("held").0;
+    daemon.extend(&mut records, ms(2000));
+    daemon.grant("uuidv7", 1, ms(4000)).expect("in the new window");
+    // The twin's own extension conflicts; what it reads then names it, and is not its own.
+    assert_eq!(twin.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
+    assert_eq!(twin.grant("uuidv7", 1, ms(4000)).expect_err("fenced"), Refusal::NoSlot);
 }
 
 #[test]

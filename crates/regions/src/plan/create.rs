@@ -7,6 +7,7 @@ use crate::{
     attributes::Order,
     count::Count,
     edit::{Donate, Place, Zone},
+    pace::Pace,
     prefix::{BadPrefix, Prefix},
     rare::Rare,
     refusal::{Donor, NoFreePrefix, Refusal},
@@ -24,6 +25,7 @@ pub(super) fn plan(
     place: &Place,
     next: Count,
     order: Order,
+    pace: Option<Pace>,
 ) -> Result<Plan, Refusal> {
     table.check_new_name(name)?;
     if let Place::Chosen { donor: Donate::Named(donor), .. } = place {
@@ -34,11 +36,8 @@ pub(super) fn plan(
         Place::At(prefix) => given(table, *prefix, suffix)?,
         Place::Chosen { zone, donor } => chosen(table, &mut plan, suffix, *zone, donor)?,
     };
-    let region = Region {
-        issued: check_next(next, suffix)?,
-        order,
-        ..top_level(table, name, table.next_number(), prefix, suffix)
-    };
+    let region = top_level(table, name, table.next_number(), prefix, suffix);
+    let region = Region { issued: check_next(next, suffix)?, order, pace: pace.unwrap_or(region.pace), ..region };
     // The new region is what the edit is about, so it comes before a donor.
     plan.make(region);
     plan.changes.reverse();
@@ -60,6 +59,7 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         since: table.revision().next(),
         history: Vec::new(),
         order: Order::Sequential,
+        pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,
         policy: Rare::default(),

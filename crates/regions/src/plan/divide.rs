@@ -113,6 +113,7 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued;
     // The counter goes on, and so must what it means.
     heir.order = parent.order;
+    heir.pace = parent.pace;
     heir.check_issued()
 }
 

@@ -22,6 +22,7 @@ fn at(name: &str, on: &str, suffix: u8) -> Edit {
         place: Place::At(prefix(on)),
         next: Count::ZERO,
         order: Order::Sequential,
+        pace: None,
     }
 }
 
@@ -32,6 +33,7 @@ fn chosen(name: &str, suffix: u8, zone: Zone, auto_split: bool) -> Edit {
         place: Place::Chosen { zone, donor: if auto_split { Donate::Best } else { Donate::Never } },
         next: Count::ZERO,
         order: Order::Sequential,
+        pace: None,
     }
 }
 
@@ -147,6 +149,7 @@ fn err_create_on_a_prefix() {
         place: Place::At(prefix("000")),
         next: Count::Below(5),
         order: Order::Sequential,
+        pace: None,
     };
     check(&full, "suffix-range", &["suffix 4", "below 4"]);
 }
@@ -186,7 +189,14 @@ fn err_no_free_prefix_lists_no_more_than_eight_of_each() {
         let place = Place::At(on);
         apply(
             &mut table,
-            &Edit::Create { name: format!("r{value}"), suffix: 1, place, next: Count::ZERO, order: Order::Sequential },
+            &Edit::Create {
+                name: format!("r{value}"),
+                suffix: 1,
+                place,
+                next: Count::ZERO,
+                order: Order::Sequential,
+                pace: None,
+            },
         );
     }
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 15, Zone::Exactly(0), false)) else {
@@ -487,7 +497,14 @@ fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
     let place = Place::At(prefix("1"));
     apply(
         &mut table,
-        &Edit::Create { name: "s".into(), suffix: 3, place, next: Count::Below(5), order: Order::Scrambled },
+        &Edit::Create {
+            name: "s".into(),
+            suffix: 3,
+            place,
+            next: Count::Below(5),
+            order: Order::Scrambled,
+            pace: None,
+        },
     );
     apply(&mut table, &subdivide("s", 1, &["x 0", "y 1 2"]));
     let (x, y) = (table.named("x").expect("it"), table.named("y").expect("it"));

@@ -1,6 +1,6 @@
 //! Stored regions that make no table are refused, never a panic.
 
-use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Pace, Region, RegionNumber, Revision, Table};
 use proptest::{collection::vec, prelude::*};
 
 fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
@@ -17,6 +17,7 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         since: Revision(1),
         history: Vec::new(),
         order: Order::Sequential,
+        pace: Pace::for_bits(0),
         sealed: false,
         delegated: false,
         policy: kent_regions::Rare::default(),

@@ -139,7 +139,7 @@ impl Run {
             3 => {
                 let next = if step.flag { Count::Below(step.value % 8) } else { Count::ZERO };
                 let place = Place::At(Prefix::new(step.value, step.len));
-                Edit::Create { name: self.name(), suffix, place, next, order: Order::Sequential }
+                Edit::Create { name: self.name(), suffix, place, next, order: Order::Sequential, pace: None }
             }
             4 | 5 => {
                 let zone = if step.value & 1 == 0 { Zone::Exactly(by) } else { Zone::UpTo(by) };
@@ -149,7 +149,14 @@ impl Run {
                     (true, _) => Donate::Best,
                 };
                 let place = Place::Chosen { zone, donor };
-                Edit::Create { name: self.name(), suffix, place, next: Count::ZERO, order: Order::Sequential }
+                Edit::Create {
+                    name: self.name(),
+                    suffix,
+                    place,
+                    next: Count::ZERO,
+                    order: Order::Sequential,
+                    pace: None,
+                }
             }
             6 => Edit::Expand { name, by },
             7 => Edit::Shrink { name, by },

@@ -15,7 +15,14 @@ fn created(place: impl Fn(u64) -> Place) -> Table {
         let name = format!("r{at}");
         apply(
             &mut table,
-            &Edit::Create { name, suffix: 20, place: place(at), next: Count::ZERO, order: Order::Sequential },
+            &Edit::Create {
+                name,
+                suffix: 20,
+                place: place(at),
+                next: Count::ZERO,
+                order: Order::Sequential,
+                pace: None,
+            },
         );
     }
     table
@@ -48,7 +55,14 @@ fn ok_subdivide_one_by_one() {
     let place = Place::At(Prefix::EMPTY);
     apply(
         &mut table,
-        &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO, order: Order::Sequential },
+        &Edit::Create {
+            name: "root".into(),
+            suffix: 0,
+            place,
+            next: Count::ZERO,
+            order: Order::Sequential,
+            pace: None,
+        },
     );
     for at in 0..WIDE {
         let extension = Some(Prefix::new(at.into(), 20));
@@ -65,7 +79,14 @@ fn ok_split_among_many_newcomers() {
     let place = Place::At(Prefix::EMPTY);
     apply(
         &mut table,
-        &Edit::Create { name: "root".into(), suffix: 0, place, next: Count::ZERO, order: Order::Sequential },
+        &Edit::Create {
+            name: "root".into(),
+            suffix: 0,
+            place,
+            next: Count::ZERO,
+            order: Order::Sequential,
+            pace: None,
+        },
     );
     let newcomers = (0..WIDE).map(|at| Newcomer {
         name: format!("s{at}"),

@@ -6,8 +6,9 @@
 
 use std::{sync::PoisonError, time::Duration};
 
-use kent_ids::Position;
-use kent_issue::{Chunk, Counter, CounterPlan, Stored};
+use kent_ids::{Position, UnixNanos};
+use kent_issue::{Bound, Chunk, Counter, CounterPlan, Reserved, Stored};
+use kent_regions::Pace;
 use loom::{
     model::Builder,
     sync::{
@@ -29,12 +30,18 @@ struct Shared {
     sealed: RwLock<bool>,
     /// The seal was confirmed: nobody grants from here on.
     in_effect: AtomicBool,
-    store: Mutex<Stored<Position>>,
+    store: Mutex<Stored<Reserved>>,
     granted: Mutex<Vec<u128>>,
 }
 
 const CAPACITY: Position = Position::new(1024);
+/// The time by which counters are paid for.
+const TIME: UnixNanos = UnixNanos::new(0);
 const CHUNK: Chunk = Chunk { min: 2, max: 4 };
+
+fn bound() -> Bound {
+    Bound { capacity: CAPACITY, pace: Pace::for_bits(10), time: TIME }
+}
 
 impl Shared {
     /// A busy counter, of whose last chunk two are left: the next grant reserves ahead.
@@ -46,11 +53,11 @@ impl Shared {
             ahead: AtomicUsize::new(0),
             sealed: RwLock::new(false),
             in_effect: AtomicBool::new(false),
-            store: Mutex::new(Stored { version: 0, value: Position::ZERO }),
+            store: Mutex::new(Stored { version: 0, value: Reserved { below: Position::ZERO, paid: TIME } }),
             granted: Mutex::new((0..4).collect()),
         };
         for now in 0..2 {
-            shared.reserve(|counter, read| counter.plan_chunk(read, 1, CAPACITY, Duration::from_millis(now)).ok());
+            shared.reserve(|counter, read| counter.plan_chunk(read, 1, &bound(), Duration::from_millis(now)).ok());
         }
         assert!(shared.counter().grant(4).is_ok());
         Arc::new(shared)
@@ -60,12 +67,12 @@ impl Shared {
         self.counter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn store(&self) -> MutexGuard<'_, Stored<Position>> {
+    fn store(&self) -> MutexGuard<'_, Stored<Reserved>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `Cell::try_reserve` and `Cell::try_reserve_ahead`: read, plan, commit, and the ceiling moves.
-    fn reserve(&self, plan: impl FnOnce(&mut Counter, Stored<Position>) -> Option<CounterPlan>) {
+    fn reserve(&self, plan: impl FnOnce(&mut Counter, Stored<Reserved>) -> Option<CounterPlan>) {
         let _reserving = self.reserving.lock();
         let read = *self.store();
         let Some(plan) = plan(&mut self.counter(), read) else { return };
@@ -117,7 +124,7 @@ impl Shared {
         self.note(first);
         if is_low && !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed) {
             assert_eq!(self.ahead.fetch_add(1, Relaxed), 0, "two reserve ahead at once");
-            self.reserve(|counter, read| counter.plan_ahead(read, CAPACITY, Duration::from_millis(5)));
+            self.reserve(|counter, read| counter.plan_ahead(read, &bound(), Duration::from_millis(5)));
             self.ahead.fetch_sub(1, Relaxed);
             self.is_ahead.store(false, Relaxed);
         }
@@ -130,7 +137,7 @@ impl Shared {
         if let Some(rest) = rest {
             self.commit(&rest);
         }
-        let settled = self.store().value;
+        let settled = self.store().value.below;
         let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(granted.iter().all(|position| *position < settled.get()), "{granted:?} of {settled:?}");
         settled
@@ -159,7 +166,8 @@ fn explore(threads: &'static [fn(&Shared)]) {
         for thread in running {
             assert!(thread.join().is_ok());
         }
-        let (granted, reserved) = (shared.granted.lock().unwrap_or_else(PoisonError::into_inner), shared.store().value);
+        let (granted, reserved) =
+            (shared.granted.lock().unwrap_or_else(PoisonError::into_inner), shared.store().value.below);
         assert!(granted.iter().all(|position| *position < reserved.get()), "{granted:?} beyond {reserved:?}");
     });
 }

@@ -264,19 +264,30 @@ fn is_bad_token(status: &Status) -> bool {
     status.code() == Code::Unauthenticated || status.message().contains("revision of auth store is old")
 }
 
-/// Whether etcd said no. All other errors leave it open what happened.
+/// How all that etcd itself says of an error begins.
+const OF_ETCD: &str = "etcdserver: ";
+/// Said by a member before it proposes a transaction, when it has many to apply.
+const TOO_MANY_REQUESTS: &str = "etcdserver: too many requests";
+
+/// Whether etcd said no, and did nothing. All other errors leave it open what happened.
 fn is_refusal(status: &Status) -> bool {
-    matches!(
-        status.code(),
-        Code::InvalidArgument
+    // Proxies, HTTP/2 and our own side give the same codes, also in the middle of a call.
+    status.message().starts_with(OF_ETCD)
+        && match status.code() {
+            // Said before a transaction is proposed, or by what checks it before it is applied.
+            Code::InvalidArgument
             | Code::FailedPrecondition
             | Code::PermissionDenied
             | Code::Unauthenticated
-            | Code::ResourceExhausted
             | Code::OutOfRange
             | Code::NotFound
-            | Code::Unimplemented
-    )
+            | Code::Unimplemented => true,
+            // A member that runs out of space applies the transaction, and then says that there is none.
+            Code::ResourceExhausted => status.message() == TOO_MANY_REQUESTS,
+            // Said when a member stops waiting for what it has proposed: time-outs, a change of the leader, its own end.
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => false,
+            Code::Ok | Code::Internal | Code::DataLoss | Code::Aborted | Code::AlreadyExists => false,
+        }
 }
 
 /// Whether a call ended before it began.
@@ -289,4 +300,42 @@ fn could_not_connect(status: &Status) -> bool {
         cause = source.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_only_what_etcd_says_before_it_acts_is_a_refusal() {
+        #[track_caller]
+        fn check(code: Code, message: &str, expected: bool) {
+            assert_eq!(is_refusal(&Status::new(code, message)), expected, "{code:?}: {message}");
+        }
+        check(Code::InvalidArgument, "etcdserver: duplicate key given in txn request", true);
+        check(Code::InvalidArgument, "etcdserver: request is too large", true);
+        check(Code::InvalidArgument, "etcdserver: revision of auth store is old", true);
+        check(Code::Unauthenticated, "etcdserver: invalid auth token", true);
+        check(Code::PermissionDenied, "etcdserver: permission denied", true);
+        check(Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted", true);
+        check(Code::NotFound, "etcdserver: requested lease not found", true);
+        check(Code::ResourceExhausted, "etcdserver: too many requests", true);
+        check(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", false);
+        for message in [
+            "etcdserver: leader changed",
+            "etcdserver: no leader",
+            "etcdserver: server stopped",
+            "etcdserver: request timed out",
+            "etcdserver: request timed out, possibly due to previous leader failure",
+            "etcdserver: request timed out, possibly due to connection lost",
+        ] {
+            check(Code::Unavailable, message, false);
+        }
+        check(Code::Unknown, "raft proposal dropped", false);
+        check(Code::Cancelled, "context canceled", false);
+        // Said by others on the way.
+        check(Code::PermissionDenied, "RBAC: access denied", false);
+        check(Code::OutOfRange, "decoded message length too large", false);
+        check(Code::ResourceExhausted, "h2 protocol error: http2 error", false);
+    }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tonic::Status;
+use tonic::{Response, Status};
 
 use super::endpoints::Caller;
 use super::pb::etcdserverpb::{
-    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RequestOp, TxnRequest,
-    lease_client::LeaseClient, request_op,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    PutRequest, RequestOp, TxnRequest, lease_client::LeaseClient, request_op,
 };
 use super::{ATTEMPT, Inner, txn_of, unavailable};
 use crate::error::Unavailable;
@@ -40,6 +40,7 @@ impl Presence {
         value: Vec<u8>,
         ttl: Duration,
     ) -> Result<(), Unavailable> {
+        inner.check_history().await?;
         let began = Instant::now();
         let lease = match &self.held {
             // A value that changes often does not renew the lease each time.
@@ -74,12 +75,14 @@ async fn grant(inner: &Inner, ttl: Duration) -> Result<i64, Unavailable> {
     // Whole seconds, never less than was asked for.
     let seconds = i64::try_from(ttl.as_secs() + 1).unwrap_or(i64::MAX);
     let granted = inner.endpoints.call_again(ATTEMPT, |caller| grant_at(caller, seconds)).await;
-    granted.map_err(|status| unavailable(&status))
+    let granted = granted.map_err(|status| unavailable(&status))?;
+    inner.pin.check_cluster(granted.header.as_ref())?;
+    Ok(granted.id)
 }
 
-async fn grant_at(caller: Caller, ttl: i64) -> Result<i64, Status> {
+async fn grant_at(caller: Caller, ttl: i64) -> Result<LeaseGrantResponse, Status> {
     let grant = LeaseGrantRequest { ttl, id: 0 };
-    Ok(LeaseClient::new(caller.service()).lease_grant(grant).await?.into_inner().id)
+    LeaseClient::new(caller.service()).lease_grant(grant).await.map(Response::into_inner)
 }
 
 async fn revoke_at(caller: Caller, lease: i64) -> Result<(), Status> {
@@ -90,14 +93,16 @@ async fn revoke_at(caller: Caller, lease: i64) -> Result<(), Status> {
 /// Renews the lease; false if there is no such lease any more.
 async fn keep_alive(inner: &Inner, lease: i64) -> Result<bool, Unavailable> {
     let renewed = inner.endpoints.call_again(ATTEMPT, |caller| renew_at(caller, lease)).await;
-    renewed.map_err(|status| unavailable(&status))
+    let renewed = renewed.map_err(|status| unavailable(&status))?;
+    inner.pin.check_cluster(renewed.header.as_ref())?;
+    Ok(renewed.ttl > 0)
 }
 
-async fn renew_at(caller: Caller, lease: i64) -> Result<bool, Status> {
+async fn renew_at(caller: Caller, lease: i64) -> Result<LeaseKeepAliveResponse, Status> {
     let once = tokio_stream::once(LeaseKeepAliveRequest { id: lease });
     let mut answers = LeaseClient::new(caller.service()).lease_keep_alive(once).await?.into_inner();
     let answer = answers.message().await?;
-    Ok(answer.ok_or_else(|| Status::unavailable("the stream ended without an answer"))?.ttl > 0)
+    answer.ok_or_else(|| Status::unavailable("the stream ended without an answer"))
 }
 
 async fn put(inner: &Inner, key: &Key, value: &[u8], lease: i64) -> Result<(), Unavailable> {
@@ -106,6 +111,10 @@ async fn put(inner: &Inner, key: &Key, value: &[u8], lease: i64) -> Result<(), U
         success: vec![RequestOp { request: Some(request_op::Request::RequestPut(put)) }],
         ..TxnRequest::default()
     };
+    let mark = inner.pin.mark()?;
     let done = inner.endpoints.call_again(ATTEMPT, |caller| txn_of(caller, txn.clone())).await;
-    done.map(drop).map_err(|status| unavailable(&status))
+    let done = done.map_err(|status| unavailable(&status))?;
+    inner.pin.check(done.header.as_ref(), mark)?;
+    inner.pin.wrote(&inner.name(key), done.header.map_or(0, |header| header.revision));
+    Ok(())
 }

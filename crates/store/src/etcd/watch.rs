@@ -15,7 +15,7 @@ use super::pb::etcdserverpb::{
 };
 use super::pb::mvccpb::{Event, event::EventType};
 use super::{ATTEMPT, Inner, end_of, unavailable};
-use crate::error::ReadError;
+use crate::error::{ReadError, Unavailable};
 use crate::peers::{Change, Watch};
 
 /// A watch of all names that begin with a prefix.
@@ -44,6 +44,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl EtcdWatch {
     /// Begins with the next change.
     pub(crate) async fn begin(inner: Arc<Inner>, prefix: Vec<u8>) -> Result<Self, ReadError> {
+        inner.pin.mark().map_err(Unavailable::from)?;
         let mut watch = Self { inner, prefix, next: 0, stream: None, told: VecDeque::new() };
         let mut failure = None;
         // Each endpoint has a chance.
@@ -98,11 +99,18 @@ impl EtcdWatch {
         if !confirmed.created || confirmed.canceled {
             return Err(Status::unavailable(format!("the watch was refused: {}", confirmed.cancel_reason)));
         }
+        let checked = self.inner.pin.check_cluster(confirmed.header.as_ref());
+        checked.map_err(|exchanged| Status::failed_precondition(exchanged.to_string()))?;
+        // If it begins with the next change, that is the one after this. It may be of a member that lags behind.
         Ok((responses, requests, confirmed.header.map_or(0, |header| header.revision)))
     }
 
     /// Takes in what etcd says.
     fn take(&mut self, response: WatchResponse) {
+        if self.inner.pin.check_cluster(response.header.as_ref()).is_err() {
+            self.stream = None;
+            return;
+        }
         if response.compact_revision > 0 {
             // What is older than this is forgotten.
             self.next = self.next.max(response.compact_revision);
@@ -116,8 +124,16 @@ impl EtcdWatch {
             let change = self.change(event);
             self.told.extend(change);
         }
-        // All events of a revision come in one response: larger ones are not fragmented unless that is asked for.
-        if let Some(header) = response.header {
+        // While a watch catches up, headers are at etcd's newest revision although older events are still to come; so events
+        // count. All events of a revision come in one response: larger ones are not fragmented unless that is asked for.
+        let newest = response.events.iter().filter_map(|event| Some(event.kv.as_ref()?.mod_revision)).max();
+        if let Some(newest) = newest {
+            self.inner.pin.told(newest);
+            self.next = self.next.max(newest + 1);
+        }
+        // Only a watch that has caught up is told of progress: all events up to the header's revision have come.
+        let is_progress = response.events.is_empty() && !response.created && response.compact_revision == 0;
+        if let Some(header) = response.header.filter(|_| is_progress) {
             self.next = self.next.max(header.revision + 1);
         }
     }
@@ -140,6 +156,10 @@ impl Watch for EtcdWatch {
         loop {
             if let Some(change) = self.told.pop_front() {
                 return change;
+            }
+            if self.inner.pin.mark().is_err() {
+                // Everyone who uses the store is told so otherwise; there is nothing to hear of any more.
+                return std::future::pending().await;
             }
             let Some(stream) = &mut self.stream else {
                 if self.connect().await.is_err() {

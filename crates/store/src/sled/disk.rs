@@ -162,7 +162,7 @@ impl Disk {
 
     /// Takes note of what `ledger` has decided and is durable.
     pub(super) fn settle(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
-        ledger.settle();
+        caught(|| ledger.settle())??;
         Ok(self.newest.write(ledger.revision())?)
     }
 

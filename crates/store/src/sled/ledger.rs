@@ -7,9 +7,11 @@
 //! much of it a crash leaves.
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::ops::Bound;
+use std::sync::Arc;
 
-use crate::error::{CommitError, ReadError};
+use crate::error::{CommitError, ReadError, Unavailable};
 use crate::key::Key;
 use crate::store::StoreId;
 use crate::txn::{Committed, Txn, Version, Versioned};
@@ -17,7 +19,8 @@ use crate::txn::{Committed, Txn, Version, Versioned};
 use super::disk::SEGMENT_BYTES;
 use super::journal::{RawWrite, Redo};
 use super::leaves::Leaves;
-use super::record::{self, FIRST_KEY, LAYOUT, Meta};
+use super::record::{self, LAYOUT, Meta};
+use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
 /// How much is written to sled before it is flushed and synced. sled takes what it has written for durable, which it is only after
 /// our sync, and recovers wrongly if several of its segments are missing in part; so a piece is less than a segment.
@@ -40,6 +43,8 @@ pub(super) struct Ledger {
     kept: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// The revision of what is durable.
     settled: u64,
+    /// The moments that are being read.
+    snapshots: Vec<Snapshot>,
 }
 
 /// What came of a transaction, before anything is durable.
@@ -83,7 +88,7 @@ pub(super) enum LedgerError {
 impl Ledger {
     fn new(db: ::sled::Db, id: StoreId, revision: u64) -> Self {
         let (redo, decided, kept) = (Redo::default(), HashMap::new(), BTreeMap::new());
-        Self { db, id, revision, redo, decided, kept, settled: revision }
+        Self { db, id, revision, redo, decided, kept, settled: revision, snapshots: Vec::new() }
     }
 
     /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new. Nothing is durable yet.
@@ -171,32 +176,34 @@ impl Ledger {
         }
     }
 
-    pub(super) fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, LedgerError> {
-        let prefix = prefix.as_str().as_bytes();
-        let from = prefix.max(FIRST_KEY);
-        let mut found = Vec::new();
-        let mut kept = self.kept.range(from.to_vec()..).take_while(|(key, _)| key.starts_with(prefix)).peekable();
-        let mut take = |raw_key: &[u8], raw: &[u8]| -> Result<(), LedgerError> {
-            let key = record::key(raw_key)?;
-            let versioned = record::open(&key, raw)?;
-            found.push((key, versioned));
-            Ok(())
+    /// The next page of a reading, behind the last key that was looked at for the one before.
+    pub(super) fn page(&mut self, reading: &Arc<Reading>, after: Option<&Key>) -> Result<Part, LedgerError> {
+        self.snapshots.retain(Snapshot::is_wanted);
+        let known = self.snapshots.iter().position(|snapshot| snapshot.is_of(reading));
+        let mut snapshot = match (known.map(|at| self.snapshots.swap_remove(at)), after) {
+            (Some(known), _) => known,
+            (None, None) => Snapshot::new(reading, self.settled),
+            (None, Some(_)) => {
+                let gone = Unavailable::backend("the database was opened anew while it was read: read again");
+                return Err(ReadError::from(gone).into());
+            }
         };
-        for entry in self.db.range(from..) {
-            let (raw_key, raw) = entry?;
-            if !raw_key.starts_with(prefix) {
-                break;
-            }
-            while let Some((key, value)) = kept.next_if(|(key, _)| key.as_slice() < raw_key.as_ref()) {
-                value.iter().try_for_each(|value| take(key, value))?;
-            }
-            match kept.next_if(|(key, _)| key.as_slice() == raw_key.as_ref()) {
-                Some((key, value)) => value.iter().try_for_each(|value| take(key, value))?,
-                None => take(&raw_key, &raw)?,
-            }
+        if let Some(after) = after {
+            snapshot.go_on(after)?;
         }
-        kept.try_for_each(|(key, value)| value.iter().try_for_each(|value| take(key, value)))?;
-        Ok(found)
+        let part = snapshot.page(self.present(snapshot.from()))?;
+        if part.rest.is_some() {
+            self.snapshots.push(snapshot);
+        }
+        Ok(part)
+    }
+
+    /// What is there now.
+    fn present(&self, from: Bound<&[u8]>) -> impl Iterator<Item = Result<Row, LedgerError>> {
+        let range = (from, Bound::Unbounded);
+        let stored = self.db.range::<&[u8], _>(range).map(|row| row.map_err(LedgerError::from));
+        let kept = self.kept.range::<[u8], _>(range).map(|(key, value)| (key.as_slice(), value.as_deref()));
+        overlay(stored, kept)
     }
 
     /// Compares with what was decided before. Nothing is written.
@@ -248,10 +255,35 @@ impl Ledger {
     }
 
     /// Keeps what was decided: it is durable now.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self) -> Result<(), LedgerError> {
         self.decided.clear();
-        let redo = std::mem::take(&mut self.redo);
+        let redo = mem::take(&mut self.redo);
+        self.keep_for_readings(&redo)?;
         self.keep(redo);
+        Ok(())
+    }
+
+    /// Has readings keep what is overwritten now and was not read yet.
+    fn keep_for_readings(&mut self, redo: &Redo) -> Result<(), LedgerError> {
+        self.snapshots.retain(Snapshot::is_wanted);
+        let mut snapshots = mem::take(&mut self.snapshots);
+        for snapshot in &mut snapshots {
+            for RawWrite { key, .. } in &redo.writes {
+                if !snapshot.needs(key) {
+                    continue;
+                }
+                match self.kept.get(key) {
+                    Some(None) => {}
+                    Some(Some(kept)) => snapshot.keep(&record::key(key)?, kept)?,
+                    None => {
+                        let stored = self.db.get(key)?;
+                        stored.map_or(Ok(()), |stored| snapshot.keep(&record::key(key)?, &stored))?;
+                    }
+                }
+            }
+        }
+        self.snapshots = snapshots;
+        Ok(())
     }
 
     fn keep(&mut self, redo: Redo) {

@@ -1,5 +1,6 @@
 //! The thread that owns the database: takes requests in batches, makes each batch durable once, then answers.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::disk::{Disk, DiskError, caught};
 use super::ledger::{Ledger, LedgerError, Verdict};
+use super::snapshot::{Part, Reading};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
 use crate::store::Stats;
@@ -28,8 +30,16 @@ pub(super) enum Request {
 
 /// A question.
 pub(super) enum Read {
-    Get { key: Key, reply: Reply<Result<Option<Versioned>, ReadError>> },
-    Scan { prefix: Key, reply: Reply<Result<Vec<(Key, Versioned)>, ReadError>> },
+    Get {
+        key: Key,
+        reply: Reply<Result<Option<Versioned>, ReadError>>,
+    },
+    /// The page behind a key.
+    Page {
+        reading: Arc<Reading>,
+        after: Option<Key>,
+        reply: Reply<Result<Part, ReadError>>,
+    },
 }
 
 /// A transaction that waits to be applied.
@@ -44,6 +54,8 @@ pub(super) struct Worker {
     /// `None` after a failure, until a request opens the database again.
     ledger: Option<Ledger>,
     queue: mpsc::Receiver<Request>,
+    /// Pages that were asked for. Each turn serves one, so that what others wait for comes in between.
+    pages: VecDeque<Read>,
     counters: Arc<Counters>,
 }
 
@@ -55,16 +67,21 @@ struct Pending {
 
 impl Worker {
     pub(super) fn new(disk: Disk, ledger: Ledger, queue: mpsc::Receiver<Request>, counters: Arc<Counters>) -> Self {
-        Self { disk, ledger: Some(ledger), queue, counters }
+        Self { disk, ledger: Some(ledger), queue, pages: VecDeque::new(), counters }
     }
 
     /// Serves requests until the store is closed or dropped, then lets go of the directory.
     pub(super) fn run(mut self) {
         let mut closing = None;
         while closing.is_none() {
-            let Some(first) = self.queue.blocking_recv() else { break };
+            let first = match self.pages.is_empty() {
+                true => self.queue.blocking_recv().map(Some),
+                false => Some(self.queue.try_recv().ok()),
+            };
+            let Some(first) = first else { break };
             closing = self.serve(first);
         }
+        self.pages.drain(..).for_each(|page| page.refuse(&Unavailable::Closed));
         if let Some(ledger) = self.ledger.take() {
             self.disk.close(ledger);
         }
@@ -79,22 +96,24 @@ impl Worker {
         }
     }
 
-    /// Serves `first` and all that waits behind it, up to a batch or a request to close, whose reply is returned.
+    /// Serves `first`, all that waits behind it, up to a batch or a request to close, whose reply is returned, and one page.
     ///
     /// Reads are answered after the commits: they were asked at the same time as the commits of their batch, so they
     /// may see them, and they see durable state only.
-    fn serve(&mut self, first: Request) -> Option<Reply<()>> {
+    fn serve(&mut self, first: Option<Request>) -> Option<Reply<()>> {
         let (mut commits, mut reads, mut closing) = (Vec::new(), Vec::new(), None);
-        let mut next = Some(first);
+        let mut next = first;
         while let Some(request) = next {
             match request {
                 Request::Commit(commit) => commits.push(commit),
+                Request::Read(page @ Read::Page { .. }) => self.pages.push_back(page),
                 Request::Read(read) => reads.push(read),
                 Request::Close { reply } => closing = Some(reply),
             }
-            let room = closing.is_none() && commits.len() + reads.len() < BATCH_REQUESTS_MAX;
+            let room = closing.is_none() && commits.len() + reads.len() + self.pages.len() < BATCH_REQUESTS_MAX;
             next = if room { self.queue.try_recv().ok() } else { None };
         }
+        reads.extend(self.pages.pop_front());
         if commits.len() + reads.len() > 0 {
             self.serve_batch(commits, reads);
         }
@@ -227,16 +246,16 @@ impl Worker {
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
             Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
-            Read::Scan { prefix, reply } => self.read(reply, |ledger| ledger.scan(&prefix)),
+            Read::Page { reading, after, reply } => self.read(reply, |ledger| ledger.page(&reading, after.as_ref())),
         }
     }
 
     fn read<T>(
         &mut self,
         reply: Reply<Result<T, ReadError>>,
-        read: impl FnOnce(&Ledger) -> Result<T, LedgerError>,
+        read: impl FnOnce(&mut Ledger) -> Result<T, LedgerError>,
     ) -> Result<(), Unavailable> {
-        let outcome = match self.ledger.as_ref() {
+        let outcome = match self.ledger.as_mut() {
             Some(ledger) => caught(|| read(ledger)),
             None => Err(DiskError::Held),
         };
@@ -272,7 +291,7 @@ impl Read {
     fn refuse(self, reason: &Unavailable) {
         match self {
             Self::Get { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
-            Self::Scan { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
+            Self::Page { reply, .. } => drop(reply.send(Err(reason.clone().into()))),
         }
     }
 }
@@ -308,4 +327,38 @@ impl Counters {
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sled::disk::FlushAndSync;
+
+    #[test]
+    fn ok_a_turn_serves_one_page_and_all_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut disk = Disk::acquire(dir.path().to_owned(), [7; 16], Box::new(FlushAndSync)).unwrap();
+        let ledger = disk.open_first().unwrap();
+        let (requests, queue) = mpsc::channel(10);
+        let mut worker = Worker::new(disk, ledger, queue, Arc::default());
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            let (reply, answer) = oneshot::channel();
+            let reading = Arc::new(Reading { prefix: Key::ROOT });
+            requests.try_send(Request::Read(Read::Page { reading, after: None, reply })).ok().unwrap();
+            answers.push(answer);
+        }
+        let (reply, mut committed) = oneshot::channel();
+        let txn = Txn::new().put(Key::from_static("a"), b"1".to_vec());
+        requests.try_send(Request::Commit(Commit { txn, reply })).ok().unwrap();
+        let first = worker.queue.try_recv().ok();
+        assert!(worker.serve(first).is_none());
+        assert!(committed.try_recv().unwrap().is_ok());
+        let served = |answers: &mut Vec<oneshot::Receiver<Result<Part, ReadError>>>| {
+            answers.iter_mut().filter_map(|answer| answer.try_recv().ok()).filter(Result::is_ok).count()
+        };
+        assert_eq!(served(&mut answers), 1);
+        assert!(worker.serve(None).is_none());
+        assert_eq!(served(&mut answers), 1, "the next turn, the next page");
+    }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kent_store::{
-    CommitError, Committed, EtcdOptions, EtcdStore, InvalidTxn, KEY_BYTES_MAX, Key, MemoryStore, SCHEMA, SledOptions,
-    SledStore, Store, StoreId, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, Unavailable, VALUE_BYTES_MAX, Version,
-    Versioned,
+    CommitError, Committed, EtcdOptions, EtcdStore, InvalidTxn, KEY_BYTES_MAX, Key, MemoryStore, PAGE_RECORDS_MAX,
+    SCHEMA, SledOptions, SledStore, Store, StoreId, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, Unavailable,
+    VALUE_BYTES_MAX, Version, Versioned,
 };
 use kent_testkit::Etcd;
 use proptest::prelude::*;
@@ -73,6 +73,7 @@ conformance! {
     refuse_what_is_too_large
     lose_no_concurrent_increment
     scan_a_consistent_snapshot
+    read_pages_of_one_moment
     behave_like_a_map
     refuse_everything_once_closed
     know_their_identity
@@ -228,6 +229,53 @@ async fn scan_a_consistent_snapshot(store: &S) {
         assert!(found.windows(2).all(|pair| pair[0].1 == pair[1].1), "{found:?}");
         tokio::task::yield_now().await;
     }
+}
+
+/// Whatever is written between two pages, what comes is what was there at the first.
+async fn read_pages_of_one_moment(store: &S) {
+    let name = |number: usize| key(&format!("k/{number:04}"));
+    let write = async |numbers: &mut dyn Iterator<Item = usize>, value: Option<&[u8]>| {
+        let numbers: Vec<usize> = numbers.collect();
+        for some in numbers.chunks(TXN_OPERATIONS_MAX) {
+            let txn = some.iter().fold(Txn::new(), |txn, number| match value {
+                Some(value) => txn.put(name(*number), value),
+                None => txn.delete(name(*number)),
+            });
+            store.commit(txn).await.unwrap();
+        }
+    };
+    // Every fourth is not there yet.
+    write(&mut (0..2000).filter(|number| number % 4 != 3), Some(b"old")).await;
+    put(store, &key("l"), b"outside").await;
+    let expected = store.scan(&key("k/")).await.unwrap();
+    assert_eq!(expected.len(), 1500);
+
+    let mut other = store.pages(&key("k/")).await.unwrap();
+    let mut pages = store.pages(&key("k/")).await.unwrap();
+    let mut found = pages.next().await.unwrap().unwrap();
+    let mut others = other.next().await.unwrap().unwrap();
+    let rounds =
+        [(0, Some(&b"new"[..])), (1, None), (3, Some(b"new")), (0, Some(b"newer")), (1, Some(b"new")), (0, None)];
+    for (rest, value) in rounds {
+        write(&mut (0..2000).filter(|number| number % 4 == rest), value).await;
+        let page = pages.next().await.unwrap().unwrap_or_default();
+        assert!(page.len() <= PAGE_RECORDS_MAX);
+        found.extend(page);
+    }
+    while let Some(page) = pages.next().await.unwrap() {
+        found.extend(page);
+    }
+    assert!(pages.next().await.unwrap().is_none(), "the end is the end");
+    assert!(found == expected);
+    drop(pages);
+    // Another one goes on where it was.
+    write(&mut (0..2000), Some(b"newest")).await;
+    while let Some(page) = other.next().await.unwrap() {
+        others.extend(page);
+    }
+    assert!(others == expected);
+    let present = store.scan(&key("k/")).await.unwrap();
+    assert!(present.len() == 2000 && present.iter().all(|(_, versioned)| versioned.value == b"newest"));
 }
 
 /// Random transactions, applied to the store and to a map of the standard library.

@@ -11,24 +11,24 @@ use kent_store::{
 use kent_testkit::Etcd;
 use tokio::time::timeout;
 
-const A: Key = Key::from_static("a");
-const PREFIX: Key = Key::from_static("p/");
+pub(crate) const A: Key = Key::from_static("a");
+pub(crate) const PREFIX: Key = Key::from_static("p/");
 
-fn options(address: &str) -> EtcdOptions {
+pub(crate) fn options(address: &str) -> EtcdOptions {
     let address: EtcdAddress = address.parse().expect("an address");
     EtcdOptions { address, tls: None, credentials: None, new_id: [7; 16], schema: SCHEMA }
 }
 
-async fn open(address: &str) -> EtcdStore {
+pub(crate) async fn open(address: &str) -> EtcdStore {
     EtcdStore::open(options(address)).await.expect("etcd is there")
 }
 
-fn key(number: u32) -> Key {
+pub(crate) fn key(number: u32) -> Key {
     Key::new(format!("p/{number:06}")).expect("a key")
 }
 
 /// Puts a value, twice if need be: a member that was restarted has broken connections.
-async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) -> Version {
+pub(crate) async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) -> Version {
     let txn = Txn::new().put(key, value);
     for _ in 0..20 {
         match store.commit(txn.clone()).await {
@@ -43,7 +43,7 @@ async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) -> Version 
 }
 
 /// The next change, within reason.
-async fn next(watch: &mut Box<dyn Watch>) -> Change {
+pub(crate) async fn next(watch: &mut Box<dyn Watch>) -> Change {
     timeout(Duration::from_secs(20), watch.next()).await.expect("a change comes")
 }
 
@@ -322,7 +322,7 @@ fn compact(etcd: &Etcd, version: Version) {
     etcdctl(&etcd.clients()[0].to_string(), &format!("compact {version}"));
 }
 
-fn etcdctl(endpoint: &str, words: &str) {
+pub(crate) fn etcdctl(endpoint: &str, words: &str) {
     run(Command::new("etcdctl").args(["--endpoints", endpoint]), words);
 }
 

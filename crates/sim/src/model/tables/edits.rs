@@ -61,7 +61,7 @@ impl EditKind {
             Self::Create => {
                 let place = Place::Chosen { zone: Zone::UpTo(1), donor: Donate::Never };
                 let name = format!("n{}", table.next_number().0);
-                Edit::Create { name, suffix: 1, place, next: Count::ZERO, order: Order::Sequential }
+                Edit::Create { name, suffix: 1, place, next: Count::ZERO, order: Order::Sequential, pace: None }
             }
             Self::Delegate => Edit::Delegate { name },
             Self::Next => Edit::Update { name, patch: Patch { next: Some(Count::Below(2)), ..Patch::default() } },

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kent_ids::Position;
-use kent_issue::Stored;
+use kent_ids::{Position, UnixNanos};
+use kent_issue::{Bound, Reserved, Stored};
 use kent_regions::{Count, Edit, Kind, Order, Place, Plan, Prefix, Region, RegionNumber, Revision, Status, Table};
 
 use super::{
@@ -70,6 +70,8 @@ impl Fate {
 
 pooled!(Vec<(u64, Plan)>, Vec<Move>);
 
+/// The time by which counters are paid for.
+const TIME: UnixNanos = UnixNanos::new(0);
 const NOW: Duration = Duration::ZERO;
 
 impl TablesState {
@@ -77,8 +79,14 @@ impl TablesState {
     pub(super) fn new(replicas: usize, left: TableBudget) -> Option<Self> {
         let (mut table, prefix) = (Table::new(BITS).ok()?, "0".parse::<Prefix>().ok()?);
         let place = Place::At(prefix);
-        let create =
-            Edit::Create { name: "first".to_owned(), suffix: 2, place, next: Count::ZERO, order: Order::Sequential };
+        let create = Edit::Create {
+            name: "first".to_owned(),
+            suffix: 2,
+            place,
+            next: Count::ZERO,
+            order: Order::Sequential,
+            pace: None,
+        };
         table.apply(&table.plan(&create).ok()?).ok()?;
         let mut write = vec![(Key::Space, Value::Space(table.revision(), table.next_number()))];
         for region in table.iter() {
@@ -186,11 +194,14 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let facts = it.view.facts(region)?;
         let (capacity, guard) = (facts.limit().get()?, it.view.version(Key::Region(region)));
-        let read = Stored { version: read.version, value: Position::new(read.value.get()?) };
-        let plan = it.with_counter(region, |counter| counter.plan_chunk(read, 1, Position::new(capacity), NOW)).ok()?;
+        // The pace bounds nothing here: it has no part in what two replicas may do to each other.
+        let value = Reserved { below: Position::new(read.value.get()?), paid: TIME };
+        let read = Stored { version: read.version, value };
+        let bound = Bound { capacity: Position::new(capacity), pace: facts.pace, time: TIME };
+        let plan = it.with_counter(region, |counter| counter.plan_chunk(read, 1, &bound, NOW)).ok()?;
         let txn = ModelTxn {
             expect: vec![(Key::Counter(region), plan.guard()), (Key::Region(region), guard)],
-            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().get())))],
+            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().below.get())))],
         };
         it.waiting = Some(Waiting::Chunk { region, plan, sent: Shared::new(Sent { txn, plan: None }) });
         Some(())
@@ -212,7 +223,7 @@ impl TablesState {
         let plan = self.replicas[replica].with_counter(region, |counter| counter.plan_give_back())?;
         let txn = ModelTxn {
             expect: vec![(Key::Counter(region), plan.guard())],
-            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().get())))],
+            write: vec![(Key::Counter(region), Value::Counter(Count::Below(plan.reserved().below.get())))],
         };
         Some(Shared::new(Sent { txn, plan: None }))
     }
@@ -224,7 +235,7 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         match (waiting, answer) {
             (Waiting::Chunk { region, plan, .. }, Ok(version)) => {
-                let value = Count::Below(plan.reserved().get());
+                let value = Count::Below(plan.reserved().below.get());
                 it.with_counter(region, |counter| counter.on_committed(plan, version));
                 it.hear_of(region, Stored { version, value }, mutant);
             }

@@ -1,0 +1,291 @@
+//! The client in a process that forks, and in one that is stopped for a while. Without the usual harness, which has threads of its
+//! own.
+
+#[path = "it/daemon.rs"]
+#[allow(dead_code, reason = "the other tests use more of it")]
+mod daemon;
+
+use std::{
+    collections::HashSet,
+    env,
+    io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::{self, Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use fork::{Fork, fork};
+use futures_util::FutureExt;
+use kent_client::{Client, Error, Handle};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use tokio::{
+    runtime::{self, Runtime},
+    time::Instant,
+};
+use uuid::Uuid;
+
+use self::daemon::{Daemon, Part};
+
+fn main() {
+    let arguments: Vec<String> = env::args().collect();
+    if let [_, mode, endpoint] = arguments.as_slice()
+        && mode == TAKER
+    {
+        return take_all_the_time(endpoint);
+    }
+    let is_wanted = |name: &str| arguments[1..].iter().all(|wanted| wanted.starts_with('-') || name.contains(wanted));
+    let wanted: Vec<_> = TESTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+    for (name, test) in &wanted {
+        test();
+        println!("test {name} ... ok");
+    }
+    println!("\ntest result: ok. {} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n", wanted.len());
+}
+
+const TESTS: [(&str, fn()); 2] = [
+    ("ok_parent_and_children_never_get_the_same_identifier", ok_parent_and_children_never_get_the_same_identifier),
+    ("ok_a_process_that_was_stopped_gives_out_nothing_old", ok_a_process_that_was_stopped_gives_out_nothing_old),
+];
+
+fn runtime() -> Runtime {
+    runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// The random tail would hide a position that was given out twice.
+fn position(id: Uuid) -> u128 {
+    id.as_u128() >> TAIL_BITS
+}
+
+fn tail(id: Uuid) -> u128 {
+    id.as_u128() & ((1 << TAIL_BITS) - 1)
+}
+
+const TAIL_BITS: u32 = 46;
+
+const CHILDREN: usize = 1000;
+/// A child that does not end within this hangs.
+const CHILD_ENDS: Duration = Duration::from_secs(60);
+
+fn ok_parent_and_children_never_get_the_same_identifier() {
+    let runtime = runtime();
+    let daemon = runtime.block_on(Daemon::start(Part::new()));
+    let client = Client::new(daemon.endpoint()).expect("valid");
+    let (uuids, orders) = (client.uuid_v7(), client.region("orders"));
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let (seen, stop) = (thread::spawn(move || read_all(reader)), AtomicBool::new(false));
+
+    let (mut of_parent, mut tails) = (HashSet::new(), Vec::new());
+    thread::scope(|scope| {
+        let stopping = Stopping(&stop);
+        // Forks come at any moment of this, whatever it holds.
+        let other = scope.spawn(|| {
+            let _inside = runtime.enter();
+            let mut taken = Vec::new();
+            while !stop.load(Relaxed) {
+                taken.extend(uuids.try_next().map(position));
+                taken.extend(runtime.block_on(orders.take(3)).expect("granted"));
+            }
+            taken
+        });
+        for _ in 0..CHILDREN {
+            let _inside = runtime.enter();
+            let (id, order) = runtime.block_on(async { (uuids.next().await, orders.next().await) });
+            for number in [position(id.expect("granted")), order.expect("granted")] {
+                assert!(of_parent.insert(number), "{number} came twice in the parent");
+            }
+            let mut taking = Box::pin(orders.take(1_000));
+            // A fetch is on its way when the process forks.
+            let early = taking.as_mut().now_or_never();
+            match fork().expect("a child") {
+                Fork::Child => {
+                    let all = || in_child(&uuids, &orders, early.is_none().then_some(taking), &daemon, &mut writer);
+                    process::exit(i32::from(catch_unwind(AssertUnwindSafe(all)).is_err()));
+                }
+                Fork::Parent(child) => wait_for(Pid::from_raw(child).expect("a process")),
+            }
+            // A child that went on with its parent's generator would have drawn the tails of these.
+            let ids = runtime.block_on(uuids.take(OF_EACH)).expect("granted");
+            assert!(ids.iter().all(|id| of_parent.insert(position(*id))), "a number came twice in the parent");
+            tails.extend(ids.into_iter().map(tail));
+            let taken = early.unwrap_or_else(|| runtime.block_on(taking)).expect("granted");
+            assert!(taken.into_iter().all(|number| of_parent.insert(number)), "a number came twice in the parent");
+        }
+        drop(stopping);
+        let taken = other.join().expect("whole");
+        assert!(taken.into_iter().all(|number| of_parent.insert(number)), "a number came twice in the parent");
+    });
+    drop(writer);
+    let told: Vec<Uuid> = seen.join().expect("whole");
+    let of_children: HashSet<u128> = told.iter().copied().map(position).collect();
+    assert_eq!(told.len(), of_children.len(), "two children were given the same");
+    assert!(of_children.is_disjoint(&of_parent), "parent and child were given the same");
+    assert_eq!(
+        told.len(),
+        CHILDREN * OF_EACH,
+        "each child gets identifiers through a client of its own, and no others"
+    );
+    tails.extend(told.into_iter().map(tail));
+    assert_eq!(tails.iter().collect::<HashSet<_>>().len(), tails.len(), "two random tails are the same");
+}
+
+/// Ends the other thread, also when something fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Through a client of its own.
+const OF_EACH: usize = 3;
+
+/// Takes all that a child can get, and tells the parent.
+fn in_child(
+    uuids: &Handle<Uuid>,
+    orders: &Handle<u128>,
+    taking: Option<impl Future<Output = Result<Vec<u128>, Error>>>,
+    daemon: &Daemon,
+    told: &mut PipeWriter,
+) {
+    let mut taken = Vec::new();
+    for _ in 0..20 {
+        taken.extend(uuids.try_next().map(position));
+        taken.extend(orders.try_next());
+    }
+    let took = uuids.take(20).now_or_never().expect("no waiting");
+    taken.extend(took.iter().flatten().copied().map(position));
+    let later = taking.and_then(FutureExt::now_or_never);
+    taken.extend(later.iter().flatten().flatten());
+    let next = orders.next().now_or_never().expect("no waiting");
+    taken.extend(&next);
+
+    assert!(taken.is_empty() && matches!(took, Err(Error::Forked)) && matches!(next, Err(Error::Forked)), "{taken:?}");
+
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let client = Client::new(daemon.endpoint()).expect("valid");
+    let ids = runtime.block_on(client.uuid_v7().take(OF_EACH)).expect("granted");
+    let text: String = ids.into_iter().map(|id| format!("{id}\n")).collect();
+    told.write_all(text.as_bytes()).expect("the parent listens");
+}
+
+/// What the children tell.
+fn read_all(reader: PipeReader) -> Vec<Uuid> {
+    BufReader::new(reader).lines().map(|line| line.expect("text").parse().expect("a UUID")).collect()
+}
+
+/// Waits until a child has ended well.
+fn wait_for(child: Pid) {
+    let began = Instant::now();
+    loop {
+        if let Some((_, status)) = waitpid(Some(child), WaitOptions::NOHANG).expect("a child") {
+            assert_eq!(status.exit_status(), Some(0), "the child says what went wrong");
+            return;
+        }
+        if began.elapsed() > CHILD_ENDS {
+            kill_process(child, Signal::KILL).expect("a child");
+            panic!("a child hangs");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The argument of a process that takes identifiers all the time.
+const TAKER: &str = "--taker";
+const MAX_AGE: Duration = Duration::from_millis(300);
+/// Between two identifiers: no burst.
+const PAUSE: Duration = Duration::from_micros(2);
+const STOPS: usize = 20;
+
+fn ok_a_process_that_was_stopped_gives_out_nothing_old() {
+    let runtime = runtime();
+    let daemon = runtime.block_on(Daemon::start(Part::new()));
+    let mut taker = Taker::start(&daemon.endpoint());
+    for _ in 0..STOPS {
+        taker.signal(Signal::STOP);
+        let (_, status) = waitpid(Some(taker.pid()), WaitOptions::UNTRACED).expect("a child").expect("a change");
+        assert!(status.stopped(), "{status:?}");
+        thread::sleep(MAX_AGE + Duration::from_millis(100));
+        taker.signal(Signal::CONT);
+        assert_eq!(taker.read(), YOUNG, "an identifier from before the stop was given out after it");
+    }
+}
+
+const READY: &str = "ready";
+const YOUNG: &str = "young";
+const OLD: &str = "old";
+
+/// Takes identifiers all the time, and says after each stop whether the next one was of those in hand before.
+fn take_all_the_time(endpoint: &str) {
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let handle = Client::builder().endpoint(endpoint).max_age(MAX_AGE).build().expect("valid").uuid_v7();
+    let (mut last_look, mut last) = (Instant::now(), None);
+    let mut take = |count: usize| {
+        let mut verdict = None;
+        let mut taken = 0;
+        while taken < count {
+            while last_look.elapsed() < PAUSE {}
+            let look = Instant::now();
+            // The process may be stopped after this look as well. It is then not before the next one that the stop is seen.
+            let was_stopped = look - last_look > MAX_AGE;
+            let position = handle.try_next().map(position);
+            if was_stopped {
+                let goes_on = position.is_some_and(|position| last.is_none_or(|last| position == last + 1));
+                verdict = Some(if goes_on { OLD } else { YOUNG });
+            }
+            taken += usize::from(position.is_some());
+            (last_look, last) = (look, position.or(last));
+        }
+        verdict
+    };
+    take(100);
+    println!("{READY}");
+    loop {
+        if let Some(verdict) = take(100) {
+            println!("{verdict}");
+        }
+    }
+}
+
+/// The process that takes, from outside.
+struct Taker {
+    child: Child,
+    answers: BufReader<process::ChildStdout>,
+}
+
+impl Taker {
+    /// Starts it, and waits until it takes.
+    fn start(endpoint: &str) -> Self {
+        let mut command = Command::new(env::current_exe().expect("this program"));
+        let mut child = command.args([TAKER, endpoint]).stdout(Stdio::piped()).spawn().expect("started");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut taker = Self { child, answers };
+        assert_eq!(taker.read(), READY);
+        taker
+    }
+
+    fn read(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("text");
+        line.trim().to_owned()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it runs");
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        // OK because a process that has ended needs no end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

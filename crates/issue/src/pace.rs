@@ -1,0 +1,201 @@
+//! Paying for reservations: what bounds how far a counter moves in a stretch of time, so that a restore can skip all of it.
+//!
+//! A counter's record says until when it is *paid*: at its pace, all that is reserved would have been issued by then. Reserving n
+//! numbers moves that moment by n / pace, from the present on if it has passed, and never beyond [`BURST`] after the present. So
+//! whatever happens after a record was read, by a later time t at most pace * (t + BURST - paid) numbers more are reserved
+//! ([`Lapse`]), also where others reserve from a copy of the record.
+
+use core::time::Duration;
+
+use kent_ids::UnixNanos;
+use kent_regions::Pace;
+use thiserror::Error;
+
+/// How far ahead of the present a counter may be paid: what it issues at once after a rest. 1024 s at the slowest default pace are
+/// 2^30 numbers, as many as one lease holds.
+pub const BURST: Duration = Duration::from_secs(1024);
+
+/// A counter would move faster than its pace allows. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the counter would move faster than its pace allows")]
+pub struct TooFast {
+    /// When the pace allows it; `None` if never, since more was asked for than a counter may issue at once.
+    pub wait: Option<Duration>,
+}
+
+const SECOND: u128 = 1_000_000_000;
+
+/// Until when a counter is paid after a reservation of `count` numbers at `now`.
+///
+/// # Errors
+///
+/// [`TooFast`].
+pub fn pay(pace: Pace, paid: UnixNanos, now: UnixNanos, count: u128) -> Result<UnixNanos, TooFast> {
+    if count == 0 {
+        return Ok(paid);
+    }
+    let cost = count.checked_mul(SECOND).map(|nanos| nanos.div_ceil(pace.get().into()));
+    let Some(cost) = cost.and_then(|cost| i128::try_from(cost).ok()).filter(|cost| *cost <= nanos(BURST)) else {
+        return Err(TooFast { wait: None });
+    };
+    let after = paid.max(now).offset(cost);
+    let late = after.get() - now.offset(nanos(BURST)).get();
+    match late > 0 {
+        true => Err(TooFast { wait: Some(Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX))) }),
+        false => Ok(after),
+    }
+}
+
+/// How many numbers can be paid for at `now`.
+pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
+    let left = now.offset(nanos(BURST)).get().saturating_sub(paid.max(now).get());
+    // OK because a burst has fewer than 2^40 nanoseconds, and a pace fewer than 2^64 numbers.
+    u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
+}
+
+/// The most numbers that can have been reserved after a record was paid until `paid`, by daemons none of whose clocks was past
+/// `until`.
+fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
+    let most = until.offset(nanos(BURST)).get().saturating_sub(paid.get());
+    u128::try_from(most).unwrap_or(0).saturating_mul(pace.get().into()).div_ceil(SECOND)
+}
+
+/// A stretch of time whose reservations are not known: from a backup to its restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lapse {
+    /// No clock of a daemon was past this when the last record that is known was written.
+    pub since: UnixNanos,
+    /// No clock of a daemon was past this when the last record was written that is not known.
+    pub until: UnixNanos,
+}
+
+impl Lapse {
+    /// How many numbers a counter may have reserved meanwhile, whose record says that it is paid until `paid`; and until when it is
+    /// paid if it has. From then on it issues nothing before [`until`](Self::until).
+    pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
+        (reserved_by(pace, paid.max(self.since), self.until), self.until.offset(nanos(BURST)))
+    }
+}
+
+/// The time by which reservations are paid for. It never goes back, and runs at least as fast as a steady clock.
+///
+/// It is never ahead of the fastest clock by which the counters of a store were ever paid for, which is what a restore has to allow
+/// for. A wrong clock thus costs nothing but speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PaceClock {
+    /// The latest time, and what the steady clock said then.
+    latest: Option<(UnixNanos, Duration)>,
+}
+
+impl PaceClock {
+    /// The time, given what the wall clock says, as far as it is believed, and a steady clock.
+    pub fn read(&mut self, wall: Option<UnixNanos>, steady: Duration) -> UnixNanos {
+        let went_on = self.latest.map(|(time, at)| time.offset(nanos(steady.saturating_sub(at))));
+        // Without any clock to go by, the beginning of 1970 is before everything, and so costs speed only.
+        let now = wall.max(went_on).unwrap_or(UnixNanos::new(0));
+        self.latest = Some((now, steady));
+        now
+    }
+
+    /// Takes note of a record that was paid by a clock ahead of ours, at a moment at which [`read`](Self::read) was asked: we go on
+    /// from what that clock must have said.
+    pub fn heed(&mut self, paid: UnixNanos) -> UnixNanos {
+        let theirs = paid.offset(-nanos(BURST));
+        match &mut self.latest {
+            Some((time, _)) => {
+                *time = theirs.max(*time);
+                *time
+            }
+            None => theirs,
+        }
+    }
+}
+
+/// Nanoseconds; a duration has fewer than 2^94 of them.
+fn nanos(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::num::NonZeroU64;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: UnixNanos = UnixNanos::new(1_800_000_000 * 1_000_000_000);
+
+    fn pace(count: u64) -> Pace {
+        Pace::per_second(NonZeroU64::new(count).expect("a pace"))
+    }
+
+    fn after(seconds: i128) -> UnixNanos {
+        NOW.offset(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn ok_a_rested_counter_issues_a_burst_at_once_and_then_keeps_its_pace() {
+        let rested = UnixNanos::new(0);
+        assert_eq!(affordable(pace(10), rested, NOW), 10_240);
+        assert_eq!(pay(pace(10), rested, NOW, 10_241), Err(TooFast { wait: None }));
+        let paid = pay(pace(10), rested, NOW, 10_240).expect("a burst");
+        assert_eq!(paid, after(1024));
+        assert_eq!(affordable(pace(10), paid, NOW), 0);
+        assert_eq!(pay(pace(10), paid, NOW, 1), Err(TooFast { wait: Some(Duration::from_millis(100)) }));
+        assert_eq!(pay(pace(10), paid, after(1), 10), Ok(after(1025)));
+        assert_eq!(pay(pace(10), paid, after(2000), 10), Ok(after(2001)), "what was not used in time is gone");
+    }
+
+    #[test]
+    fn err_more_than_any_counter_has_is_refused() {
+        assert_eq!(pay(pace(u64::MAX), NOW, NOW, u128::MAX), Err(TooFast { wait: None }));
+    }
+
+    #[test]
+    fn ok_the_clock_never_goes_back_nor_stands_still() {
+        let (mut clock, at) = (PaceClock::default(), Duration::from_secs);
+        assert_eq!(clock.read(None, at(5)), UnixNanos::new(0), "nothing is known yet");
+        assert_eq!(clock.read(Some(NOW), at(6)), NOW);
+        assert_eq!(clock.read(Some(after(-3600)), at(7)), after(1), "the wall clock was set back");
+        assert_eq!(clock.read(None, at(8)), after(2));
+        assert_eq!(clock.heed(after(1024)), after(2), "no clock was ahead of ours");
+        assert_eq!(clock.heed(after(1024 + 60)), after(60));
+        assert_eq!(clock.read(Some(after(3)), at(9)), after(61));
+    }
+
+    /// Seconds that pass, what the clock is wrong by then, and whether all that is affordable is reserved.
+    fn steps() -> impl Strategy<Value = Vec<(i128, i128, bool)>> {
+        let off = prop::sample::select(&[-1800_i128, -900, 0, 900, 1800]);
+        prop::collection::vec((prop::sample::select(&[1_i128, 500, 1000]), off, prop::bool::weighted(0.9)), 1..12)
+    }
+
+    proptest! {
+        /// A backup is restored again and again, on hosts whose clocks are wrong by up to half an hour either way. What any of the
+        /// stores reserves, no other one does.
+        #[test]
+        fn ok_a_restore_skips_whatever_was_reserved(stores in prop::collection::vec(steps(), 2..6)) {
+            const ERROR: i128 = 3600;
+            let (pace, backup, mut time, mut most) = (pace(1000), NOW, 0, 0);
+            for (number, steps) in stores.into_iter().enumerate() {
+                // The first store is the one that the backup was made of.
+                let lapse = Lapse { since: backup, until: after(time + steps[0].1 + ERROR) };
+                let (mut reserved, mut paid) = if number == 0 { (0, backup) } else { lapse.skip(pace, backup) };
+                let mut ended = 0;
+                for (seconds, off, reserves) in steps {
+                    time += seconds;
+                    let now = after(time + off);
+                    let count = affordable(pace, paid, now);
+                    if reserves && count > 0 {
+                        paid = pay(pace, paid, now, count).expect("it was said to be affordable");
+                        prop_assert!(reserved >= most, "{reserved} was reserved before, up to {most}");
+                        reserved += count;
+                        ended = reserved;
+                    }
+                }
+                most = most.max(ended);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A reading of one moment, page by page, while others go on writing.
+//!
+//! sled and what the journal keeps always show the present. What is overwritten or removed before a reading has come to it is
+//! therefore kept for the reading; what was created since has a later version, and is passed over.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::iter;
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+
+use super::ledger::LedgerError;
+use super::record::{self, FIRST_KEY};
+use crate::error::{ReadError, Unavailable};
+use crate::key::Key;
+use crate::pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page};
+
+/// How much of what was overwritten is kept for one reading: 64 MiB, some 500 000 counters. A reading that would need more is
+/// given up.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A reading, which ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) prefix: Key,
+}
+
+/// A page, and the last key that was looked at for it if others may follow.
+pub(super) struct Part {
+    pub(super) page: Page,
+    pub(super) rest: Option<Key>,
+}
+
+/// A raw key and a raw value.
+pub(super) type Row = (::sled::IVec, ::sled::IVec);
+
+/// The moment that a reading is of.
+pub(super) struct Snapshot {
+    reading: Weak<Reading>,
+    prefix: Vec<u8>,
+    /// What has a later version was not there.
+    revision: u64,
+    /// The last raw key that was looked at.
+    after: Vec<u8>,
+    /// Raw values that were overwritten or removed behind `after`, by raw keys.
+    before: BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: usize,
+}
+
+impl Snapshot {
+    pub(super) fn new(reading: &Arc<Reading>, revision: u64) -> Self {
+        let prefix = reading.prefix.as_str().into();
+        let (after, before) = (Vec::new(), BTreeMap::new());
+        Self { reading: Arc::downgrade(reading), prefix, revision, after, before, bytes: 0 }
+    }
+
+    pub(super) fn is_of(&self, reading: &Arc<Reading>) -> bool {
+        std::ptr::eq(self.reading.as_ptr(), Arc::as_ptr(reading))
+    }
+
+    /// Whether the reading goes on.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.reading.strong_count() > 0
+    }
+
+    /// Whether the value under a key must be kept when it is overwritten.
+    pub(super) fn needs(&self, key: &[u8]) -> bool {
+        let is_ahead = key.starts_with(&self.prefix) && key > self.after.as_slice();
+        is_ahead && self.bytes <= KEPT_BYTES_MAX && !self.before.contains_key(key)
+    }
+
+    /// Keeps a value that is overwritten now, if it is of the moment.
+    pub(super) fn keep(&mut self, key: &Key, value: &[u8]) -> Result<(), ReadError> {
+        if record::open(key, value)?.version.get() <= self.revision {
+            self.bytes += key.as_str().len() + value.len();
+            self.before.insert(key.as_str().into(), value.to_vec());
+        }
+        if self.bytes > KEPT_BYTES_MAX {
+            self.before.clear();
+        }
+        Ok(())
+    }
+
+    /// Goes on behind a key.
+    pub(super) fn go_on(&mut self, after: &Key) -> Result<(), ReadError> {
+        if self.bytes > KEPT_BYTES_MAX {
+            let much = "more than 64 MiB were overwritten while it was read; read again when less is written";
+            return Err(Unavailable::backend(much).into());
+        }
+        self.after = after.as_str().into();
+        while let Some(first) = self.before.first_entry().filter(|first| *first.key() <= self.after) {
+            let (key, value) = first.remove_entry();
+            self.bytes -= key.len() + value.len();
+        }
+        Ok(())
+    }
+
+    /// Where the next page begins.
+    pub(super) fn from(&self) -> Bound<&[u8]> {
+        match self.after.is_empty() {
+            true => Bound::Included(FIRST_KEY.max(&self.prefix)),
+            false => Bound::Excluded(&self.after),
+        }
+    }
+
+    /// The next page, given what is there now.
+    pub(super) fn page(&self, present: impl Iterator<Item = Result<Row, LedgerError>>) -> Result<Part, LedgerError> {
+        let before = self.before.iter().map(|(key, value)| (key.as_slice(), Some(value.as_slice())));
+        let (mut page, mut bytes, mut looked_at) = (Page::new(), 0, 0);
+        for row in overlay(present, before) {
+            let (raw_key, raw) = row?;
+            if !raw_key.starts_with(&self.prefix) {
+                break;
+            }
+            let key = record::key(&raw_key)?;
+            let versioned = record::open(&key, &raw)?;
+            looked_at += 1;
+            bytes += raw_key.len() + versioned.value.len();
+            let rest = (looked_at == PAGE_RECORDS_MAX || bytes >= PAGE_BYTES_MAX).then(|| key.clone());
+            if versioned.version.get() <= self.revision {
+                page.push((key, versioned));
+            }
+            if rest.is_some() {
+                return Ok(Part { page, rest });
+            }
+        }
+        Ok(Part { page, rest: None })
+    }
+}
+
+/// What is seen of rows when others lie above them, which hide those of the same key and, without a value, show nothing.
+/// All come in the order of their keys.
+pub(super) fn overlay<'a>(
+    below: impl Iterator<Item = Result<Row, LedgerError>>,
+    above: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+) -> impl Iterator<Item = Result<Row, LedgerError>> {
+    let (mut below, mut above) = (below.peekable(), above.peekable());
+    iter::from_fn(move || {
+        loop {
+            let first = match (below.peek(), above.peek()) {
+                (None, None) => return None,
+                (Some(Err(_)), _) | (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(Ok((key, _))), Some((hiding, _))) => key.as_ref().cmp(hiding),
+            };
+            if first.is_lt() {
+                return below.next();
+            }
+            if first.is_eq() {
+                below.next();
+            }
+            if let Some((key, Some(value))) = above.next() {
+                return Some(Ok((key.into(), value.into())));
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::{VALUE_BYTES_MAX, Version};
+
+    #[test]
+    fn err_a_reading_is_given_up_before_it_costs_too_much() {
+        let reading = Arc::new(Reading { prefix: Key::ROOT });
+        let mut snapshot = Snapshot::new(&reading, 1);
+        let key = |number: usize| Key::new(format!("{number:08}")).unwrap();
+        let fits = KEPT_BYTES_MAX / VALUE_BYTES_MAX - 100;
+        for number in 0..fits {
+            let value = record::seal(&key(number), Version::new(1), &[7; VALUE_BYTES_MAX]);
+            snapshot.keep(&key(number), &value).unwrap();
+        }
+        assert!(!snapshot.needs(key(0).as_str().as_bytes()) && snapshot.needs(key(fits).as_str().as_bytes()));
+        snapshot.go_on(&key(0)).unwrap();
+        for number in fits..fits + 200 {
+            let value = record::seal(&key(number), Version::new(1), &[7; VALUE_BYTES_MAX]);
+            snapshot.keep(&key(number), &value).unwrap();
+        }
+        assert!(!snapshot.needs(key(fits + 200).as_str().as_bytes()) && snapshot.before.is_empty());
+        assert!(matches!(snapshot.go_on(&key(1)), Err(ReadError::Unavailable(_))));
+    }
+
+    #[test]
+    fn ok_what_was_created_later_costs_nothing() {
+        let reading = Arc::new(Reading { prefix: Key::ROOT });
+        let mut snapshot = Snapshot::new(&reading, 1);
+        let key = Key::from_static("a");
+        snapshot.keep(&key, &record::seal(&key, Version::new(2), b"new")).unwrap();
+        assert!(snapshot.before.is_empty());
+        assert!(snapshot.is_wanted());
+        drop(reading);
+        assert!(!snapshot.is_wanted());
+    }
+}

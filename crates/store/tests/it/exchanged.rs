@@ -1,0 +1,116 @@
+//! An etcd that is exchanged, or set back to an earlier state, under stores that use it.
+
+use std::time::Duration;
+
+use kent_store::{Change, CommitError, EtcdStore, Exchanged, Key, ReadError, Store, Txn, Unavailable};
+use kent_testkit::Etcd;
+use tokio::time::{sleep, timeout};
+
+use super::etcd::{A, PREFIX, key, next, open, put};
+
+const ME: Key = Key::from_static("p/me");
+const TTL: Duration = Duration::from_secs(60);
+
+/// What the next answer of etcd tells, once there is one.
+async fn found(store: &EtcdStore) -> Exchanged {
+    for _ in 0..200 {
+        match store.get(&A).await {
+            Err(ReadError::Unavailable(Unavailable::Exchanged(found))) => return found,
+            // The connection broke.
+            Err(ReadError::Unavailable(_)) => sleep(Duration::from_millis(50)).await,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("etcd does not come back");
+}
+
+/// From the first finding on, nothing is answered any more.
+async fn check_refused(store: &EtcdStore, expected: &Exchanged) {
+    let committed = store.commit(Txn::new().put(A, b"more")).await;
+    assert!(
+        matches!(&committed, Err(CommitError::Unavailable(Unavailable::Exchanged(found))) if found == expected),
+        "{committed:?}"
+    );
+    assert!(committed.is_err_and(|error| !error.is_retryable()));
+    let peers = store.peers().expect("etcd has peers");
+    assert!(matches!(peers.announce(&ME, Vec::new(), TTL).await, Err(Unavailable::Exchanged(_))));
+    assert!(peers.watch(&PREFIX).await.is_err());
+    assert_eq!(timeout(Duration::from_secs(5), peers.exchanged()).await.as_ref(), Ok(expected));
+}
+
+#[tokio::test]
+async fn err_a_snapshot_that_is_restored_as_another_cluster_is_noticed() {
+    let mut etcd = Etcd::start(3);
+    let store = open(&etcd.address("kent")).await;
+    put(&store, A, b"1").await;
+    let snapshot = etcd.save_snapshot();
+    etcd.restore_snapshot(&snapshot, "another");
+    let found = found(&store).await;
+    assert!(matches!(found, Exchanged::Cluster { expected, found } if expected != found), "{found}");
+    check_refused(&store, &found).await;
+}
+
+#[tokio::test]
+async fn err_a_snapshot_that_is_restored_as_the_same_cluster_is_noticed_by_its_revision() {
+    let mut etcd = Etcd::start(1);
+    let store = open(&etcd.address("kent")).await;
+    let before = put(&store, A, b"1").await;
+    let snapshot = etcd.save_snapshot();
+    let after = put(&store, A, b"2").await;
+    etcd.restore_snapshot(&snapshot, "etcd-cluster");
+    let found = found(&store).await;
+    let revisions = (i64::try_from(after.get()), i64::try_from(before.get()));
+    assert_eq!(found, Exchanged::SetBack { expected: revisions.0.expect("small"), found: revisions.1.expect("small") });
+    check_refused(&store, &found).await;
+}
+
+#[tokio::test]
+async fn err_old_data_of_a_member_is_noticed_also_by_those_who_only_heard_of_what_is_lost() {
+    let mut etcd = Etcd::start(1);
+    let (writer, listener) = (open(&etcd.address("kent")).await, open(&etcd.address("kent")).await);
+    let copy = etcd.copy_data(0);
+    let mut watch = listener.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
+    put(&writer, key(1), b"1").await;
+    put(&writer, key(2), b"2").await;
+    while !matches!(next(&mut watch).await, Change::Put(changed, _) if changed == key(2)) {}
+    etcd.put_back_data(0, &copy);
+    // The first answer to a commit shows it: it was made on an etcd that is another one now.
+    let committed = listener.commit(Txn::new().put(A, b"1")).await;
+    assert!(matches!(committed, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{committed:?}");
+    for store in [&listener, &writer] {
+        let found = found(store).await;
+        assert!(matches!(found, Exchanged::SetBack { .. }), "{found}");
+        check_refused(store, &found).await;
+    }
+}
+
+#[tokio::test]
+async fn err_an_etcd_that_was_set_back_and_has_gone_on_is_noticed_by_its_history() {
+    let mut etcd = Etcd::start(1);
+    let store = open(&etcd.address("kent")).await;
+    let peers = store.peers().expect("etcd has peers");
+    put(&store, A, b"1").await;
+    peers.announce(&ME, b"1".to_vec(), TTL).await.expect("announced");
+    let copy = etcd.copy_data(0);
+    put(&store, A, b"2").await;
+    etcd.put_back_data(0, &copy);
+    // Another process, which knows nothing of it.
+    let other = open(&etcd.address("kent")).await;
+    for _ in 0..5 {
+        put(&other, key(1), b"1").await;
+    }
+    let mut announced = peers.announce(&ME, b"2".to_vec(), TTL).await;
+    for _ in 0..200 {
+        match announced {
+            Err(Unavailable::Backend(_)) => sleep(Duration::from_millis(50)).await,
+            _ => break,
+        }
+        announced = peers.announce(&ME, b"2".to_vec(), TTL).await;
+    }
+    let Err(Unavailable::Exchanged(found)) = announced else { panic!("{announced:?}") };
+    assert!(matches!(found, Exchanged::Forgotten { .. }), "{found}");
+    check_refused(&store, &found).await;
+    // Those who have seen nothing else go on.
+    put(&other, A, b"3").await;
+    other.peers().expect("etcd has peers").announce(&key(9), Vec::new(), TTL).await.expect("announced");
+}

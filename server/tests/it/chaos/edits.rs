@@ -1,0 +1,153 @@
+//! The operator of the chaos: edits of all kinds on any replica, each under a request_id and again until it is answered.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kent_proto::v1::{
+    AddSubregionsRequest, AutoExpand, DelegateRegionRequest, EditResponse, ExpandRegionRequest, Newcomer, Policy,
+    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, Uint128, UpdateRegionRequest,
+    regions_client::RegionsClient,
+};
+use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
+use tokio::time::sleep;
+use tonic::{Code, Status, transport::Channel};
+
+use super::{SPACE, World, create, is_passing};
+
+/// The kinds of edits, by their names in the summary.
+const KINDS: [&str; 12] = [
+    "create",
+    "create",
+    "expand",
+    "shrink",
+    "split",
+    "subdivide",
+    "subdivide and close",
+    "delegate",
+    "seal",
+    "unseal",
+    "set next",
+    "expand by policy",
+];
+
+/// An edit that is wanted.
+struct Wanted {
+    kind: &'static str,
+    region: String,
+    /// Of a new region, if it makes one.
+    made: String,
+    request_id: String,
+    /// Where a counter is set to.
+    next: u64,
+}
+
+/// What was acknowledged.
+#[derive(Default)]
+pub(super) struct Acknowledged {
+    /// The request_ids, by revision.
+    pub(super) edits: BTreeMap<u64, String>,
+    /// How many of each kind.
+    pub(super) kinds: BTreeMap<&'static str, u32>,
+}
+
+/// Makes edits until it is over.
+pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<World>) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    for number in 1.. {
+        let wanted = Wanted {
+            kind: KINDS.choose(&mut dice).expect("some"),
+            region: world.regions().choose(&mut dice).expect("some").clone(),
+            made: format!("r{number}"),
+            request_id: format!("edit-{number}"),
+            next: dice.random_range(0..1 << 14),
+        };
+        let answer = loop {
+            if world.is_over() {
+                return acknowledged;
+            }
+            match attempt(channels.choose(&mut dice).expect("three"), &wanted).await {
+                Err(status) if is_passing(&status) => sleep(Duration::from_millis(100)).await,
+                answer => break answer,
+            }
+        };
+        let (kind, region) = (wanted.kind, &wanted.region);
+        match answer {
+            Ok(edited) => {
+                let twice = acknowledged.edits.insert(edited.revision, wanted.request_id);
+                assert_eq!(twice, None, "two edits made revision {}", edited.revision);
+                *acknowledged.kinds.entry(kind).or_default() += 1;
+                let mut regions = world.regions.lock().expect("whole");
+                if kind == "subdivide and close" {
+                    regions.push(heir(&wanted.made));
+                }
+                if matches!(kind, "create" | "split" | "subdivide" | "subdivide and close") {
+                    regions.push(wanted.made);
+                }
+            }
+            // The zone is used up, say, or what would be cut off is issued.
+            Err(status) => {
+                assert!(
+                    matches!(status.code(), Code::FailedPrecondition | Code::InvalidArgument),
+                    "{kind} {region}: {status}"
+                );
+            }
+        }
+    }
+    acknowledged
+}
+
+/// The region that goes on with the counter of one that closes.
+fn heir(made: &str) -> String {
+    format!("{made}-heir")
+}
+
+/// One attempt on one replica.
+async fn attempt(channel: &Channel, wanted: &Wanted) -> Result<EditResponse, Status> {
+    let mut regions = RegionsClient::new(channel.clone());
+    let Wanted { kind, region, made, request_id, next } = wanted;
+    let (name, request_id) = (format!("{SPACE}/regions/{region}"), request_id.clone());
+    let answer = match *kind {
+        "create" => regions.create_region(create(made, 16, &request_id)).await,
+        "expand" => {
+            let expand = ExpandRegionRequest { name, by_bits: 1, request_id, ..Default::default() };
+            regions.expand_region(expand).await
+        }
+        "shrink" => {
+            let shrink = ShrinkRegionRequest { name, by_bits: 1, request_id, ..Default::default() };
+            regions.shrink_region(shrink).await
+        }
+        "split" => {
+            let newcomer = Newcomer { region_id: made.clone(), suffix_bits: Some(10), ..Newcomer::default() };
+            let newcomers = vec![newcomer];
+            let split = SplitRegionRequest { name, by_bits: 1, newcomers, request_id, ..Default::default() };
+            regions.split_region(split).await
+        }
+        "subdivide" | "subdivide and close" => {
+            let closes = *kind == "subdivide and close";
+            let newcomer = |region_id: &str, extension: &str, suffix_bits| Newcomer {
+                region_id: region_id.to_owned(),
+                extension: Some(extension.to_owned()),
+                suffix_bits,
+                ..Newcomer::default()
+            };
+            let mut newcomers = vec![newcomer(made, "1", Some(8))];
+            if closes {
+                newcomers.push(newcomer(&heir(made), "0", None));
+            }
+            let subdivide = AddSubregionsRequest { name, by_bits: 1, newcomers, request_id, ..Default::default() };
+            regions.add_subregions(subdivide).await
+        }
+        "delegate" => regions.delegate_region(DelegateRegionRequest { name, request_id, ..Default::default() }).await,
+        "seal" => regions.seal_region(SealRegionRequest { name, request_id, ..Default::default() }).await,
+        "unseal" => regions.unseal_region(SealRegionRequest { name, request_id, ..Default::default() }).await,
+        "set next" => {
+            let next = Some(Uint128 { high: 0, low: *next });
+            regions.update_region(UpdateRegionRequest { name, next, request_id, ..Default::default() }).await
+        }
+        _ => {
+            let auto_expand = Some(AutoExpand { at_percent: 20, by_bits: 1, max_suffix_bits: 30 });
+            let policy = Some(Policy { auto_expand, ..Policy::default() });
+            regions.update_region(UpdateRegionRequest { name, policy, request_id, ..Default::default() }).await
+        }
+    };
+    answer.map(tonic::Response::into_inner)
+}

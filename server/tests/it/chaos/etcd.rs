@@ -1,0 +1,108 @@
+//! etcd in the chaos: a quota that is small, users, and an operator who compacts.
+
+use std::{process::Command, time::Duration};
+
+use kent_store::{EtcdCredentials, EtcdOptions, EtcdStore, Key, SCHEMA, Store, Txn, VALUE_BYTES_MAX};
+use kent_testkit::Etcd;
+use tokio::time::sleep;
+
+/// Small enough to be filled within a second.
+const QUOTA_BYTES: &str = "30000000";
+/// What is written at once, and under how many sets of names: 39 MB.
+const FILL_VALUES: u32 = 60;
+const FILL_COMMITS: u32 = 40;
+
+pub(super) const USER: &str = "kent";
+pub(super) const PASSWORD: &str = "secret";
+
+/// Starts three members with users, whose tokens last for a second.
+pub(super) fn start() -> Etcd {
+    let etcd =
+        Etcd::start_with(3, &["--quota-backend-bytes", QUOTA_BYTES, "--auth-token-ttl", "1", "--bcrypt-cost", "4"]);
+    for words in [
+        "user add root:secret",
+        "user add kent:secret",
+        "role add kent",
+        "role grant-permission kent --prefix=true readwrite kent",
+        "user grant-role kent kent",
+        "user grant-role root root",
+        "auth enable",
+    ] {
+        assert!(etcdctl(&etcd, &[], words), "{words}");
+    }
+    etcd
+}
+
+/// Fills etcd up to its quota for a while, and makes space again.
+pub(super) async fn fill(etcd: &Etcd, while_it_lasts: Duration) {
+    let junk = |number: u32| Key::new(format!("junk/{number}")).expect("a key");
+    let store = until("etcd is there", async || EtcdStore::open(options(etcd)).await.ok()).await;
+    let mut is_full = false;
+    for round in (0..FILL_COMMITS).cycle().take(200) {
+        let keys = round * FILL_VALUES..(round + 1) * FILL_VALUES;
+        let txn = keys.fold(Txn::new(), |txn, number| txn.put(junk(number), vec![1; VALUE_BYTES_MAX]));
+        is_full = store.commit(txn).await.is_err_and(|error| error.to_string().contains("space exceeded"));
+        if is_full {
+            break;
+        }
+    }
+    assert!(is_full, "etcd takes more than its quota");
+    sleep(while_it_lasts).await;
+    for round in 0..FILL_COMMITS {
+        let keys = round * FILL_VALUES..(round + 1) * FILL_VALUES;
+        let txn = keys.fold(Txn::new(), |txn, number| txn.delete(junk(number)));
+        until("deletions are let through", async || store.commit(txn.clone()).await.ok()).await;
+    }
+    let put = Txn::new().put(junk(0), [1]);
+    until("there is space again", async || {
+        compact(etcd).await;
+        for words in ["defrag", "alarm disarm"] {
+            until(words, async || etcdctl(etcd, &["--user", "root:secret"], words).then_some(())).await;
+        }
+        store.commit(put.clone()).await.ok()
+    })
+    .await;
+    store.close().await;
+}
+
+/// Makes etcd forget all that is not the present.
+pub(super) async fn compact(etcd: &Etcd) {
+    let store = until("etcd is there", async || EtcdStore::open(options(etcd)).await.ok()).await;
+    let marker = Key::from_static("junk/compacted");
+    let delete = || Txn::new().delete(marker.clone());
+    let newest = until("etcd answers", async || store.commit(delete()).await.ok()).await.version;
+    // Until it is done: what is not removed yet stays when etcd is defragmented. It may have been done as far already.
+    etcdctl(etcd, &["--user", "root:secret"], &format!("compact --physical=true {newest}"));
+}
+
+fn options(etcd: &Etcd) -> EtcdOptions {
+    let credentials = EtcdCredentials { user: USER.to_owned(), password: PASSWORD.to_owned() };
+    EtcdOptions {
+        // Another store beside that of the replicas.
+        address: etcd.address("kent-junk").parse().expect("an address"),
+        tls: None,
+        credentials: Some(credentials),
+        new_id: [9; 16],
+        schema: SCHEMA,
+    }
+}
+
+/// Tries until it comes off.
+async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..300 {
+        if let Some(done) = attempt().await {
+            return done;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    panic!("not within half a minute: {what}");
+}
+
+/// Whether it came off. Told to all members, of which some may be down.
+fn etcdctl(etcd: &Etcd, options: &[&str], words: &str) -> bool {
+    let endpoints: Vec<String> = etcd.clients().iter().map(ToString::to_string).collect();
+    let mut command = Command::new("etcdctl");
+    command.env("ETCDCTL_API", "3").args(["--endpoints", &endpoints.join(",")]).args(options);
+    let output = command.args(words.split(' ')).output().expect("etcdctl is installed (Debian: etcd-client)");
+    output.status.success()
+}

@@ -1,0 +1,60 @@
+//! An etcd that is exchanged, or set back, under running replicas: they stop, and issue nothing more.
+
+use std::{path::Path, time::Duration};
+
+use kent_proto::v1::{CreateRegionRequest, Encoding};
+use kent_testkit::Etcd;
+use tokio::time::timeout;
+
+use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+
+const SOURCES: [&str; 3] = ["uuidv7", "region:orders", "uid11-fullrand"];
+
+fn replica(etcd: &Etcd) -> Daemon {
+    let mut command = kentd(data_dir().path());
+    Daemon::spawn(command.args(["--store", &etcd.address("kent"), "--window", "20s", "--log", "off"]))
+}
+
+async fn draw(daemon: &Daemon, ledger: &mut Ledger, count: u64) {
+    for source in SOURCES {
+        if let Ok(granted) = daemon.allocator().allocate(request(source, count, Encoding::Packed)).await {
+            ledger.record(source, identifiers(granted.get_ref()));
+        }
+    }
+}
+
+/// Two replicas that have issued much since `keep` was called, and stop after `set_back`.
+async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: impl FnOnce(&mut Etcd, &Path)) {
+    let mut etcd = Etcd::start(1);
+    let replicas = [(); 2].map(|()| replica(&etcd));
+    let orders = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "orders".to_owned(),
+        suffix_bits: 40,
+        ..CreateRegionRequest::default()
+    };
+    replicas[0].regions().create_region(orders).await.expect("created");
+    let mut ledger = Ledger::default();
+    let kept = keep(&mut etcd);
+    // Chunk after chunk.
+    for _ in 0..20 {
+        for daemon in &replicas {
+            draw(daemon, &mut ledger, 5000).await;
+        }
+    }
+    set_back(&mut etcd, &kept);
+    for daemon in replicas {
+        let ended = timeout(Duration::from_secs(30), daemon.wait()).await.expect("it stops");
+        assert_eq!(ended.code(), Some(1), "it says that something is wrong");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_restored_snapshot_stops_the_replicas() {
+    check(|etcd| etcd.save_snapshot(), |etcd, kept| etcd.restore_snapshot(kept, "another")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_old_data_of_the_only_member_stops_the_replicas() {
+    check(|etcd| etcd.copy_data(0), |etcd, kept| etcd.put_back_data(0, kept)).await;
+}
