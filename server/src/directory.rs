@@ -526,3 +526,32 @@ struct Inner {
     table: Table,
     constants: (ClusterKey, TextForm),
 }
+
+#[cfg(test)]
+mod tests {
+    use kent_regions::{Order as IssueOrder, Place};
+
+    use super::*;
+
+    #[test]
+    fn err_an_edit_of_a_region_by_its_number_does_not_hit_another_of_its_old_name() {
+        let mut table = Table::new(16).expect("a width");
+        let mut make = |name: &str, prefix: &str| {
+            let place = Place::At(prefix.parse().expect("a prefix"));
+            let (name, next, order) = (name.to_owned(), Count::ZERO, IssueOrder::Sequential);
+            let plan = table.plan(&Edit::Create { name, suffix: 4, place, next, order, pace: None }).expect("legal");
+            table.apply(&plan).expect("applied");
+            plan.subject().expect("made").number
+        };
+        let (busy, other) = (make("busy", "01"), make("other", "10"));
+        let planned = |number| {
+            let (edit, options) = (Edit::Expand { name: "busy".to_owned(), by: 1 }, EditOptions::default());
+            let order = Order { space: "s".to_owned(), number, edit, options, principal: String::new() };
+            plan("s", &table, &order).map(|plan| plan.subject().expect("changed").number)
+        };
+        assert_eq!(planned(None).expect("by name"), busy);
+        assert_eq!(planned(Some(busy)).expect("by number"), busy);
+        // As if `other` had been called `busy` when its policy asked for the expansion.
+        assert!(matches!(planned(Some(other)), Err(EditError::Refused { .. })));
+    }
+}

@@ -422,3 +422,78 @@ fn read_region(
     // The counter of a region that closed goes on in its all-zero subregion.
     Ok(if region.kind == Kind::Closed { Region { issued: Count::ZERO, ..region } } else { region })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    };
+
+    use kent_regions::{Edit, Patch, Place};
+
+    use super::*;
+
+    const REGION: RegionNumber = RegionNumber(1);
+
+    fn space() -> Arc<Space> {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("01".parse().expect("a prefix"));
+        let (name, next) = ("r".to_owned(), Count::ZERO);
+        let create = Edit::Create { name, suffix: 8, place, next, order: Order::Sequential, pace: None };
+        let plan = table.plan(&create).expect("legal");
+        table.apply(&plan).expect("applied");
+        assert_eq!(plan.subject().map(|region| region.number), Some(REGION));
+        let constants = (ClusterKey::new([0; 16]), TextForm::Decimal);
+        Arc::new(Space::new("s".to_owned(), None, State::fresh(table, Version::new(1), EditId::default(), constants)))
+    }
+
+    fn reserved(space: &Space) -> Option<Count> {
+        space.read(|table| table.get(REGION).map(|region| region.issued))
+    }
+
+    #[test]
+    fn ok_a_counter_that_is_heard_of_late_does_not_replace_a_newer_one() {
+        let space = space();
+        let heard = |version, below| {
+            space.set_reserved(REGION, Stored { version, value: Count::Below(below) });
+            reserved(&space)
+        };
+        assert_eq!(heard(5, 60), Some(Count::Below(60)));
+        assert_eq!(heard(7, 100), Some(Count::Below(100)));
+        assert_eq!(heard(6, 80), Some(Count::Below(100)), "a watch tells of it late");
+        assert_eq!(heard(8, 90), Some(Count::Below(90)), "a chunk was given back");
+        // A declared counter is of the edit's own version.
+        let next = Patch { next: Some(Count::Below(200)), ..Patch::default() };
+        let plan = space.read(|table| table.plan(&Edit::Update { name: "r".to_owned(), patch: next })).expect("legal");
+        space.apply(&plan, Version::new(12), EditId::default()).expect("applied");
+        assert_eq!(heard(11, 110), Some(Count::Below(200)));
+    }
+
+    #[test]
+    fn ok_an_edit_is_applied_before_or_after_what_is_done_with_the_facts() {
+        let (space, is_applied) = (space(), Arc::new(AtomicBool::new(false)));
+        let seal = Edit::Update { name: "r".to_owned(), patch: Patch { sealed: Some(true), ..Patch::default() } };
+        let plan = space.read(|table| table.plan(&seal)).expect("legal");
+        let (begun, begins) = mpsc::channel();
+        let sealing = space.with_facts("r", |facts| {
+            assert!(!facts.expect("there").sealed);
+            let sealing = {
+                let (space, is_applied) = (space.clone(), is_applied.clone());
+                std::thread::spawn(move || {
+                    begun.send(()).expect("it is waited for");
+                    space.apply(&plan, Version::new(2), EditId::default()).expect("applied");
+                    is_applied.store(true, Ordering::SeqCst);
+                })
+            };
+            begins.recv().expect("it begins");
+            for _ in 0..10_000 {
+                std::thread::yield_now();
+                assert!(!is_applied.load(Ordering::SeqCst), "the seal was applied in the middle");
+            }
+            sealing
+        });
+        sealing.join().expect("no panic");
+        assert!(space.with_facts("r", |facts| facts.is_some_and(|facts| facts.sealed)));
+    }
+}

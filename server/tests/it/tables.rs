@@ -93,6 +93,23 @@ async fn ok_a_strict_region_numbers_without_gaps_and_once_for_a_request() {
 }
 
 #[tokio::test]
+async fn ok_a_request_id_is_of_one_strict_region_only() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    for (region, prefix) in [("a", "0"), ("b", "1")] {
+        made(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 20) }).await;
+        set_policy(&mut regions, region, Policy { strict: true, ..Policy::default() }).await;
+    }
+    let a = draw(&daemon, "region:a", 2, "one").await.expect("granted");
+    let b = draw(&daemon, "region:b", 2, "one").await.expect("granted");
+    assert_eq!((a.as_slice(), b.as_slice()), (&[0, 1][..], &[1 << 63, (1 << 63) + 1][..]));
+    for (source, granted) in [("region:a", a), ("region:b", b)] {
+        assert_eq!(draw(&daemon, source, 2, "one").await.expect("granted"), granted, "each once");
+    }
+}
+
+#[tokio::test]
 async fn ok_strict_grants_that_are_asked_for_together_share_commits_and_leave_no_gap() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
