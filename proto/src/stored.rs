@@ -478,6 +478,21 @@ impl Counter {
     /// A counter that never moved.
     pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
 
+    /// A counter that has no record, of which the first number is `first`. After restores it may be one that was lost: it is where
+    /// that can have come to.
+    #[must_use]
+    pub fn begun<'r>(
+        first: Count,
+        restores: impl IntoIterator<Item = &'r Restored>,
+        is_of_table: bool,
+        pace: Pace,
+        capacity: Count,
+    ) -> Self {
+        let lost = restores.into_iter().filter(|restored| restored.tables_edited || !is_of_table);
+        let new = Self { reserved: first, ..Self::NEW };
+        lost.fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
+    }
+
     /// The counter after a restore: moved past whatever it may have issued meanwhile or, if that is more than the `capacity`,
     /// left where it is until an operator names a floor.
     #[must_use]

@@ -370,7 +370,9 @@ impl Directory {
             let key = keys::region(id, change.after.number.0);
             let (_, version) = space.versions(change.after.number);
             txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
-            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number);
+            // A counter without a record may be one that a restore has lost: then the heir's has none either.
+            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number)
+                && counter.is_some_and(|(_, settled)| settled.version != 0);
             if change.before.is_none() && (is_heir || change.after.issued != Count::ZERO) {
                 let key = keys::counter(id, change.after.number.0);
                 // The heir of a region that closes goes on from its counter.

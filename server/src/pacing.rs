@@ -56,11 +56,8 @@ impl Pacing {
         if read.version != 0 {
             return read;
         }
-        let capacity = Count::Below(record.capacity.get());
-        let is_of_table = record.guard.is_some();
-        let lost = self.restores.iter().filter(|restored| restored.tables_edited || !is_of_table);
-        let begun = stored::Counter { reserved: Count::Below(record.first.get()), ..read.value };
-        let value = lost.fold(begun, |counter, restored| counter.after(&restored.lapse, record.pace, capacity));
+        let (first, capacity) = (Count::Below(record.first.get()), Count::Below(record.capacity.get()));
+        let value = stored::Counter::begun(first, &self.restores, record.guard.is_some(), record.pace, capacity);
         Stored { version: read.version, value }
     }
 

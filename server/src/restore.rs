@@ -315,13 +315,15 @@ impl Restore {
         within.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
+    /// The restores that the old store came through.
+    fn earlier(&self) -> Result<Vec<Restored>, Malformed> {
+        self.records.get(&keys::RESTORES).map_or(Ok(Vec::new()), |record| stored::decode_restores(record))
+    }
+
     /// A source that has no counter yet may have got one that was lost: the daemon asks for the restores then.
     fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
         let Some(lost) = copy.lost else { return Ok(()) };
-        let mut restores = match self.records.get(&keys::RESTORES) {
-            Some(record) => stored::decode_restores(record)?,
-            None => Vec::new(),
-        };
+        let mut restores = self.earlier()?;
         restores.push(lost);
         self.records.insert(keys::RESTORES, stored::encode_restores(&restores));
         Ok(())
@@ -374,13 +376,17 @@ impl Restore {
         entropy: &dyn Entropy,
     ) -> Result<(), RestoreError> {
         let space = names.get(id).map_or(id, String::as_str).to_owned();
+        let earlier = self.earlier().map_err(StoreFailure::from)?;
         let mut changes = Vec::new();
         for (key, value) in self.under(&keys::regions(id)) {
             let number = RegionNumber(keys::parse_number(&key).map_err(StoreFailure::from)?);
             let counter = keys::counter(id, number.0);
             let read = self.records.get(&counter).map(|value| stored::decode_counter(value)).transpose();
-            let from = read.map_err(StoreFailure::from)?.unwrap_or(Counter::NEW);
-            let region = stored::decode_region(&value, number, from.reserved).map_err(StoreFailure::from)?;
+            let read = read.map_err(StoreFailure::from)?;
+            let issued = read.map_or(Count::ZERO, |counter| counter.reserved);
+            let region = stored::decode_region(&value, number, issued).map_err(StoreFailure::from)?;
+            let begun = || Counter::begun(Count::ZERO, &earlier, true, region.pace, region.capacity());
+            let from = read.unwrap_or_else(begun);
             if region.delegated {
                 // A space's key begins with that of the space around it, so its regions come later.
                 names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
