@@ -104,7 +104,7 @@ impl Counters {
         if cut.facts.policy.chunk == ChunkPolicy::Strict {
             return Some(AtOnce::Promised(self.ask(&space, &cut.facts, &cut.cell, count, request_id, patience())));
         }
-        let (block, now) = self.grant_from_chunk(&space, region, &cut, count).ok()??;
+        let (block, now) = self.grant_from_chunk(&space, &cut, count).ok()??;
         Some(AtOnce::Granted(block, now))
     }
 
@@ -126,20 +126,19 @@ impl Counters {
     fn grant_from_chunk(
         &self,
         space: &Arc<Space>,
-        region: &str,
         cut: &Cut,
         count: NonZeroU64,
     ) -> Result<Option<(Block, Duration)>, AllocateError> {
         let Cut { facts, cell, first } = cut;
         let Some((first, is_low)) = *first else { return Ok(None) };
         if is_low && cell.begin_ahead() {
-            let ahead = self.clone().reserve_ahead(space.clone(), region.to_owned(), cell.clone());
+            let ahead = self.clone().reserve_ahead(space.clone(), facts.number);
             self.tasks.spawn_work_aboard(ahead);
         }
         // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
         let block = Block::region(facts.constants, first, count.get()).or_else(|_| {
             // Since we looked, an edit may have made the region larger, and others gone on beyond what it was.
-            let facts = self::facts(space, region)?;
+            let facts = facts_of(space, facts.number)?;
             Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)
         })?;
         // Whoever was paused since it looked at the region has cut a gap, not a block.
@@ -173,7 +172,7 @@ impl Counters {
                     "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
                 return Err(Invalid::new("request_id", problem).into());
             }
-            if !strict && let Some((block, _)) = self.grant_from_chunk(&space, region, &cut, count)? {
+            if !strict && let Some((block, _)) = self.grant_from_chunk(&space, &cut, count)? {
                 return Ok(block);
             }
             if strict {
@@ -184,8 +183,7 @@ impl Counters {
             }
             let left = patience.left(self.clock.steady());
             // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
-            let (space, region, cell) = (space.clone(), region.to_owned(), cell.clone());
-            let reservation = self.clone().reserve(space, region, cell, count);
+            let reservation = self.clone().reserve(space.clone(), facts.number, count);
             match time::timeout(left, self.tasks.spawn_work_aboard(reservation)).await {
                 Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
                 Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
@@ -362,9 +360,10 @@ impl Counters {
 
     /// Reserves the chunk after the one that is used, so that nobody waits for the store in between. If that does not come off, it
     /// is left to those who need it.
-    async fn reserve_ahead(self, space: Arc<Space>, region: String, cell: Arc<Cell>) {
+    async fn reserve_ahead(self, space: Arc<Space>, number: RegionNumber) {
+        let cell = space.cell(number, self.chunk);
         let _reserving = cell.reserving.lock().await;
-        let Ok(facts) = facts(&space, &region) else { return };
+        let Ok(facts) = facts_of(&space, number) else { return };
         if facts.policy.chunk == ChunkPolicy::Strict {
             return;
         }
@@ -374,26 +373,22 @@ impl Counters {
         if let Ok(Some(reserved)) = ahead {
             space.set_reserved(facts.number, reserved);
             cell.end_ahead();
-            debug!(space = space.key(), region, reserved = %reserved.value, "chunk reserved ahead");
+            debug!(space = space.key(), region = number.0, reserved = %reserved.value, "chunk reserved ahead");
         }
     }
 
     /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
-    async fn reserve(
-        self,
-        space: Arc<Space>,
-        region: String,
-        cell: Arc<Cell>,
-        count: NonZeroU64,
-    ) -> Result<(), AllocateError> {
-        let seen = facts(&space, &region)?;
+    /// The region is known by its number: its name may be another region's by now, whose numbers are not this one's.
+    async fn reserve(self, space: Arc<Space>, number: RegionNumber, count: NonZeroU64) -> Result<(), AllocateError> {
+        let cell = space.cell(number, self.chunk);
+        let seen = facts_of(&space, number)?;
         if self.expand(&space, &seen, count).await {
             return Ok(());
         }
         self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
         // An edit may have come first.
-        let facts = facts(&space, &region)?;
+        let facts = facts_of(&space, number)?;
         cell.with(|counter| counter.set_policy(chunk(facts.policy, self.chunk)));
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
@@ -403,7 +398,7 @@ impl Counters {
             Attempt::Reserved(reserved) => {
                 space.set_reserved(facts.number, reserved);
                 cell.end_ahead();
-                debug!(space = space.key(), region, reserved = %reserved.value, "chunk reserved");
+                debug!(space = space.key(), region = number.0, reserved = %reserved.value, "chunk reserved");
                 Ok(())
             }
             Attempt::Conflict(key) if key != record.key => {
@@ -419,12 +414,12 @@ impl Counters {
                     space.learn_reserved(&*self.store, facts.number).await?;
                     return Ok(());
                 }
-                Err(exhausted(&space, &region, &facts, reserved, count))
+                Err(exhausted(&space, &space.region_name(number), &facts, reserved, count))
             }
             Attempt::Refused(CounterRefusal::TooFast(refused)) => {
-                Err(AllocateError::too_fast(subject(&space, &region), facts.pace, count, refused))
+                Err(AllocateError::too_fast(subject(&space, &space.region_name(number)), facts.pace, count, refused))
             }
-            Attempt::Unsure => Err(unsure(&space, &region)),
+            Attempt::Unsure => Err(unsure(&space, &space.region_name(number))),
         }
     }
 
@@ -475,11 +470,6 @@ const fn chunk(policy: Policy, usual: Chunk) -> Chunk {
         ChunkPolicy::Within { min, max } => Chunk { min, max },
         ChunkPolicy::Adaptive | ChunkPolicy::Strict => usual,
     }
-}
-
-/// What a grant must know of the region of this name, if it can be granted from.
-fn facts(space: &Space, region: &str) -> Result<RegionFacts, AllocateError> {
-    usable(space, space.facts(region).ok(), || region.to_owned())
 }
 
 /// What a grant must know of the region of this number, if it can be granted from.

@@ -154,12 +154,6 @@ impl Space {
         self.state().last_edit
     }
 
-    /// What a grant must know of a region.
-    pub(crate) fn facts(&self, region: &str) -> Result<RegionFacts, Refusal> {
-        let state = self.state();
-        state.table.named(region).map(|region| state.facts(region))
-    }
-
     /// Does something with what a grant must know of a region, while the table stands still: an edit is applied before or after.
     pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
         let state = self.state();

@@ -276,6 +276,52 @@ async fn ok_strict_regions_go_on_without_gaps_while_they_are_renamed_under_load(
 }
 
 #[tokio::test]
+async fn ok_regions_that_exchange_their_names_under_load_issue_nothing_twice() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    for (region, prefix) in [("a", "0"), ("b", "1")] {
+        made(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 30) }).await;
+        // So that nearly every grant reserves, and meets a change of names.
+        set_policy(&mut regions, region, Policy { min_chunk: 1, max_chunk: 1, ..Policy::default() }).await;
+    }
+    let (allocator, stop) = (daemon.allocator(), &AtomicBool::new(false));
+    let callers = join_all((0..24).map(|caller| {
+        let mut allocator = allocator.clone();
+        async move {
+            let mut numbers = Vec::new();
+            while !stop.load(Relaxed) {
+                let source = if caller % 2 == 0 { "region:a" } else { "region:b" };
+                match allocator.allocate(request(source, 1, Encoding::Packed)).await {
+                    Ok(reply) => numbers.extend(identifiers(reply.get_ref())),
+                    Err(gone) => assert_eq!(gone.code(), Code::NotFound, "{gone}"),
+                }
+            }
+            numbers
+        }
+    }));
+    let renaming = async {
+        for _ in 0..60 {
+            for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
+                let rename = RenameRegionRequest {
+                    name: name(from),
+                    region_id: to.to_owned(),
+                    ..RenameRegionRequest::default()
+                };
+                regions.rename_region(rename).await.expect("renamed");
+            }
+        }
+        stop.store(true, Relaxed);
+    };
+    let (numbers, ()) = join(callers, renaming).await;
+    let mut numbers = numbers.concat();
+    let granted = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), granted, "an identifier twice");
+}
+
+#[tokio::test]
 async fn ok_delegated_regions_are_spaces_in_spaces() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
