@@ -490,17 +490,18 @@ impl Counter {
     ) -> Self {
         let lost = restores.into_iter().filter(|restored| restored.tables_edited || !is_of_table);
         let new = Self { reserved: first, ..Self::NEW };
-        lost.fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
+        lost.fold(new, |counter, restored| counter.after(restored, pace, capacity))
     }
 
     /// The counter after a restore: moved past whatever it may have issued meanwhile or, if that is more than the `capacity`,
-    /// left where it is until an operator names a floor.
+    /// left where it is until an operator names a floor. A full one may have been expanded if tables were edited.
     #[must_use]
-    pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
-        let (skipped, paid) = lapse.skip(pace, self.paid);
+    pub fn after(&self, restored: &Restored, pace: Pace, capacity: Count) -> Self {
+        let (skipped, paid) = restored.lapse.skip(pace, self.paid);
         let moved = self.reserved.checked_add(skipped).filter(|reserved| *reserved < capacity);
         match moved {
-            _ if self.unsure || self.reserved >= capacity => Self { paid, ..*self },
+            _ if self.unsure => Self { paid, ..*self },
+            _ if self.reserved >= capacity => Self { paid, unsure: restored.tables_edited, ..*self },
             Some(reserved) => Self { reserved, paid, unsure: false },
             None => Self { paid, unsure: true, ..*self },
         }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use futures_util::{Stream, stream};
+use kent_ids::UnixNanos;
 use kent_proto::v1::{BackupPart, backup_part};
 use kent_store::{Key, Pages, ReadError, SCHEMA, Unavailable};
 use prost::Message;
@@ -103,8 +104,10 @@ impl Making {
 
     /// The time is that of a moment before the records'.
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
-        let (store, clock) = (self.engine.store(), self.engine.clock());
-        let unix_nanos = i64::try_from(clock.wall().get()).unwrap_or(i64::MAX);
+        let store = self.engine.store();
+        // A clock that is not believed says nothing: a backup without a time makes a restore skip more.
+        let believed = self.engine.slots().believed().unwrap_or(UnixNanos::new(0));
+        let unix_nanos = i64::try_from(believed.get()).unwrap_or(i64::MAX);
         let (schema, _) = cluster::schema_in_force(store).await?;
         self.pages = Some(store.pages(&Key::ROOT).await?);
         let (store_id, schema) = (store.store_id().to_string(), schema.into());

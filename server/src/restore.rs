@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
-use kent_issue::{HolderId, Lapse, SlotRecord};
+use kent_issue::{BURST, HolderId, Lapse, SlotRecord};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
 use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
 use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId};
@@ -135,6 +135,18 @@ pub enum RestoreError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The assumption about clocks does not hold.
+    #[error(
+        "this host's clock says {}, and the store knows of {}: set the clock right, or say how far it may be behind (--clock-error)",
+        now.rfc3339(0).unwrap_or_default(),
+        latest.rfc3339(0).unwrap_or_default()
+    )]
+    ClockBehind {
+        /// What this host's clock says.
+        now: UnixNanos,
+        /// The latest time that a clock of the lost store is known to have said.
+        latest: UnixNanos,
+    },
     /// A floor is named for a source that the backup does not know.
     #[error("--floor {floor}: the store has no such region")]
     NoSuchSource {
@@ -151,6 +163,9 @@ pub enum RestoreError {
     },
 }
 
+/// Clocks that issued may have been behind the one that the backup was made by. This does not follow `--clock-error`, so that all
+/// restores of one backup have the same bound.
+const SLACK: Duration = Duration::from_secs(3600);
 /// How far fences and revisions are moved: more than a store saw since its backup.
 const LEAP: u64 = 1_000_000;
 /// No identifier that was issued before the restore has a later time than this after it.
@@ -223,23 +238,47 @@ async fn load(args: &RestoreArgs) -> Result<Backup, RestoreError> {
     Ok(Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
 }
 
-/// The latest time that a store knows to have passed: when a slot was last written.
+/// Until when the counter is paid that is paid for longest.
+fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
+    let is_counter = |key: &Key| key.starts_with(&keys::COUNTERS) || key.starts_with(&keys::SERIES);
+    let counters = records.iter().filter(|(key, _)| is_counter(key));
+    counters
+        .map(|(_, value)| Ok(stored::decode_counter(value)?.paid))
+        .try_fold(UnixNanos::new(0), |latest, paid| Ok(latest.max(paid?)))
+}
+
+/// The latest time that a store knows to have passed: when a slot was last written, which is rounded up.
 fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
     slots
-        .map(|(_, value)| Ok(stored::decode_slot(value)?.seen.nanos()))
+        .map(|(_, value)| Ok(stored::decode_slot(value)?.seen.offset(-1).nanos()))
         .try_fold(UnixNanos::new(0), |latest, seen| Ok(latest.max(seen?)))
 }
 
 fn plan(args: &RestoreArgs, backup: Backup, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let taken = UnixNanos::new(backup.unix_nanos.into());
-    let error = i128::try_from(args.clock_error.as_nanos()).unwrap_or(i128::MAX);
-    // A host whose clock is behind the backup knows at least that it is later than that.
-    let now = now.max(taken);
-    let lapse = Lapse { since: taken.offset(-error), until: now.offset(error) };
+    let nanos = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
+    let error = nanos(args.clock_error);
+    // By a clock that issued: no counter is paid further ahead of it than this.
+    let paid = latest_paid(&backup.records).map_err(StoreFailure::from)?.offset(-nanos(BURST));
+    let latest = taken.max(paid);
+    if latest > now.offset(error) {
+        return Err(RestoreError::ClockBehind { now, latest });
+    }
+    let now = now.max(latest);
+    // The same for every restore of a backup, whatever its --clock-error: otherwise their bounds would differ.
+    let lapse = Lapse { since: taken.offset(-error.max(nanos(SLACK))), until: now.offset(error) };
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };
     let copy = Copy { operation: "restore", now, lost: Some(lost), floors: &args.floor };
     Restore::of(backup.records, taken, &copy, entropy)
+}
+
+/// What a counter may do.
+#[derive(Clone, Copy, Debug)]
+struct CounterKind {
+    pace: Pace,
+    capacity: Count,
+    order: Order,
 }
 
 /// How records become those of a new store.
@@ -259,13 +298,19 @@ impl Copy<'_> {
     }
 
     /// Where a counter goes on.
-    fn moved(&self, source: &Source, from: &Counter, pace: Pace, capacity: Count) -> Result<Counter, RestoreError> {
-        let after = self.lost.map_or(*from, |lost| from.after(&lost.lapse, pace, capacity));
+    fn moved(&self, source: &Source, from: &Counter, kind: &CounterKind) -> Result<Counter, RestoreError> {
+        let CounterKind { pace, capacity, order } = *kind;
+        let after = self.lost.map_or(*from, |lost| from.after(&lost, pace, capacity));
         let Some(floor) = self.floors.iter().find(|floor| floor.source == *source) else { return Ok(after) };
-        if floor.next > capacity {
+        // The numbers of a scrambled region follow no order inside an octave: a floor is above all of the octave.
+        let next = match (floor.next, order) {
+            (Count::Below(next), Order::Scrambled) => next.checked_next_power_of_two().map_or(Count::Max, Count::Below),
+            (next, _) => next,
+        };
+        if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
-        Ok(Counter { reserved: floor.next.max(from.reserved), unsure: false, ..after })
+        Ok(Counter { reserved: next.max(from.reserved), unsure: false, ..after })
     }
 }
 
@@ -344,7 +389,8 @@ impl Restore {
         }
         for (_, (series, counter)) in counters {
             let (pace, capacity) = (series::pace(&series), Count::Below(series.end().get()));
-            self.move_counter(copy, keys::series(&series), Source::Series(series), &counter, pace, capacity)?;
+            let kind = CounterKind { pace, capacity, order: Order::Sequential };
+            self.move_counter(copy, keys::series(&series), Source::Series(series), &counter, &kind)?;
         }
         Ok(())
     }
@@ -355,10 +401,9 @@ impl Restore {
         key: Key,
         source: Source,
         from: &Counter,
-        pace: Pace,
-        capacity: Count,
+        kind: &CounterKind,
     ) -> Result<(), RestoreError> {
-        let to = copy.moved(&source, from, pace, capacity)?;
+        let to = copy.moved(&source, from, kind)?;
         if to != Counter::NEW {
             self.records.insert(key, stored::encode_counter(&to));
         }
@@ -394,7 +439,8 @@ impl Restore {
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
                 // A region of which nothing had been issued may have been issued from since.
                 let source = Source::Region { name: region.name.clone(), space: space.clone() };
-                self.move_counter(copy, counter, source, &from, region.pace, region.capacity())?;
+                let kind = CounterKind { pace: region.pace, capacity: region.capacity(), order: region.order };
+                self.move_counter(copy, counter, source, &from, &kind)?;
             }
             if copy.seals() && region.kind != Kind::Closed && !region.sealed && !region.delegated {
                 let sealed = Region { sealed: true, ..region.clone() };

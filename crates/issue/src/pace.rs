@@ -91,8 +91,8 @@ impl PaceClock {
     /// The time, given what the wall clock says, as far as it is believed, and a steady clock.
     pub fn read(&mut self, wall: Option<UnixNanos>, steady: Duration) -> UnixNanos {
         let went_on = self.latest.map(|(time, at)| time.offset(nanos(steady.saturating_sub(at))));
-        // Without any clock to go by, the beginning of 1970 is before everything, and so costs speed only.
-        let now = wall.max(went_on).unwrap_or(UnixNanos::new(0));
+        // Without any clock to go by, it is before everything: new counters keep their pace, and have no burst.
+        let now = wall.max(went_on).unwrap_or(UnixNanos::new(-nanos(BURST)));
         self.latest = Some((now, steady));
         now
     }
@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn ok_the_clock_never_goes_back_nor_stands_still() {
         let (mut clock, at) = (PaceClock::default(), Duration::from_secs);
-        assert_eq!(clock.read(None, at(5)), UnixNanos::new(0), "nothing is known yet");
+        let unknown = clock.read(None, at(5));
+        assert_eq!(affordable(pace(1000), UnixNanos::new(0), unknown), 0, "nothing is known yet");
         assert_eq!(clock.read(Some(NOW), at(6)), NOW);
         assert_eq!(clock.read(Some(after(-3600)), at(7)), after(1), "the wall clock was set back");
         assert_eq!(clock.read(None, at(8)), after(2));

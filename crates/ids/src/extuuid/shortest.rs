@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn ok_no_scale_needs_the_exact_integers() {
         for scale in SCALES.filter(|scale| scale.unsigned_abs() > SHORT_SCALE) {
-            for mantissa in [1, 0x9e37_79b9_7f4a_7c15_f39c_c060_5, (1 << 100) - 1] {
+            for mantissa in [1, 0x0009_e377_9b97_f4a7_c15f_39cc_0605, (1 << 100) - 1] {
                 assert!(Parts::nearly(mantissa, scale, false).digits().is_some(), "{mantissa} * 2^{scale}");
             }
         }
