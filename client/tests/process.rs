@@ -197,7 +197,7 @@ const TAKER: &str = "--taker";
 const MAX_AGE: Duration = Duration::from_millis(300);
 /// Between two identifiers: no burst.
 const PAUSE: Duration = Duration::from_micros(2);
-const STOPS: usize = 20;
+const STOPS: usize = 3;
 
 fn ok_a_process_that_was_stopped_gives_out_nothing_old() {
     let runtime = runtime();
