@@ -59,7 +59,7 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
     match (args.table_unchanged, restore.sealed) {
         (true, _) => println!("tables: as they were; you say that none was edited since"),
         (false, sealed) => println!(
-            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided or expanded since the backup, then \
+            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided, expanded or moved (--next) since the backup, then \
              unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
         ),
     }
