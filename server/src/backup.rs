@@ -9,6 +9,8 @@ use std::{
     mem,
     path::Path,
     sync::Arc,
+    time::Duration,
+    vec,
 };
 
 use futures_util::{Stream, stream};
@@ -21,8 +23,12 @@ use tokio::{sync::OwnedSemaphorePermit, time};
 
 use crate::{cluster, engine::Engine, error::StoreFailure, keys};
 
-/// After a page the store is left alone for so many times as long as the page took: a backup takes a quarter of it at the most.
+/// After a page the store rests for this many times as long as the page took: a backup takes a quarter of its time at the most.
 const REST: u32 = 3;
+/// The most records of one message. Calls on the same connection's thread wait while it is written.
+const PART_RECORDS_MAX: usize = 64;
+/// The least time between two messages.
+const PART_REST: Duration = Duration::from_millis(1);
 
 /// A backup that was read back whole.
 #[derive(Debug)]
@@ -58,8 +64,15 @@ pub(crate) fn parts(
     engine: Arc<Engine>,
     place: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<BackupPart, StoreFailure>> + Send {
-    let making =
-        Making { engine, pages: None, count: 0, sum: crc32fast::Hasher::new(), is_whole: false, _place: place };
+    let making = Making {
+        engine,
+        pages: None,
+        read: Vec::new().into_iter(),
+        count: 0,
+        sum: crc32fast::Hasher::new(),
+        is_whole: false,
+        _place: place,
+    };
     stream::try_unfold(making, |mut making| async move { Ok(making.next().await?.map(|made| (part(made), making))) })
 }
 
@@ -68,6 +81,8 @@ struct Making {
     engine: Arc<Engine>,
     /// The records, once the beginning is made.
     pages: Option<Box<dyn Pages>>,
+    /// The rest of the last page.
+    read: vec::IntoIter<backup_part::Record>,
     count: u64,
     sum: crc32fast::Hasher,
     is_whole: bool,
@@ -78,6 +93,13 @@ impl Making {
     async fn next(&mut self) -> Result<Option<backup_part::Part>, StoreFailure> {
         let Some(pages) = &mut self.pages else { return self.begin().await.map(Some) };
         loop {
+            let records: Vec<_> = self.read.by_ref().take(PART_RECORDS_MAX).collect();
+            if !records.is_empty() {
+                time::sleep(PART_REST).await;
+                records.iter().for_each(|record| add(&mut self.sum, record));
+                self.count += records.len() as u64;
+                return Ok(Some(backup_part::Part::Records(backup_part::Records { records })));
+            }
             if self.engine.draining().is_cancelled() {
                 return Err(ReadError::from(Unavailable::Closed).into());
             }
@@ -87,16 +109,11 @@ impl Making {
             time::sleep(REST * self.engine.clock().steady().saturating_sub(began)).await;
             // Who is there now says nothing about the store.
             let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
-            let records = records.map(|(key, versioned)| {
-                let record = backup_part::Record { key: key.as_str().to_owned(), value: versioned.value.into() };
-                add(&mut self.sum, &record);
-                self.count += 1;
-                record
+            let records = records.map(|(key, versioned)| backup_part::Record {
+                key: key.as_str().to_owned(),
+                value: versioned.value.into(),
             });
-            let records: Vec<_> = records.collect();
-            if !records.is_empty() {
-                return Ok(Some(backup_part::Part::Records(backup_part::Records { records })));
-            }
+            self.read = records.collect::<Vec<_>>().into_iter();
         }
         let end = backup_part::End { count: self.count, crc32: self.sum.clone().finalize() };
         Ok((!mem::replace(&mut self.is_whole, true)).then_some(backup_part::Part::End(end)))

@@ -19,6 +19,9 @@ use std::{
 };
 
 use rustix::process::setpriority_process;
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
 use tokio::{
     runtime::{self, Handle, Runtime},
     task::JoinHandle,
@@ -122,12 +125,16 @@ impl Tasks {
         AbortOnDropHandle::new(self.calls.spawn(call))
     }
 
-    /// Starts work that ends by itself and keeps a processor busy meanwhile: on a thread that gives way to all others, or at
-    /// once where there are none.
+    /// Starts work that ends by itself and keeps a processor busy meanwhile: on a thread that runs only when no other wants its
+    /// processor, or at once where there are no such threads. The work must hold no lock that grants need.
     pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         if !self.has_threads {
             return self.spawn_work(async move { work() });
         }
+        let work = || {
+            COMPUTES.with(|_| ());
+            work()
+        };
         self.tracker.spawn_blocking_on(work, &self.calls)
     }
 
@@ -167,6 +174,16 @@ const LOW_PRIORITY: i32 = 10;
 fn give_way() {
     // OK because it fails only where nobody may change priorities, and then all threads are alike.
     let _ = setpriority_process(None, LOW_PRIORITY);
+}
+
+thread_local! {
+    /// Set up once for each thread that computes. A thread of low priority is interrupted only after its time slice of up to 3 ms;
+    /// one of this policy at once, when another thread wakes.
+    static COMPUTES: () = {
+        let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        // OK because it fails only where nobody may change priorities, and then all threads are alike.
+        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+    };
 }
 
 /// The runtime of calls.

@@ -18,6 +18,9 @@ use kent_client::{
         regions_client::RegionsClient,
     },
 };
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
 use tokio::runtime;
 use tonic::transport::Channel;
 
@@ -137,6 +140,13 @@ impl Trouble {
         let (address, stop) = (address.to_owned(), Arc::new(AtomicBool::new(false)));
         let stopped = stop.clone();
         let troubling = thread::spawn(move || {
+            // The other caller is on another machine: what it does with its answers must not take the processor from the daemon.
+            // OK because it fails only where nobody may change priorities.
+            let _ = set_thread_priority_and_policy(
+                thread_native_id(),
+                ThreadPriority::Min,
+                ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
+            );
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(self.make(&address, &stopped))
         });

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kent_ids::{ClusterKey, unscramble};
 use kent_proto::{model, v1};
 use kent_regions::{Classification, Indexing, Order, RegionNumber, Revision, Status};
+use tokio::task;
 
 use super::regions::text_of;
 use crate::{directory::Directory, engine::Engine, space::Space};
@@ -85,16 +86,20 @@ fn tell(key: &ClusterKey, space: &str, id: u128, text: String, mut found: Classi
 fn index(engine: &Engine, space: &Arc<Space>) {
     let wanted = space.read(|table| table.index().is_none() && table.len() >= INDEXED_REGIONS_MIN);
     let Some(indexing) = wanted.then(|| space.begin_indexing()).flatten() else { return };
-    let space = space.clone();
-    engine.tasks().spawn_busy(move || {
+    let (space, tasks) = (space.clone(), engine.tasks().clone());
+    engine.tasks().spawn_work(async move {
         // Held until the index is there, or the table has changed meanwhile: then the next request tries again.
         let _indexing = indexing;
         let mut reading = space.read(Indexing::of);
         while let Some(more) = space.read(|table| reading.read(table, INDEXING_PART)) {
             if !more {
-                space.set_index(Arc::new(reading.build()));
+                // OK because without an index the next request tries again.
+                if let Ok(index) = tasks.spawn_busy(move || reading.build()).await {
+                    space.set_index(Arc::new(index));
+                }
                 return;
             }
+            task::yield_now().await;
         }
     });
 }
