@@ -92,7 +92,8 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
     let (parent, by) = (extensions.region, extensions.by);
     let mut plan = extensions.table.draft();
     let zero = extensions.holder(Prefix::new(0, by)).is_some();
-    if zero && !reserve_others {
+    // A region that is closed already had its others reserved.
+    if zero && !reserve_others && parent.kind != Kind::Closed {
         extensions.check_full()?;
     }
     if let Some(heir) = subs.iter_mut().find(|sub| sub.prefix.rest(parent.prefix.len()).is_zero()) {

@@ -288,6 +288,15 @@ fn err_counters() {
     assert_eq!(table, sample());
 }
 
+#[test]
+fn ok_siblings_join_a_region_that_was_closed_before_it_was_full() {
+    let mut table = sample();
+    apply(&mut table, &reserve("partial", 2, &["x 00 2"]));
+    apply(&mut table, &subdivide("partial", 2, &["y 11 1"]));
+    let (parent, made) = (table.named("partial").expect("there"), table.named("y").expect("made"));
+    assert_eq!((parent.kind, made.parent), (crate::Kind::Closed, Some(parent.number)));
+}
+
 #[track_caller]
 fn becomes(edits: &[Edit], name: &str, expected: &str) -> Table {
     let mut table = sample();
