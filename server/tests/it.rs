@@ -14,6 +14,7 @@ mod it {
     mod harness;
     mod large;
     mod migrate;
+    mod operator;
     mod paper;
     mod promises;
     mod proxy;
@@ -25,6 +26,7 @@ mod it {
     mod shutdown;
     mod silence;
     mod tables;
+    mod transfer;
     mod watch;
     mod wire;
 }

@@ -330,6 +330,9 @@ pub(crate) struct ImportArgs {
     /// Show what would be done, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// The file is of an earlier revision, which does not know what was issued: nothing was. Counters begin at 0.
+    #[arg(long)]
+    pub(crate) unissued: bool,
     #[command(flatten)]
     pub(crate) space: InSpace,
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -34,8 +34,9 @@ impl Out {
     }
 
     /// Writes one JSON object and a line feed.
-    pub(crate) fn json(&mut self, value: &Value) -> Result<(), Failure> {
-        writeln!(self.stream, "{value}").map_err(Failure::Output)
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.stream, value).map_err(|error| Failure::Output(error.into()))?;
+        self.text("\n")
     }
 
     /// Writes text that ends its own lines.

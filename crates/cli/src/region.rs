@@ -364,7 +364,7 @@ pub(crate) fn to_json(region: &Region) -> Value {
         "ultimate_capacity": region.ultimate_capacity,
         "share": number::share(&region.issued, &region.capacity),
         "order": order_name(region.order()),
-        "pace": region.pace,
+        "pace": region.pace.to_string(),
         "sealed": region.sealed,
         "delegated_space": (!region.delegated_space.is_empty()).then_some(&region.delegated_space),
         "policy": region.policy.as_ref().map(policy_json),

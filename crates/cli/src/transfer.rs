@@ -3,21 +3,24 @@
 //! An import makes what the table lacks and leaves alone what differs: it never takes anything away. Regions are made where the
 //! file has them, outer before inner, by the same edits that a person would make; numbers and histories are new.
 
+mod file;
+
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use kent_proto::v1::{
-    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, Newcomer, Policy, Region,
-    SealRegionRequest, UpdateRegionRequest, region::Order,
+    AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, GetSpaceRequest, Newcomer, SealRegionRequest,
+    UpdateRegionRequest, region,
 };
-use serde_json::Value;
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::{Daemon, request};
 use crate::failure::Failure;
 use crate::names;
 use crate::output::Out;
-use crate::region::{self, PRESENT};
+use crate::region::{PRESENT, all, pages, prefix_text};
+
+use file::{Decimal, Entry, File, Header, Kind};
 
 const REASON: &str = "imported";
 
@@ -29,104 +32,76 @@ pub(crate) async fn run(command: &TableCommand, daemon: &Daemon, out: &mut Out) 
 }
 
 async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    region::pages(&args.space.space, args.at.unwrap_or(PRESENT), daemon, |page| {
-        page.iter().try_for_each(|region| out.text(&format!("{}\n", line(region))))
-    })
-    .await
-}
-
-/// What of a region an import can make again.
-fn line(region: &Region) -> Value {
-    let mut value = region::to_json(region);
-    if let Some(object) = value.as_object_mut() {
-        for passing in [
-            "resource",
-            "number",
-            "share",
-            "rate",
-            "full_in_seconds",
-            "capacity",
-            "ultimate_capacity",
-            "issued",
-            "delegated_space",
-        ] {
-            object.remove(passing);
-        }
-        object.insert("delegated".to_owned(), (!region.delegated_space.is_empty()).into());
-    }
-    value
-}
-
-/// One line of a file.
-#[derive(Clone, Debug, PartialEq)]
-struct Entry {
-    name: String,
-    value: Value,
-}
-
-impl Entry {
-    fn text(&self, key: &str) -> &str {
-        self.value[key].as_str().unwrap_or_default()
-    }
-
-    fn number(&self, key: &str) -> u32 {
-        self.value[key].as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or_default()
-    }
-
-    fn flag(&self, key: &str) -> bool {
-        self.value[key].as_bool().unwrap_or_default()
-    }
-
-    fn parent(&self) -> Option<&str> {
-        self.value["parent"].as_str()
-    }
-
-    fn reserved(&self) -> u128 {
-        self.text("reserved").parse().unwrap_or_default()
-    }
-
-    fn order(&self) -> Order {
-        match self.text("order") {
-            "scrambled" => Order::Scrambled,
-            "external" => Order::External,
-            _ => Order::Sequential,
-        }
-    }
-
-    /// What must be the same for two regions to be one.
-    fn place(&self) -> Value {
-        let keys = ["prefix", "zone_bits", "suffix_bits", "kind", "subregion_bits", "parent", "order", "delegated"];
-        keys.iter().map(|key| self.value[key].clone()).collect()
-    }
+    let name = &args.space.space;
+    let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
+    let header = Header::new(name, space.bits, args.at.unwrap_or(space.revision));
+    out.json(&header)?;
+    let write =
+        |page: Vec<_>| page.iter().try_for_each(|region| out.json(&Entry::of(region).map_err(Failure::Answer)?));
+    pages(name, args.at.unwrap_or(PRESENT), daemon, write).await
 }
 
 async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let wanted = read(&args.file)?;
-    let space = &args.space.space;
-    let present: BTreeMap<String, Entry> = region::all(space, PRESENT, daemon)
-        .await?
-        .iter()
-        .map(|region| entry(line(region)))
-        .map(|it| (it.name.clone(), it))
-        .collect();
+    let refused = |problem: String| Failure::Usage(format!("{}: {problem}", args.file));
+    let File { header, regions: mut wanted } =
+        File::parse(&text(&args.file)?).map_err(|bad| refused(bad.to_string()))?;
+    let name = &args.space.space;
+    let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
+    if space.bits != header.bits {
+        let problem = format!(
+            "the table is of a space of {} bits ({}), and {name} has {}: the same prefix makes other identifiers there",
+            header.bits, header.space, space.bits
+        );
+        return Err(refused(problem));
+    }
+    if let Some(unknown) = wanted.iter().find(|entry| entry.issues() && entry.reserved.is_none() && !args.unissued) {
+        let problem = format!(
+            "it is of an earlier revision, and does not say what region {:?} has issued; say --unissued if no region has \
+             issued anything",
+            unknown.name
+        );
+        return Err(refused(problem));
+    }
+    for entry in &mut wanted {
+        entry.reserved.get_or_insert(Decimal(0));
+    }
+    let present = all(name, PRESENT, daemon).await?;
+    let present = present.iter().map(Entry::of).collect::<Result<Vec<_>, _>>().map_err(Failure::Answer)?;
+    let present: BTreeMap<&str, &Entry> = present.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let mut missing = Vec::new();
     for entry in &wanted {
-        match present.get(&entry.name) {
+        match present.get(entry.name.as_str()) {
             None => missing.push(entry),
             Some(there) if there.place() != entry.place() => {
+                let place = |entry: &Entry| {
+                    format!("{} z {} s {}", prefix_text(&entry.prefix), entry.zone_bits, entry.suffix_bits)
+                };
+                let (there, file) = (place(there), place(entry));
                 out.text(&format!(
-                    "! {} differs, and is left as it is: {} here, {} in the file\n",
-                    entry.name,
-                    there.place(),
-                    entry.place()
+                    "! {} differs, and is left as it is: {there} here, {file} in the file\n",
+                    entry.name
                 ))?;
             }
             Some(_) => {}
         }
     }
+    // Where the parents of what is missing stand, by name.
+    let levels: BTreeMap<&str, &Entry> = present
+        .iter()
+        .map(|(name, entry)| (*name, *entry))
+        .chain(wanted.iter().map(|entry| (entry.name.as_str(), entry)))
+        .collect();
+    if let Some((orphan, parent)) = missing.iter().find_map(|entry| {
+        let parent = entry.parent.as_deref().filter(|parent| !levels.contains_key(parent))?;
+        Some((&entry.name, parent))
+    }) {
+        return Err(refused(format!(
+            "region {orphan:?} is inside {parent:?}, which neither the file nor the table has"
+        )));
+    }
     for entry in &missing {
-        let (prefix, suffix) = (entry.text("prefix"), entry.number("suffix_bits"));
-        out.text(&format!("+ {} {} s {suffix} {}\n", entry.name, region::prefix_text(prefix), entry.text("kind")))?;
+        let (prefix, suffix) = (prefix_text(&entry.prefix), entry.suffix_bits);
+        out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
     }
     let same = wanted.len() - missing.len();
     out.text(&format!("{} to make, {same} there already\n", missing.len()))?;
@@ -137,14 +112,17 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     // The subregions of one region are made together: a full partition closes it.
     let mut left: Vec<&Entry> = missing;
     while let Some(first) = left.first().copied() {
-        let batch: Vec<&Entry> = match first.parent() {
+        let batch: Vec<&Entry> = match &first.parent {
             None => vec![first],
-            Some(parent) => left.iter().copied().filter(|entry| entry.parent() == Some(parent)).collect(),
+            parent => left.iter().copied().filter(|entry| entry.parent == *parent).collect(),
         };
         left.retain(|entry| !batch.contains(entry));
-        make(space, first, &batch, &wanted, daemon).await?;
+        match first.parent.as_deref().and_then(|parent| levels.get(parent)) {
+            None => make_region(name, first, daemon).await?,
+            Some(parent) => make_subregions(name, parent, &batch, daemon).await?,
+        }
         for entry in &batch {
-            dress(space, entry, daemon).await?;
+            dress(name, entry, daemon).await?;
         }
         out.text(&format!("made {}\n", batch.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(", ")))?;
         out.flush()?;
@@ -152,40 +130,40 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     Ok(())
 }
 
-/// Makes one top-level region, or the subregions of one parent.
-async fn make(space: &str, first: &Entry, batch: &[&Entry], wanted: &[Entry], daemon: &Daemon) -> Result<(), Failure> {
-    let Some(parent) = first.parent() else {
+/// Where the counter of a region that is made goes on.
+fn next(entry: &Entry) -> u128 {
+    entry.reserved.map_or(0, |reserved| reserved.0)
+}
+
+async fn make_region(space: &str, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
+    let message = CreateRegionRequest {
+        parent: names::space(space),
+        region_id: entry.name.clone(),
         // A closed region has no suffix of its own any more; its all-zero descendant's was as large as its own.
-        let suffix = if first.text("kind") == "closed" { 0 } else { first.number("suffix_bits") };
-        let message = CreateRegionRequest {
-            parent: names::space(space),
-            region_id: first.name.clone(),
-            suffix_bits: suffix,
-            prefix: Some(first.text("prefix").to_owned()),
-            next: Some(first.reserved().into()),
-            order: first.order().into(),
-            pace: first.value["pace"].as_u64().unwrap_or_default(),
-            reason: REASON.to_owned(),
-            ..CreateRegionRequest::default()
-        };
-        daemon.regions().create_region(request(message)).await?;
-        return Ok(());
+        suffix_bits: if entry.kind == Kind::Closed { 0 } else { entry.suffix_bits },
+        prefix: Some(entry.prefix.clone()),
+        next: Some(next(entry).into()),
+        order: region::Order::from(entry.order).into(),
+        pace: entry.pace.0,
+        reason: REASON.to_owned(),
+        ..CreateRegionRequest::default()
     };
-    let level = wanted.iter().find(|entry| entry.name == parent);
-    let by_bits = level.map_or(0, |parent| parent.number("subregion_bits"));
-    let is_closed = level.is_some_and(|parent| parent.text("kind") == "closed");
-    let above = level.map_or(0, |parent| parent.text("prefix").len());
+    daemon.regions().create_region(request(message)).await?;
+    Ok(())
+}
+
+async fn make_subregions(space: &str, parent: &Entry, batch: &[&Entry], daemon: &Daemon) -> Result<(), Failure> {
     let newcomer = |entry: &&Entry| Newcomer {
         region_id: entry.name.clone(),
-        suffix_bits: Some(if entry.text("kind") == "closed" { 0 } else { entry.number("suffix_bits") }),
-        extension: entry.text("prefix").get(above..).map(str::to_owned),
-        order: entry.order().into(),
+        suffix_bits: Some(if entry.kind == Kind::Closed { 0 } else { entry.suffix_bits }),
+        extension: entry.prefix.get(parent.prefix.len()..).map(str::to_owned),
+        order: region::Order::from(entry.order).into(),
     };
     let message = AddSubregionsRequest {
-        name: names::region(space, parent),
-        by_bits,
+        name: names::region(space, &parent.name),
+        by_bits: parent.subregion_bits,
         newcomers: batch.iter().map(newcomer).collect(),
-        r#abstract: is_closed,
+        r#abstract: parent.kind == Kind::Closed,
         reason: REASON.to_owned(),
         ..AddSubregionsRequest::default()
     };
@@ -196,77 +174,40 @@ async fn make(space: &str, first: &Entry, batch: &[&Entry], wanted: &[Entry], da
 /// Gives a region what is kept with it beside its place.
 async fn dress(space: &str, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
     let name = names::region(space, &entry.name);
-    let given = |key: &str| (!entry.text(key).is_empty()).then(|| entry.text(key).to_owned());
-    let labels = entry.value["labels"].as_object().into_iter().flatten();
-    let is_open = entry.text("kind") != "closed" && !entry.flag("delegated");
-    let message = UpdateRegionRequest {
-        name: name.clone(),
-        owner: given("owner"),
-        description: given("description"),
-        set_labels: labels.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect(),
-        policy: policy(&entry.value["policy"]),
-        next: (is_open && entry.reserved() > 0).then(|| entry.reserved().into()),
-        reason: REASON.to_owned(),
-        ..UpdateRegionRequest::default()
-    };
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
     let nothing =
         UpdateRegionRequest { name: name.clone(), reason: REASON.to_owned(), ..UpdateRegionRequest::default() };
+    let message = UpdateRegionRequest {
+        owner: given(&entry.owner),
+        description: given(&entry.description),
+        set_labels: entry.labels.clone().into_iter().collect(),
+        policy: entry.policy.as_ref().map(Into::into),
+        next: (entry.issues() && next(entry) > 0).then(|| next(entry).into()),
+        ..nothing.clone()
+    };
     if message != nothing {
         daemon.regions().update_region(request(message)).await?;
     }
-    if entry.flag("delegated") {
+    if entry.delegated {
         let message =
             DelegateRegionRequest { name: name.clone(), reason: REASON.to_owned(), ..DelegateRegionRequest::default() };
         daemon.regions().delegate_region(request(message)).await?;
     }
-    if entry.flag("sealed") {
+    if entry.sealed {
         let message = SealRegionRequest { name, reason: REASON.to_owned(), ..SealRegionRequest::default() };
         daemon.regions().seal_region(request(message)).await?;
     }
     Ok(())
 }
 
-fn policy(value: &Value) -> Option<Policy> {
-    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
-    let large = |value: &Value| value.as_str().and_then(|digits| digits.parse().ok()).unwrap_or_default();
-    value.as_object()?;
-    let auto = &value["auto_expand"];
-    Some(Policy {
-        auto_expand: auto.as_object().map(|_| AutoExpand {
-            at_percent: number(&auto["at_percent"]),
-            by_bits: number(&auto["by_bits"]),
-            max_suffix_bits: number(&auto["max_suffix_bits"]),
-        }),
-        cap: value["cap"].as_str().unwrap_or_default().to_owned(),
-        min_chunk: large(&value["min_chunk"]),
-        max_chunk: large(&value["max_chunk"]),
-        strict: value["strict"].as_bool().unwrap_or_default(),
-    })
-}
-
-fn entry(value: Value) -> Entry {
-    Entry { name: value["name"].as_str().unwrap_or_default().to_owned(), value }
-}
-
-fn read(file: &str) -> Result<Vec<Entry>, Failure> {
-    let text = match file {
+fn text(file: &str) -> Result<String, Failure> {
+    match file {
         "-" => {
             let mut text = String::new();
-            io::stdin().lock().read_to_string(&mut text).map(|_| text)
+            io::stdin().lock().read_to_string(&mut text).map(|_| text).map_err(Failure::Input)
         }
-        path => std::fs::read_to_string(path),
-    };
-    let text = text.map_err(Failure::Input)?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(index, line)| match serde_json::from_str::<Value>(line) {
-            Ok(value) if value["name"].is_string() && value["prefix"].is_string() => Ok(entry(value)),
-            Ok(_) => {
-                Err(Failure::Usage(format!("{file}, line {}: not a region that kent table export wrote", index + 1)))
-            }
-            Err(error) => Err(Failure::Usage(format!("{file}, line {}: {error}", index + 1))),
-        })
-        .collect()
+        path => std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("{path}: {error}"))),
+    }
 }
 
 /// Asks on the terminal. Where there is none, the answer is no, and says how to say yes.
@@ -279,24 +220,4 @@ fn confirmed() -> Result<bool, Failure> {
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use kent_proto::v1::region::Kind;
-    use serde_json::json;
-
-    use super::*;
-    use crate::region::samples::region;
-
-    #[test]
-    fn ok_a_line_has_what_an_import_needs_and_nothing_that_passes() {
-        let line = line(&region("orders", "", "01", 4, Kind::Open));
-        assert_eq!(
-            (&line["name"], &line["prefix"], &line["suffix_bits"]),
-            (&json!("orders"), &json!("01"), &json!(10))
-        );
-        assert_eq!((&line["number"], &line["rate"], &line["issued"]), (&Value::Null, &Value::Null, &Value::Null));
-        assert_eq!(entry(line).reserved(), 512);
-    }
 }

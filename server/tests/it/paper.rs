@@ -1,84 +1,10 @@
 //! The figures of Kent 1992 and the examples of its prose, from the command line against a running daemon.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::OnceLock,
-};
-
 use serde_json::Value;
 
-use super::harness::{Daemon, data_dir};
-
-/// The command line. A test of the whole workspace has built it beside the daemon; otherwise it is built now.
-pub(crate) fn kent_binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let kentd = Path::new(env!("CARGO_BIN_EXE_kentd"));
-        let kent = kentd.with_file_name("kent");
-        if !kent.exists() {
-            let profile_dir = kentd.parent().expect("in a directory");
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--package", "kent-cli", "--target-dir"]);
-            build.arg(profile_dir.parent().expect("in the target directory"));
-            build.args(profile_dir.ends_with("release").then_some("--release"));
-            assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs").success());
-        }
-        kent
-    })
-}
-
-/// An operator at a terminal, with a daemon of their own.
-struct Operator {
-    daemon: Daemon,
-    _data: tempfile::TempDir,
-}
+use super::operator::Operator;
 
 impl Operator {
-    fn new() -> Self {
-        let data = data_dir();
-        Self { daemon: Daemon::start(data.path()), _data: data }
-    }
-
-    /// Runs `kent` with these words: its exit code, and both of its outputs.
-    fn run(&self, words: &str) -> (i32, String, String) {
-        let mut command = Command::new(kent_binary());
-        command.args(words.split_whitespace()).env("KENT_ENDPOINT", self.daemon.grpc_address());
-        let output = command.stdin(Stdio::null()).output().expect("kent runs");
-        let text = |octets: Vec<u8>| String::from_utf8(octets).expect("UTF-8");
-        (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
-    }
-
-    /// What `kent` prints about something that works.
-    #[track_caller]
-    fn kent(&self, words: &str) -> String {
-        let (code, stdout, stderr) = self.run(words);
-        assert_eq!((code, stderr.as_str()), (0, ""), "kent {words}");
-        stdout
-    }
-
-    /// What `kent` says about something that the service refuses.
-    #[track_caller]
-    fn refused(&self, words: &str, reason: &str) -> String {
-        let (code, stdout, stderr) = self.run(words);
-        assert_eq!((code, stdout.as_str()), (1, ""), "kent {words}");
-        assert!(stderr.contains(reason), "kent {words}: {stderr}");
-        stderr
-    }
-
-    /// The object that `kent` prints for programs.
-    #[track_caller]
-    fn json(&self, words: &str) -> Value {
-        serde_json::from_str(&self.kent(&format!("{words} --json"))).expect("an object")
-    }
-
-    /// The next identifier of a region, in bits.
-    #[track_caller]
-    fn draw(&self, region: &str) -> String {
-        let id: u128 = self.kent(&format!("alloc region:{region}")).trim().parse().expect("a decimal number");
-        format!("{id:064b}")
-    }
-
     /// One line about an identifier of the space `default`: its path of regions, and what it is there.
     #[track_caller]
     fn classify(&self, bits: &str) -> String {

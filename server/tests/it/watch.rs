@@ -10,7 +10,7 @@ use kent_proto::v1::CreateRegionRequest;
 
 use super::{
     harness::{Daemon, data_dir, kentd},
-    paper::kent_binary,
+    operator::kent_binary,
 };
 
 async fn create(daemon: &Daemon, region: &str) {

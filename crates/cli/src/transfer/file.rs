@@ -1,0 +1,401 @@
+//! The file of `kent table export`: a header, then one region a line, outer before inner.
+//!
+//! A reader refuses what it does not understand: a counter that is taken for 0 by mistake issues again what was issued.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    str::FromStr,
+};
+
+use kent_proto::v1::{self, Region, region};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use thiserror::Error;
+
+use crate::names;
+
+/// The format that this program writes and reads.
+const VERSION: u32 = 1;
+
+/// A file, read and checked as far as it can be without its space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct File {
+    pub(crate) header: Header,
+    pub(crate) regions: Vec<Entry>,
+}
+
+/// The first line: which table it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Header {
+    format: Format,
+    version: u32,
+    pub(crate) space: String,
+    /// The width of the identifiers. In a space of another width the same prefix makes other identifiers.
+    pub(crate) bits: u32,
+    pub(crate) revision: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Format {
+    #[serde(rename = "kent-table")]
+    Table,
+}
+
+/// What makes a region, and what is kept with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) prefix: String,
+    pub(crate) zone_bits: u32,
+    pub(crate) suffix_bits: u32,
+    pub(crate) kind: Kind,
+    pub(crate) subregion_bits: u32,
+    #[serde(deserialize_with = "present")]
+    pub(crate) parent: Option<String>,
+    pub(crate) order: Order,
+    pub(crate) delegated: bool,
+    /// Suffixes below this are issued or reserved. `null` in a file of an earlier revision, where it is not known.
+    #[serde(deserialize_with = "present")]
+    pub(crate) reserved: Option<Decimal<u128>>,
+    /// Identifiers a second.
+    pub(crate) pace: Decimal<u64>,
+    pub(crate) sealed: bool,
+    pub(crate) owner: String,
+    pub(crate) description: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "present")]
+    pub(crate) policy: Option<Policy>,
+    /// For people: an import does not make them again.
+    pub(crate) former_prefixes: Vec<FormerPrefix>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Open,
+    Partial,
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    Sequential,
+    Scrambled,
+    External,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Policy {
+    #[serde(deserialize_with = "present")]
+    auto_expand: Option<AutoExpand>,
+    #[serde(deserialize_with = "present")]
+    cap: Option<Decimal<u128>>,
+    min_chunk: Decimal<u64>,
+    max_chunk: Decimal<u64>,
+    strict: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AutoExpand {
+    at_percent: u32,
+    by_bits: u32,
+    max_suffix_bits: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FormerPrefix {
+    prefix: String,
+    from_revision: u64,
+    to_revision: u64,
+    reserved: Decimal<u128>,
+}
+
+/// A number that JavaScript could not hold: written as a string of decimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decimal<T>(pub(crate) T);
+
+impl<T: Display> Serialize for Decimal<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Decimal<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|error| D::Error::custom(format!("{text:?} is not a decimal number: {error}")))
+    }
+}
+
+/// An optional value that must be there, if only as `null`.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)
+}
+
+/// A file that cannot be imported.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(crate) enum BadFile {
+    #[error("it is empty: not even a header is there")]
+    Empty,
+    #[error(
+        "line 1: not the header of a table that this kent exported (format \"kent-table\", version {VERSION}): {0}"
+    )]
+    Header(String),
+    #[error(
+        "line 1: the format has version {found}, and this kent knows version {VERSION}: import it with a newer kent"
+    )]
+    Newer { found: u64 },
+    #[error("line {line}: {problem}")]
+    Line { line: usize, problem: String },
+}
+
+impl File {
+    /// Reads a file whole.
+    ///
+    /// # Errors
+    ///
+    /// [`BadFile`]: nothing is guessed.
+    pub(crate) fn parse(text: &str) -> Result<Self, BadFile> {
+        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let (_, first) = lines.next().ok_or(BadFile::Empty)?;
+        let header = header(first)?;
+        let (mut regions, mut names) = (Vec::new(), BTreeSet::new());
+        for (index, line) in lines {
+            let bad = |problem| BadFile::Line { line: index + 1, problem };
+            let entry: Entry = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+            entry.check(header.bits).map_err(bad)?;
+            if !names.insert(entry.name.clone()) {
+                return Err(bad(format!("there is a second region {:?}", entry.name)));
+            }
+            regions.push(entry);
+        }
+        Ok(Self { header, regions })
+    }
+}
+
+fn header(line: &str) -> Result<Header, BadFile> {
+    let bad = |error: serde_json::Error| BadFile::Header(error.to_string());
+    // Its other fields may be ones that only a newer program knows.
+    let value: serde_json::Value = serde_json::from_str(line).map_err(bad)?;
+    match value["version"].as_u64() {
+        Some(found) if found > VERSION.into() => Err(BadFile::Newer { found }),
+        _ => serde_json::from_value(value).map_err(bad),
+    }
+}
+
+impl Header {
+    pub(crate) fn new(space: &str, bits: u32, revision: u64) -> Self {
+        Self { format: Format::Table, version: VERSION, space: space.to_owned(), bits, revision }
+    }
+}
+
+impl Entry {
+    /// The line of a region. Without its counter if the region is one of the past.
+    ///
+    /// # Errors
+    ///
+    /// What of the daemon's answer makes no sense.
+    pub(crate) fn of(region: &Region) -> Result<Self, String> {
+        let parent = (!region.parent.is_empty()).then(|| names::short(&region.parent).to_owned());
+        Ok(Self {
+            name: names::short(&region.name).to_owned(),
+            prefix: region.prefix.clone(),
+            zone_bits: region.zone_bits,
+            suffix_bits: region.suffix_bits,
+            kind: match region.kind() {
+                region::Kind::Open => Kind::Open,
+                region::Kind::Partial => Kind::Partial,
+                region::Kind::Closed => Kind::Closed,
+                region::Kind::Unspecified => return Err(format!("{} is of no kind", region.name)),
+            },
+            subregion_bits: region.subregion_bits,
+            parent,
+            order: match region.order() {
+                region::Order::Sequential | region::Order::Unspecified => Order::Sequential,
+                region::Order::Scrambled => Order::Scrambled,
+                region::Order::External => Order::External,
+            },
+            delegated: !region.delegated_space.is_empty(),
+            reserved: optional(&region.reserved)?,
+            pace: Decimal(region.pace),
+            sealed: region.sealed,
+            owner: region.owner.clone(),
+            description: region.description.clone(),
+            labels: region.labels.clone().into_iter().collect(),
+            policy: region.policy.as_ref().map(Policy::of).transpose()?,
+            former_prefixes: region.former_prefixes.iter().map(FormerPrefix::of).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether it issues identifiers of its own, so that its counter matters.
+    pub(crate) fn issues(&self) -> bool {
+        self.kind != Kind::Closed && !self.delegated && self.order != Order::External
+    }
+
+    /// What must be the same for two regions to be one.
+    pub(crate) fn place(&self) -> impl PartialEq + '_ {
+        let Self { prefix, zone_bits, suffix_bits, kind, subregion_bits, parent, order, delegated, .. } = self;
+        (prefix, zone_bits, suffix_bits, kind, subregion_bits, parent, order, delegated)
+    }
+
+    fn check(&self, bits: u32) -> Result<(), String> {
+        if self.name.is_empty() || !self.prefix.bytes().all(|bit| matches!(bit, b'0' | b'1')) {
+            return Err(format!("a region has a name, and a prefix of zeros and ones, not {:?}", self.prefix));
+        }
+        let width = self.prefix.len() as u64 + u64::from(self.zone_bits) + u64::from(self.suffix_bits);
+        if self.kind != Kind::Closed && width != u64::from(bits) {
+            return Err(format!("prefix, zone and suffix make {width} bits together, and the space has {bits}"));
+        }
+        if self.pace.0 == 0 {
+            return Err("a region whose pace is 0 issues nothing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Partial => "partial",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl From<Order> for region::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Sequential => Self::Sequential,
+            Order::Scrambled => Self::Scrambled,
+            Order::External => Self::External,
+        }
+    }
+}
+
+impl Policy {
+    fn of(policy: &v1::Policy) -> Result<Self, String> {
+        let auto_expand = policy.auto_expand.as_ref().map(|auto| AutoExpand {
+            at_percent: auto.at_percent,
+            by_bits: auto.by_bits,
+            max_suffix_bits: auto.max_suffix_bits,
+        });
+        Ok(Self {
+            auto_expand,
+            cap: optional(&policy.cap)?,
+            min_chunk: Decimal(policy.min_chunk),
+            max_chunk: Decimal(policy.max_chunk),
+            strict: policy.strict,
+        })
+    }
+}
+
+impl From<&Policy> for v1::Policy {
+    fn from(policy: &Policy) -> Self {
+        Self {
+            auto_expand: policy.auto_expand.map(|auto| v1::AutoExpand {
+                at_percent: auto.at_percent,
+                by_bits: auto.by_bits,
+                max_suffix_bits: auto.max_suffix_bits,
+            }),
+            cap: policy.cap.map(|cap| cap.0.to_string()).unwrap_or_default(),
+            min_chunk: policy.min_chunk.0,
+            max_chunk: policy.max_chunk.0,
+            strict: policy.strict,
+        }
+    }
+}
+
+impl FormerPrefix {
+    fn of(former: &v1::FormerPrefix) -> Result<Self, String> {
+        let v1::FormerPrefix { prefix, from_revision, to_revision, reserved } = former.clone();
+        Ok(Self { prefix, from_revision, to_revision, reserved: number(&reserved)? })
+    }
+}
+
+fn optional(digits: &str) -> Result<Option<Decimal<u128>>, String> {
+    (!digits.is_empty()).then(|| number(digits)).transpose()
+}
+
+fn number(digits: &str) -> Result<Decimal<u128>, String> {
+    digits.parse().map(Decimal).map_err(|_| format!("{digits:?} is no number below 2^128"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::region::samples::region;
+
+    fn line() -> Value {
+        let entry = Entry::of(&region("orders", "", "01", 4, region::Kind::Open)).expect("an open region");
+        serde_json::to_value(entry).expect("no map has other keys than strings")
+    }
+
+    fn file(lines: &[Value]) -> String {
+        let header = serde_json::to_value(Header::new("default", 16, 7)).expect("as above");
+        [&[header], lines].concat().iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn ok_a_file_is_read_as_it_was_written() {
+        let read = File::parse(&file(&[line()])).expect("a file of ours");
+        assert_eq!((read.header.bits, read.header.revision, read.header.space.as_str()), (16, 7, "default"));
+        assert_eq!(read.regions[0].reserved, Some(Decimal(512)));
+        assert_eq!(serde_json::to_value(&read.regions[0]).expect("as above"), line());
+    }
+
+    #[test]
+    fn err_nothing_is_guessed() {
+        let with = |key: &str, value: Value| {
+            let mut line = line();
+            line[key] = value;
+            line
+        };
+        let without = |key: &str| {
+            let mut line = line();
+            line.as_object_mut().expect("an object").remove(key);
+            line
+        };
+        let cases = [
+            (without("reserved"), "missing field `reserved`"),
+            (with("reserved", json!("many")), "\"many\" is not a decimal number"),
+            (with("reserved", json!("-1")), "not a decimal number"),
+            (with("reserved", json!(5)), "expected a string"),
+            (with("order", json!("random")), "unknown variant `random`"),
+            (without("order"), "missing field `order`"),
+            (without("policy"), "missing field `policy`"),
+            (without("parent"), "missing field `parent`"),
+            (with("colour", json!("red")), "unknown field `colour`"),
+            (with("kind", json!("shut")), "unknown variant `shut`"),
+            (with("prefix", json!("012")), "a prefix of zeros and ones"),
+            (with("suffix_bits", json!(11)), "17 bits together"),
+            (with("suffix_bits", json!(-1)), "invalid value"),
+            (with("pace", json!("0")), "issues nothing"),
+            (with("policy", json!({"strict": true})), "missing field `auto_expand`"),
+        ];
+        for (line, problem) in cases {
+            let error = File::parse(&file(std::slice::from_ref(&line))).expect_err("refused").to_string();
+            assert!(error.starts_with("line 2: ") && error.contains(problem), "{line}: {error}");
+        }
+        let error = File::parse(&file(&[line(), line()])).expect_err("refused").to_string();
+        assert_eq!(error, "line 3: there is a second region \"orders\"");
+    }
+
+    #[test]
+    fn err_a_header_of_another_format_is_refused() {
+        assert_eq!(File::parse("\n"), Err(BadFile::Empty));
+        let newer = json!({"format": "kent-table", "version": 2, "width": 64}).to_string();
+        assert_eq!(File::parse(&newer), Err(BadFile::Newer { found: 2 }));
+        for first in [line().to_string(), "{}".to_owned(), "name,prefix".to_owned()] {
+            assert!(matches!(File::parse(&first), Err(BadFile::Header(_))), "{first}");
+        }
+    }
+}
