@@ -419,6 +419,37 @@ pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
     Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos })
 }
 
+/// The record of the floor of dated request_ids.
+pub fn encode_forgotten_requests(before: UnixNanos) -> Vec<u8> {
+    // OK because a time is within some centuries of 1970.
+    records::ForgottenRequestsRecord { before: i64::try_from(before.get()).unwrap_or(i64::MAX) }.encode_to_vec()
+}
+
+/// Reads [`encode_forgotten_requests`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_forgotten_requests(value: &[u8]) -> Result<UnixNanos, Malformed> {
+    let record: records::ForgottenRequestsRecord = decode(value, "the record of forgotten requests")?;
+    Ok(UnixNanos::new(record.before.into()))
+}
+
+/// The record of how many request_ids without a time are kept.
+pub fn encode_undated(count: u64) -> Vec<u8> {
+    records::UndatedRecord { count }.encode_to_vec()
+}
+
+/// Reads [`encode_undated`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_undated(value: &[u8]) -> Result<u64, Malformed> {
+    let record: records::UndatedRecord = decode(value, "the number of request_ids")?;
+    Ok(record.count)
+}
+
 fn former_prefix(former: &records::FormerPrefix) -> Result<FormerPrefix, Malformed> {
     let (from, to) = (Revision(former.from_revision), Revision(former.to_revision));
     Ok(FormerPrefix { prefix: prefix(&former.prefix)?, from, to, issued: count_from(&former.reserved)? })
@@ -699,5 +730,8 @@ mod tests {
         assert_eq!(decode_request(&encode_request(Revision(9))), Ok(Revision(9)));
         let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3 };
         assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
+        let before = UnixNanos::new(1_763_667_000_123_456_789);
+        assert_eq!(decode_forgotten_requests(&encode_forgotten_requests(before)), Ok(before));
+        assert_eq!(decode_undated(&encode_undated(9)), Ok(9));
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Parser;
-use kent_issue::{Chunk, ClockPolicy, TrustPolicy};
+use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -162,6 +162,16 @@ pub struct Settings {
     #[arg(long, env = "KENT_CHUNK_MAX", value_name = "COUNT")]
     pub chunk_max: Option<u64>,
 
+    /// For how long a request_id of a strict grant or an edit is kept that is a UUID of version 7; one that is older is refused, 1s to
+    /// 36500d [default: 30d].
+    #[arg(long, env = "KENT_REQUEST_RETENTION", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub request_retention: Option<Duration>,
+
+    /// The most other request_ids, which are kept for ever: of each strict region, and of the edits of each space [default: 10000000].
+    #[arg(long, env = "KENT_REQUESTS_MAX", value_name = "COUNT")]
+    pub requests_max: Option<u64>,
+
     /// Form of the log on standard error: `text` or `json` [default: text].
     #[arg(long, env = "KENT_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -288,6 +298,8 @@ pub struct Config {
     pub trust: TrustPolicy,
     /// How many suffixes of a region are reserved at once.
     pub chunk: Chunk,
+    /// For how long request_ids are kept, and how many.
+    pub requests: RequestPolicy,
     /// The form of the log.
     pub log_format: LogFormat,
     /// What to log.
@@ -395,6 +407,8 @@ impl Settings {
             window: self.window.or(below.window),
             chunk_min: self.chunk_min.or(below.chunk_min),
             chunk_max: self.chunk_max.or(below.chunk_max),
+            request_retention: self.request_retention.or(below.request_retention),
+            requests_max: self.requests_max.or(below.requests_max),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
         }
@@ -403,6 +417,7 @@ impl Settings {
     /// What holds where nothing is said.
     fn defaults() -> Self {
         let (clock, chunk, trust) = (ClockPolicy::default(), Chunk::default(), TrustPolicy::default());
+        let requests = RequestPolicy::default();
         Self {
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7600))),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7601))),
@@ -426,6 +441,8 @@ impl Settings {
             window: Some(clock.window_last),
             chunk_min: Some(chunk.min),
             chunk_max: Some(chunk.max),
+            request_retention: Some(requests.retention),
+            requests_max: Some(requests.undated_max),
             log_format: Some(LogFormat::Text),
             log: Some("info".to_owned()),
         }
@@ -473,6 +490,10 @@ impl Config {
                 absence_max: set.absence.unwrap_or_default(),
             },
             chunk: Chunk { min: get(set.chunk_min), max: get(set.chunk_max) },
+            requests: RequestPolicy {
+                retention: set.request_retention.unwrap_or_default(),
+                undated_max: get(set.requests_max),
+            },
             log_format: set.log_format.unwrap_or(LogFormat::Text),
             log: set.log.unwrap_or_default(),
             settings: all,
@@ -510,7 +531,10 @@ impl Config {
         range("clock-jump", format!("{jump_max:?}"), "1m to 30d", (HOUR / 60..=DAY * 30).contains(&jump_max))?;
         range("absence", format!("{absence_max:?}"), "1h to 3650d", (HOUR..=DAY * 3650).contains(&absence_max))?;
         range("chunk-min", self.chunk.min, "1 to chunk-max", (1..=self.chunk.max).contains(&self.chunk.min))?;
-        range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)
+        range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)?;
+        let retention = self.requests.retention;
+        let allowed = (Duration::from_secs(1)..=DAY * 36_500).contains(&retention);
+        range("request-retention", format!("{retention:?}"), "1s to 36500d", allowed)
     }
 
     fn check_exposure(&self, insecure: bool) -> Result<(), ConfigError> {
@@ -659,6 +683,7 @@ mod tests {
         check_err("window = '1s'", "window is 1s, but must be 2s to 1h");
         check_err("chunk-min = 0", "chunk-min is 0");
         check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max");
+        check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
     }

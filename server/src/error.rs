@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::UnixNanos;
-use kent_issue::{BURST, Refusal, TooFast};
+use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::{model::Invalid, stored::Malformed};
 use kent_regions::{Pace, Revision};
 use kent_store::{CommitError, ReadError};
@@ -187,6 +187,9 @@ pub(crate) enum AllocateError {
         /// How many were granted under it.
         count: u64,
     },
+    /// Nothing is granted under the request_id.
+    #[error(transparent)]
+    Request(#[from] RequestRefusal),
     /// The region does not hold as many more.
     #[error("{0}")]
     Exhausted(Exhausted),
@@ -321,6 +324,9 @@ pub(crate) enum EditError {
         /// The region.
         region: String,
     },
+    /// No edit is made under the request_id.
+    #[error(transparent)]
+    Request(#[from] RequestRefusal),
     /// The store did not take the edit.
     #[error("the edit was not stored: {0}")]
     Store(#[from] StoreFailure),

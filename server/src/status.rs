@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kent_issue::Refusal as TimeRefusal;
+use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
 use kent_proto::model::Invalid;
 use kent_regions::Refusal;
 use kent_store::{CommitError, ReadError};
@@ -37,6 +37,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::Sealed { region, .. } => precondition("SEALED", region, message),
         AllocateError::External { region, .. } => precondition("EXTERNAL", region, message),
         AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),
+        AllocateError::Request(refusal) => from_request(refusal),
         AllocateError::Exhausted(full) => exhausted(full, message),
         AllocateError::SeriesExhausted { left, .. } => {
             let details = reason("CAPACITY_EXHAUSTED", [("left", &left.to_string())]);
@@ -75,6 +76,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::Aborted, message, details)
         }
         EditError::Unsure { region } => precondition("FLOOR_UNKNOWN", region, message),
+        EditError::Request(refusal) => from_request(refusal),
         EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
@@ -170,6 +172,15 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
             format!("{message}; set it right, or if it is right say `kent clock accept`"),
         ),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
+    }
+}
+
+fn from_request(refusal: &RequestRefusal) -> Status {
+    let message = refusal.to_string();
+    match refusal {
+        RequestRefusal::TooOld { .. } => precondition("REQUEST_TOO_OLD", "request_id", message),
+        RequestRefusal::TooNew { .. } => precondition("REQUEST_TOO_NEW", "request_id", message),
+        RequestRefusal::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_REQUEST_IDS", message),
     }
 }
 

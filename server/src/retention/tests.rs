@@ -1,0 +1,201 @@
+//! Replicas on one store, with clocks of their own, that forget.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use kent_ids::UnixNanos;
+use kent_proto::v1::{
+    AllocateRequest, CreateRegionRequest, Policy, RenameRegionRequest, UpdateRegionRequest,
+    allocate_response::Identifiers, allocator_server::Allocator, regions_server::Regions,
+};
+use kent_store::{Key, MemoryStore, Store, StoreId};
+use tokio::time;
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt;
+
+use crate::{Config, Node, Settings, Surroundings, clock::Clock, entropy::SystemEntropy, keys};
+
+const NOW: i64 = 1_800_000_000;
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+struct Hands {
+    /// Seconds since 1970, and since the boot.
+    shown: Mutex<(i64, u64)>,
+}
+
+impl Hands {
+    fn at(seconds: i64) -> Arc<Self> {
+        Arc::new(Self { shown: Mutex::new((seconds, 1000)) })
+    }
+
+    fn go_on(&self, seconds: u32) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        *shown = (shown.0 + i64::from(seconds), shown.1 + u64::from(seconds));
+    }
+
+    fn shown(&self) -> (i64, u64) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for Hands {
+    fn wall(&self) -> UnixNanos {
+        UnixNanos::new(i128::from(self.shown().0) * 1_000_000_000)
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::from_secs(self.shown().1)
+    }
+}
+
+struct Replicas {
+    disk: MemoryStore,
+    settings: Settings,
+}
+
+impl Replicas {
+    fn new(settings: Settings) -> Self {
+        Self { disk: MemoryStore::new(StoreId::new([3; 16])), settings }
+    }
+
+    async fn start(&self, clock: &Arc<Hands>) -> Node {
+        let config = Config::check(self.settings.clone()).expect("valid");
+        let (store, clock, entropy) = (Arc::new(self.disk.reopen()), clock.clone(), Arc::new(SystemEntropy));
+        Node::start(Surroundings { store, clock, entropy }, &config).await.expect("it starts")
+    }
+
+    /// How many records there are below a key.
+    async fn count(&self, prefix: &Key) -> usize {
+        self.disk.scan(prefix).await.expect("read").len()
+    }
+
+    /// Waits until nothing is left below a key.
+    async fn emptied(&self, prefix: &Key) {
+        for _ in 0..1000 {
+            if self.count(prefix).await == 0 {
+                return;
+            }
+            time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{prefix} is not forgotten");
+    }
+}
+
+/// A UUID of version 7 of this second.
+fn dated(seconds: i64, number: u64) -> String {
+    let millis = format!("{:012x}", seconds * 1000);
+    format!("{}-{}-7000-8000-{number:012x}", &millis[..8], &millis[8..])
+}
+
+async fn make_strict(node: &Node, region: &str, prefix: &str) {
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: 32,
+        prefix: Some(prefix.to_owned()),
+        ..CreateRegionRequest::default()
+    };
+    node.regions().create_region(Request::new(create)).await.expect("created");
+    let update = UpdateRegionRequest {
+        name: format!("spaces/default/regions/{region}"),
+        policy: Some(Policy { strict: true, ..Policy::default() }),
+        ..UpdateRegionRequest::default()
+    };
+    node.regions().update_region(Request::new(update)).await.expect("strict");
+}
+
+/// The number that is granted under a request_id.
+async fn draw(node: &Node, region: &str, request_id: &str) -> Result<u64, Status> {
+    let source = format!("region:{region}");
+    let request = AllocateRequest { source, count: 1, request_id: request_id.to_owned(), ..Default::default() };
+    let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
+    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("a lease was asked for") };
+    Ok(lease.first.expect("a number").low)
+}
+
+fn reason(status: &Status) -> String {
+    status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
+}
+
+#[track_caller]
+fn check_refused<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code, expected: &str) {
+    let status = answer.expect_err(expected);
+    assert_eq!((status.code(), reason(&status).as_str()), (code, expected), "{status}");
+}
+
+#[tokio::test]
+async fn err_what_was_granted_under_a_request_id_and_forgotten_is_not_granted_anew() {
+    let replicas = Replicas::new(Settings { request_retention: Some(Duration::from_secs(1)), ..Settings::default() });
+    // The other replica's clock is an hour behind: by that one nothing is due.
+    let (clock, behind) = (Hands::at(NOW), Hands::at(NOW - 3600));
+    let (one, other) = (replicas.start(&clock).await, replicas.start(&behind).await);
+    make_strict(&one, "r", "01").await;
+    time::sleep(Duration::from_millis(100)).await;
+    let id = dated(NOW, 1);
+    assert_eq!(draw(&one, "r", &id).await.expect("granted"), 0);
+    assert_eq!(draw(&other, "r", &id).await.expect("granted before"), 0);
+    assert_eq!(draw(&other, "r", &id.to_uppercase()).await.expect("the same UUID"), 0);
+    assert_eq!(replicas.count(&keys::DATED).await, 1);
+    for hands in [&clock, &behind] {
+        hands.go_on(10);
+    }
+    replicas.emptied(&keys::DATED).await;
+    // The other one has not heard of the floor. Its commit finds out.
+    check_refused(draw(&other, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
+    check_refused(draw(&one, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
+    // A replica that starts does not believe its clock either.
+    let third = replicas.start(&behind).await;
+    check_refused(draw(&third, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
+    assert_eq!(draw(&other, "r", &dated(NOW + 10, 2)).await.expect("granted"), 1, "no number was spent meanwhile");
+    check_refused(draw(&one, "r", &dated(NOW + 86_412, 3)).await, Code::FailedPrecondition, "REQUEST_TOO_NEW");
+}
+
+#[tokio::test]
+async fn err_an_edit_that_was_made_under_a_request_id_and_forgotten_is_not_made_anew() {
+    let replicas = Replicas::new(Settings { request_retention: Some(Duration::from_secs(1)), ..Settings::default() });
+    let (clock, behind) = (Hands::at(NOW), Hands::at(NOW - 3600));
+    let (one, other) = (replicas.start(&clock).await, replicas.start(&behind).await);
+    make_strict(&one, "r", "01").await;
+    let rename = |from: &str, to: &str, request_id: String| RenameRegionRequest {
+        name: format!("spaces/default/regions/{from}"),
+        region_id: to.to_owned(),
+        request_id,
+        ..RenameRegionRequest::default()
+    };
+    let id = dated(NOW, 1);
+    one.regions().rename_region(Request::new(rename("r", "s", id.clone()))).await.expect("renamed");
+    one.regions().rename_region(Request::new(rename("s", "r", dated(NOW, 2)))).await.expect("renamed back");
+    other.regions().rename_region(Request::new(rename("r", "s", id.clone()))).await.expect("made before");
+    assert_eq!(replicas.count(&keys::DATED).await, 2);
+    clock.go_on(10);
+    replicas.emptied(&keys::DATED).await;
+    for node in [&one, &other] {
+        let again = node.regions().rename_region(Request::new(rename("r", "s", id.clone()))).await;
+        check_refused(again, Code::FailedPrecondition, "REQUEST_TOO_OLD");
+    }
+    other.regions().rename_region(Request::new(rename("r", "s", dated(NOW + 10, 3)))).await.expect("a new one");
+}
+
+#[tokio::test]
+async fn err_more_undated_request_ids_than_are_kept() {
+    let replicas = Replicas::new(Settings { requests_max: Some(3), ..Settings::default() });
+    let clock = Hands::at(NOW);
+    let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
+    make_strict(&one, "r", "01").await;
+    make_strict(&one, "s", "10").await;
+    time::sleep(Duration::from_millis(100)).await;
+    for (number, node) in (0..3).zip([&one, &other, &one]) {
+        assert_eq!(draw(node, "r", &format!("order {number}")).await.expect("granted"), number);
+    }
+    let third = replicas.start(&clock).await;
+    for node in [&one, &other, &third] {
+        check_refused(draw(node, "r", "order 3").await, Code::ResourceExhausted, "TOO_MANY_REQUEST_IDS");
+        assert_eq!(draw(node, "r", "order 1").await.expect("granted before"), 1);
+    }
+    assert_eq!(draw(&other, "r", &dated(NOW, 1)).await.expect("dated ones are not counted"), 3);
+    assert_eq!(draw(&other, "r", "").await.expect("granted"), 4);
+    assert_eq!(draw(&one, "s", "order 3").await.expect("another region"), 0);
+}
