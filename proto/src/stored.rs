@@ -419,6 +419,52 @@ pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
     Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos })
 }
 
+/// That a series is granted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Whether a caller has begun it by asking, or an operator has made it.
+    pub on_demand: bool,
+}
+
+/// The record of a series that is listed.
+pub fn encode_listed(listed: Listed) -> Vec<u8> {
+    records::ListedRecord { on_demand: listed.on_demand }.encode_to_vec()
+}
+
+/// Reads [`encode_listed`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_listed(value: &[u8]) -> Result<Listed, Malformed> {
+    let record: records::ListedRecord = decode(value, "the listing of a series")?;
+    Ok(Listed { on_demand: record.on_demand })
+}
+
+/// How many series are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeriesCount {
+    /// Those that callers have begun.
+    pub on_demand: u64,
+    /// Those that operators have made.
+    pub made: u64,
+}
+
+/// The record of how many series are listed.
+pub fn encode_series_count(count: SeriesCount) -> Vec<u8> {
+    records::SeriesCountRecord { on_demand: count.on_demand, made: count.made }.encode_to_vec()
+}
+
+/// Reads [`encode_series_count`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_series_count(value: &[u8]) -> Result<SeriesCount, Malformed> {
+    let record: records::SeriesCountRecord = decode(value, "the number of series")?;
+    Ok(SeriesCount { on_demand: record.on_demand, made: record.made })
+}
+
 /// The record of the floor of dated request_ids.
 pub fn encode_forgotten_requests(before: UnixNanos) -> Vec<u8> {
     // OK because a time is within some centuries of 1970.
@@ -733,5 +779,8 @@ mod tests {
         let before = UnixNanos::new(1_763_667_000_123_456_789);
         assert_eq!(decode_forgotten_requests(&encode_forgotten_requests(before)), Ok(before));
         assert_eq!(decode_undated(&encode_undated(9)), Ok(9));
+        let (listed, count) = (Listed { on_demand: true }, SeriesCount { on_demand: 7, made: 8 });
+        assert_eq!(decode_listed(&encode_listed(listed)), Ok(listed));
+        assert_eq!(decode_series_count(&encode_series_count(count)), Ok(count));
     }
 }

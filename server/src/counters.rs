@@ -467,6 +467,7 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
         first: Position::ZERO,
         capacity: facts.capacity,
         pace: facts.pace,
+        is_of_table: true,
     }
 }
 

@@ -171,9 +171,15 @@ impl Engine {
         let requests = Requests::load(&*store, config.requests, slots.clone()).await?;
         let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk, requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
-        let series =
-            SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone(), pacing.clone())
-                .await?;
+        let series = SeriesCounters::load(
+            store.clone(),
+            clock.clone(),
+            key,
+            (config.chunk, config.series_on_demand),
+            tasks.clone(),
+            pacing.clone(),
+        )
+        .await?;
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let cluster = match (store.peers(), watches) {
             (Some(peers), Some(watches)) => {
@@ -408,6 +414,11 @@ impl Engine {
     /// The other replicas, where there can be any.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_deref()
+    }
+
+    /// The series.
+    pub(crate) fn series(&self) -> &SeriesCounters {
+        &self.series
     }
 
     /// The time-based sources.

@@ -203,11 +203,16 @@ pub(crate) enum AllocateError {
         /// How many were asked for.
         asked: u64,
     },
-    /// One more series cannot be kept.
-    #[error("there are {max} series already, and more are not kept")]
+    /// Callers have begun as many series as they may.
+    #[error(
+        "{series} is new, and callers have begun {max} series already (kentd --series-on-demand): an operator makes it (kent series \
+         create {series}), or forgets others (kent series ls, kent series forget)"
+    )]
     TooManySeries {
-        /// How many there are.
-        max: usize,
+        /// The series that was asked for.
+        series: kent_ids::Series,
+        /// How many callers may begin.
+        max: u64,
     },
     /// The store could not supply a chunk.
     #[error("no chunk could be reserved: {0}")]
@@ -268,6 +273,41 @@ impl std::fmt::Display for Exhausted {
             }
         }
     }
+}
+
+/// Why the listing of a series was not changed.
+#[derive(Debug, Error)]
+pub(crate) enum SeriesError {
+    /// A field cannot be used.
+    #[error(transparent)]
+    BadField(#[from] Invalid),
+    /// The one that every store has.
+    #[error("{series} is there always: it is neither made nor forgotten")]
+    AlwaysThere {
+        /// The series.
+        series: kent_ids::Series,
+    },
+    /// It is not listed.
+    #[error("there is no series {series}; ListSeries (kent series ls) lists them")]
+    NoSuchSeries {
+        /// The series.
+        series: kent_ids::Series,
+    },
+    /// There are as many as there may be.
+    #[error("operators have made {max} series, and more are not made: forget some (kent series forget)")]
+    TooMany {
+        /// How many there may be.
+        max: u64,
+    },
+    /// What is stored could not be read, or the change not written.
+    #[error(transparent)]
+    Store(#[from] StoreFailure),
+    /// Others kept changing the listing.
+    #[error("others changed the list of series at the same time, {attempts} times in a row")]
+    Contended {
+        /// How often it was tried.
+        attempts: u32,
+    },
 }
 
 /// Why an edit was not made.

@@ -36,6 +36,22 @@ pub(crate) const DATED: Key = Key::from_static("dated/");
 /// All series.
 pub(crate) const SERIES: Key = Key::from_static("series/");
 
+/// All series that are listed.
+pub(crate) const LISTED_SERIES: Key = Key::from_static("listed/");
+/// How many series are listed.
+pub(crate) const SERIES_COUNT: Key = Key::from_static("listed");
+
+/// The listing of a series.
+pub(crate) fn listed(series: &Series) -> Key {
+    valid(format!("{LISTED_SERIES}{series}"))
+}
+
+/// The series of a key that begins with [`LISTED_SERIES`].
+pub(crate) fn parse_listed(key: &Key) -> Result<Series, Malformed> {
+    let token = key.as_str().strip_prefix(LISTED_SERIES.as_str()).and_then(|token| token.parse().ok());
+    token.ok_or(Malformed { what: "the name of a listed series" })
+}
+
 /// A series' counter.
 pub(crate) fn series(series: &Series) -> Key {
     valid(format!("series/{series}"))

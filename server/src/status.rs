@@ -14,7 +14,7 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 
 use crate::{
     computing::Busy,
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, StoreFailure},
     past::NoPast,
 };
 
@@ -81,6 +81,19 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
         EditError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+    }
+}
+
+/// A series that was not made, or not forgotten.
+pub(crate) fn from_series(error: &SeriesError) -> Status {
+    let message = error.to_string();
+    match error {
+        SeriesError::BadField(invalid) => from_invalid(invalid),
+        SeriesError::AlwaysThere { .. } => precondition("ALWAYS_THERE", "source", message),
+        SeriesError::NoSuchSeries { series } => not_found("NO_SUCH_SERIES", "series", &series.to_string(), message),
+        SeriesError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
+        SeriesError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
+        SeriesError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
     }
 }
 

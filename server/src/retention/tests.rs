@@ -5,10 +5,12 @@ use std::{
     time::Duration,
 };
 
+use futures_util::TryStreamExt;
 use kent_ids::UnixNanos;
 use kent_proto::v1::{
-    AllocateRequest, CreateRegionRequest, Policy, RenameRegionRequest, UpdateRegionRequest,
-    allocate_response::Identifiers, allocator_server::Allocator, regions_server::Regions,
+    AllocateRequest, CreateRegionRequest, CreateSeriesRequest, ForgetSeriesRequest, ListSeriesRequest, Policy,
+    RenameRegionRequest, UpdateRegionRequest, admin_server::Admin, allocate_response::Identifiers,
+    allocator_server::Allocator, regions_server::Regions,
 };
 use kent_store::{Key, MemoryStore, Store, StoreId};
 use tokio::time;
@@ -198,4 +200,94 @@ async fn err_more_undated_request_ids_than_are_kept() {
     assert_eq!(draw(&other, "r", &dated(NOW, 1)).await.expect("dated ones are not counted"), 3);
     assert_eq!(draw(&other, "r", "").await.expect("granted"), 4);
     assert_eq!(draw(&one, "s", "order 3").await.expect("another region"), 0);
+}
+
+/// The numbers that are granted from a source: the first, and how many.
+async fn lease(node: &Node, source: &str, count: u64) -> Result<(u64, u64), Status> {
+    let request = AllocateRequest { source: source.to_owned(), count, ..Default::default() };
+    let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
+    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("a lease was asked for") };
+    Ok((lease.first.expect("a number").low, lease.count))
+}
+
+async fn make_series(node: &Node, source: &str) {
+    let create = CreateSeriesRequest { source: source.to_owned() };
+    node.admin().create_series(Request::new(create)).await.expect("made");
+}
+
+async fn forget_series(node: &Node, source: &str) -> Result<String, Status> {
+    let forget = ForgetSeriesRequest { source: source.to_owned() };
+    Ok(node.admin().forget_series(Request::new(forget)).await?.into_inner().reserved)
+}
+
+/// Every series that is listed, and whether a caller has begun it.
+async fn list_series(node: &Node) -> Vec<(String, bool)> {
+    let pages = node.admin().list_series(Request::new(ListSeriesRequest {})).await.expect("listed").into_inner();
+    let pages: Vec<_> = pages.try_collect().await.expect("listed");
+    pages.into_iter().flat_map(|page| page.series).map(|series| (series.source, series.on_demand)).collect()
+}
+
+#[tokio::test]
+async fn err_invented_symbols_lock_nobody_out() {
+    let replicas = Replicas::new(Settings { series_on_demand: Some(5), ..Settings::default() });
+    let clock = Hands::at(NOW);
+    let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
+    make_series(&one, "serial:OURS").await;
+    let mut begun = 0;
+    for number in 0..20 {
+        let symbol = format!("serial:X{number}");
+        match lease(if number % 2 == 0 { &one } else { &other }, &symbol, 1).await {
+            Ok(_) => begun += 1,
+            refused => check_refused(refused, Code::ResourceExhausted, "TOO_MANY_SERIES"),
+        }
+    }
+    assert_eq!(begun, 5, "of both replicas together");
+    let third = replicas.start(&clock).await;
+    for node in [&one, &other, &third] {
+        for source in ["serial:OURS", "serial:X0", "serial:X4", "uid11-fullrand"] {
+            lease(node, source, 1).await.expect(source);
+        }
+        check_refused(lease(node, "serial:X5", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");
+    }
+    // An operator makes one, or takes one over: then there is room for another.
+    make_series(&other, "serial:X5").await;
+    lease(&one, "serial:X5", 1).await.expect("made");
+    make_series(&other, "serial:X4").await;
+    make_series(&one, "serial:X4").await;
+    for node in [&one, &other, &third] {
+        lease(node, "serial:X4", 2000).await.expect("it goes on where it was taken over");
+    }
+    lease(&one, "serial:X6", 1).await.expect("there is room");
+    check_refused(lease(&other, "serial:X7", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");
+    let on_demand = list_series(&third).await.into_iter().filter(|(_, on_demand)| *on_demand).count();
+    assert_eq!((on_demand, list_series(&one).await.len()), (5, 8));
+}
+
+#[tokio::test]
+async fn ok_a_series_that_was_forgotten_goes_on_where_it_was() {
+    let replicas = Replicas::new(Settings { series_on_demand: Some(1), ..Settings::default() });
+    let clock = Hands::at(NOW);
+    let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
+    let mut granted = Vec::new();
+    for round in 0..4 {
+        for node in [&one, &other, &one, &other] {
+            granted.push(lease(node, "serial:AB", 700).await.expect("granted"));
+        }
+        // The other one has a chunk in hand meanwhile, and goes on with it.
+        let reserved: u64 = forget_series(&one, "serial:AB").await.expect("forgotten").parse().expect("a number");
+        assert!(granted.iter().all(|(first, count)| first + count <= reserved), "{reserved}");
+        granted.push(lease(&other, "serial:AB", 1).await.expect("granted"));
+        // When it needs another one, it finds out, and the series is listed again.
+        granted.push(lease(&other, "serial:AB", 2000).await.expect("granted"));
+        assert_eq!(list_series(&one).await, [("serialA:AB".to_owned(), true)]);
+        check_refused(forget_series(&one, "serial:CD").await, Code::NotFound, "NO_SUCH_SERIES");
+        if round % 2 == 0 {
+            let third = replicas.start(&clock).await;
+            granted.push(lease(&third, "serial:AB", 700).await.expect("granted"));
+        }
+    }
+    granted.sort_unstable();
+    let repeated = granted.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0);
+    assert_eq!(repeated, None, "{granted:?}");
+    check_refused(forget_series(&one, "uid11-fullrand").await, Code::FailedPrecondition, "ALWAYS_THERE");
 }
