@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixNanos, UnixSeconds};
-use kent_issue::{HolderId, Lapse, SlotRecord};
+use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord};
 use kent_regions::{
     AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Policy, Prefix, Region, RegionNumber,
     Revision, Texts,
@@ -376,6 +376,16 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
     if before.is_none() { Ok(entry) } else { Err(what) }
 }
 
+/// The revision that an edit follows, given the first part of its record; `None` if it is the one below.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_history_follows(first: &[u8]) -> Result<Option<u64>, Malformed> {
+    let record: records::HistoryRecord = decode(first, "the record of an edit")?;
+    Ok(record.follows)
+}
+
 /// The record of an edit that was made with a request_id: the revision that it made.
 pub fn encode_request(revision: Revision) -> Vec<u8> {
     records::RequestRecord { revision: revision.0 }.encode_to_vec()
@@ -417,6 +427,22 @@ pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
     let record: records::GrantRecord = decode(value, "the record of a grant")?;
     let first = count_from(&record.first)?.get().ok_or(malformed("the record of a grant"))?;
     Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos })
+}
+
+/// The record of which edits of a table are forgotten.
+pub fn encode_forgotten(forgotten: Forgotten) -> Vec<u8> {
+    let Forgotten { through, passed_over } = forgotten;
+    records::ForgottenEditsRecord { through, passed_over }.encode_to_vec()
+}
+
+/// Reads [`encode_forgotten`]'s record.
+///
+/// # Errors
+///
+/// [`Malformed`].
+pub fn decode_forgotten(value: &[u8]) -> Result<Forgotten, Malformed> {
+    let record: records::ForgottenEditsRecord = decode(value, "the record of forgotten edits")?;
+    Ok(Forgotten { through: record.through, passed_over: record.passed_over })
 }
 
 /// That a series is granted from.
@@ -779,6 +805,8 @@ mod tests {
         let before = UnixNanos::new(1_763_667_000_123_456_789);
         assert_eq!(decode_forgotten_requests(&encode_forgotten_requests(before)), Ok(before));
         assert_eq!(decode_undated(&encode_undated(9)), Ok(9));
+        let forgotten = Forgotten { through: 7, passed_over: 999_999 };
+        assert_eq!(decode_forgotten(&encode_forgotten(forgotten)), Ok(forgotten));
         let (listed, count) = (Listed { on_demand: true }, SeriesCount { on_demand: 7, made: 8 });
         assert_eq!(decode_listed(&encode_listed(listed)), Ok(listed));
         assert_eq!(decode_series_count(&encode_series_count(count)), Ok(count));

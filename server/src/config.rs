@@ -176,6 +176,10 @@ pub struct Settings {
     #[arg(long, env = "KENT_REQUESTS_MAX", value_name = "COUNT")]
     pub requests_max: Option<u64>,
 
+    /// The edits of each table that are kept: of earlier ones nothing can be listed or watched [default: 100000].
+    #[arg(long, env = "KENT_HISTORY_KEEP", value_name = "COUNT")]
+    pub history_keep: Option<u64>,
+
     /// Form of the log on standard error: `text` or `json` [default: text].
     #[arg(long, env = "KENT_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -306,6 +310,8 @@ pub struct Config {
     pub series_on_demand: u64,
     /// For how long request_ids are kept, and how many.
     pub requests: RequestPolicy,
+    /// The edits of each table that are kept.
+    pub history_keep: u64,
     /// The form of the log.
     pub log_format: LogFormat,
     /// What to log.
@@ -416,6 +422,7 @@ impl Settings {
             series_on_demand: self.series_on_demand.or(below.series_on_demand),
             request_retention: self.request_retention.or(below.request_retention),
             requests_max: self.requests_max.or(below.requests_max),
+            history_keep: self.history_keep.or(below.history_keep),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
         }
@@ -451,6 +458,7 @@ impl Settings {
             series_on_demand: Some(1000),
             request_retention: Some(requests.retention),
             requests_max: Some(requests.undated_max),
+            history_keep: Some(100_000),
             log_format: Some(LogFormat::Text),
             log: Some("info".to_owned()),
         }
@@ -499,6 +507,7 @@ impl Config {
             },
             chunk: Chunk { min: get(set.chunk_min), max: get(set.chunk_max) },
             series_on_demand: get(set.series_on_demand),
+            history_keep: get(set.history_keep),
             requests: RequestPolicy {
                 retention: set.request_retention.unwrap_or_default(),
                 undated_max: get(set.requests_max),
@@ -541,6 +550,7 @@ impl Config {
         range("absence", format!("{absence_max:?}"), "1h to 3650d", (HOUR..=DAY * 3650).contains(&absence_max))?;
         range("chunk-min", self.chunk.min, "1 to chunk-max", (1..=self.chunk.max).contains(&self.chunk.min))?;
         range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)?;
+        range("history-keep", self.history_keep, "at least 1", self.history_keep >= 1)?;
         let on_demand = self.series_on_demand;
         range("series-on-demand", on_demand, "at most 1000000", on_demand <= 1_000_000)?;
         let retention = self.requests.retention;
@@ -694,6 +704,7 @@ mod tests {
         check_err("window = '1s'", "window is 1s, but must be 2s to 1h");
         check_err("chunk-min = 0", "chunk-min is 0");
         check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max");
+        check_err("history-keep = 0", "history-keep is 0, but must be at least 1");
         check_err("series-on-demand = 1000001", "series-on-demand is 1000001, but must be at most 1000000");
         check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
         check_err("listen = '0.0.0.0:7600'", "--insecure");

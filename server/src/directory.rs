@@ -27,7 +27,7 @@ use crate::{
     engine::LoadError,
     entropy::{self, Entropy},
     error::{EditError, NoSuchSpace, StoreFailure},
-    history,
+    history::{self, NoHistory},
     keys::{self, Requested},
     node::Surroundings,
     requests::{Request, Requests},
@@ -223,8 +223,11 @@ impl Directory {
             // Its commit was thought lost, and came through later.
             self.reload(space).await?;
         }
-        let missing = Malformed { what: "the record of an edit is gone" };
-        let entry = history::entry(&*self.store, space, revision).await?.ok_or_else(|| StoreFailure::from(missing))?;
+        let entry = match history::expected(&*self.store, space, revision).await {
+            Ok(entry) => entry,
+            Err(NoHistory::Forgotten(_)) => return Err(EditError::MadeAndForgotten { revision }),
+            Err(NoHistory::Store(failure)) => return Err(failure.into()),
+        };
         let same = entry.changes.first().is_some_and(|change| {
             let subject = change.before.as_ref().unwrap_or(&change.after);
             entry.operation == order.edit.operation() && subject.name == order.edit.subject()

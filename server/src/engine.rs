@@ -201,7 +201,13 @@ impl Engine {
             }
             _ => None,
         };
-        let retention = Retention { store: store.clone(), clock: clock.clone(), requests: requests.clone() };
+        let retention = Retention {
+            store: store.clone(),
+            clock: clock.clone(),
+            requests: requests.clone(),
+            directory: directory.clone(),
+            history_keep: config.history_keep,
+        };
         tasks.spawn("retention", retention.keep(config.requests.retention, tasks.stopping().clone()));
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };

@@ -364,6 +364,14 @@ pub(crate) enum EditError {
         /// The region.
         region: String,
     },
+    /// The edit was made, and what it changed is forgotten.
+    #[error(
+        "the edit of this request_id was made in revision {revision}, whose record is forgotten (kentd --history-keep)"
+    )]
+    MadeAndForgotten {
+        /// The revision that it made.
+        revision: Revision,
+    },
     /// No edit is made under the request_id.
     #[error(transparent)]
     Request(#[from] RequestRefusal),

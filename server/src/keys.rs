@@ -155,6 +155,24 @@ pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
 }
 
+/// All records of edits of a space, the oldest first.
+pub(crate) fn histories(space: &str) -> Key {
+    valid(format!("history/{space}/"))
+}
+
+/// The revision and the part of a key that begins with [`histories`].
+pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
+    let mut ends = key.as_str().rsplitn(3, '/');
+    let part = ends.next().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let revision = ends.next().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    revision.zip(part).ok_or(Malformed { what: "the key of the record of an edit" })
+}
+
+/// Which edits of a space are forgotten.
+pub(crate) fn oldest(space: &str) -> Key {
+    valid(format!("oldest/{space}"))
+}
+
 /// All parts of the record of the edit that made a revision.
 pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))

@@ -15,6 +15,7 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 use crate::{
     computing::Busy,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, StoreFailure},
+    history::NoHistory,
     past::NoPast,
 };
 
@@ -76,6 +77,10 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::Aborted, message, details)
         }
         EditError::Unsure { region } => precondition("FLOOR_UNKNOWN", region, message),
+        EditError::MadeAndForgotten { revision } => {
+            let details = reason("MADE_AND_FORGOTTEN", [("revision", &revision.to_string())]);
+            Status::with_error_details(Code::AlreadyExists, message, details)
+        }
         EditError::Request(refusal) => from_request(refusal),
         EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
@@ -155,8 +160,20 @@ pub(crate) fn busy(busy: &Busy) -> Status {
 /// A table of the past that cannot be shown.
 pub(crate) fn from_past(none: &NoPast) -> Status {
     match none {
-        NoPast::Store(failure) => from_read(failure),
+        NoPast::History(none) => from_history(none),
         NoPast::Busy(too_many) => busy(too_many),
+    }
+}
+
+/// The record of an edit that cannot be shown.
+pub(crate) fn from_history(none: &NoHistory) -> Status {
+    match none {
+        NoHistory::Store(failure) => from_read(failure),
+        NoHistory::Forgotten(forgotten) => {
+            // A watcher begins again from a snapshot.
+            let facts = [("oldest_revision", &*forgotten.oldest.to_string()), ("resume_after", "0")];
+            Status::with_error_details(Code::OutOfRange, forgotten.to_string(), reason("REVISION_FORGOTTEN", facts))
+        }
     }
 }
 

@@ -8,9 +8,10 @@ use std::{
 use futures_util::TryStreamExt;
 use kent_ids::UnixNanos;
 use kent_proto::v1::{
-    AllocateRequest, CreateRegionRequest, CreateSeriesRequest, ForgetSeriesRequest, ListSeriesRequest, Policy,
-    RenameRegionRequest, UpdateRegionRequest, admin_server::Admin, allocate_response::Identifiers,
-    allocator_server::Allocator, regions_server::Regions,
+    AllocateRequest, CreateRegionRequest, CreateSeriesRequest, ForgetSeriesRequest, ListHistoryRequest,
+    ListRegionsRequest, ListSeriesRequest, Policy, RenameRegionRequest, UpdateRegionRequest, WatchTableRequest,
+    admin_server::Admin, allocate_response::Identifiers, allocator_server::Allocator, regions_server::Regions,
+    watch_table_response::Event,
 };
 use kent_store::{Key, MemoryStore, Store, StoreId};
 use tokio::time;
@@ -290,4 +291,85 @@ async fn ok_a_series_that_was_forgotten_goes_on_where_it_was() {
     let repeated = granted.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0);
     assert_eq!(repeated, None, "{granted:?}");
     check_refused(forget_series(&one, "uid11-fullrand").await, Code::FailedPrecondition, "ALWAYS_THERE");
+}
+
+const SPACE: &str = "spaces/default";
+
+/// The edit that gives the only region its name of this round.
+async fn rename(node: &Node, round: u64, request_id: &str) -> Result<u64, Status> {
+    let rename = RenameRegionRequest {
+        name: format!("{SPACE}/regions/r{}", round - 1),
+        region_id: format!("r{round}"),
+        request_id: request_id.to_owned(),
+        ..RenameRegionRequest::default()
+    };
+    Ok(node.regions().rename_region(Request::new(rename)).await?.into_inner().revision)
+}
+
+/// The name that the only region had in a revision.
+async fn name_at(node: &Node, at_revision: u64) -> Result<String, Status> {
+    let list = ListRegionsRequest { parent: SPACE.to_owned(), at_revision, ..ListRegionsRequest::default() };
+    let regions = node.regions().list_regions(Request::new(list)).await?.into_inner().regions;
+    Ok(regions.into_iter().map(|region| region.name).collect())
+}
+
+/// The first revision that a watcher after this one hears of.
+async fn watch(node: &Node, after_revision: u64) -> Result<u64, Status> {
+    let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision };
+    let mut events = Box::pin(node.regions().watch_table(Request::new(watch)).await?.into_inner());
+    match events.try_next().await?.expect("an event").event {
+        Some(Event::Change(entry)) => Ok(entry.revision),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn ok_the_last_edits_are_kept_and_what_is_forgotten_is_said() {
+    let (keep, last) = (10, 300);
+    let retention = Some(Duration::from_secs(1));
+    let settings = Settings { history_keep: Some(keep), request_retention: retention, ..Settings::default() };
+    let replicas = Replicas::new(settings);
+    let clock = Hands::at(NOW);
+    let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
+    let create = CreateRegionRequest {
+        parent: SPACE.to_owned(),
+        region_id: "r1".to_owned(),
+        suffix_bits: 20,
+        ..CreateRegionRequest::default()
+    };
+    one.regions().create_region(Request::new(create)).await.expect("created");
+    // More than a page of records, by both.
+    for round in 2..=last {
+        let node = if round % 2 == 0 { &one } else { &other };
+        assert_eq!(rename(node, round, &format!("rename {round}")).await.expect("renamed"), round);
+    }
+    let history = keys::histories("default");
+    for _ in 0..1000 {
+        if replicas.count(&history).await == 10 {
+            break;
+        }
+        time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(replicas.count(&history).await, 10);
+    let (oldest, third) = (last - keep, replicas.start(&clock).await);
+    for node in [&one, &other, &third] {
+        let list = ListHistoryRequest { parent: SPACE.to_owned(), ..ListHistoryRequest::default() };
+        let listed = node.regions().list_history(Request::new(list)).await.expect("listed").into_inner();
+        let revisions: Vec<u64> = listed.entries.iter().map(|entry| entry.revision).collect();
+        assert_eq!((revisions, listed.forgotten_through), ((oldest + 1..=last).rev().collect(), oldest));
+        for revision in [oldest, oldest + 1, last] {
+            let name = name_at(node, revision).await.expect("it is kept");
+            assert_eq!(name, format!("{SPACE}/regions/r{revision}"));
+        }
+        assert_eq!(watch(node, oldest).await.expect("it is kept"), oldest + 1);
+        for revision in [1, oldest - 1] {
+            check_refused(name_at(node, revision).await, Code::OutOfRange, "REVISION_FORGOTTEN");
+            check_refused(watch(node, revision).await, Code::OutOfRange, "REVISION_FORGOTTEN");
+        }
+        // The request_ids are known still: without what they changed, where that is forgotten.
+        assert_eq!(rename(node, last, &format!("rename {last}")).await.expect("made before"), last);
+        check_refused(rename(node, 2, "rename 2").await, Code::AlreadyExists, "MADE_AND_FORGOTTEN");
+    }
+    let said = name_at(&one, 1).await.expect_err("forgotten");
+    assert!(said.message().contains(&format!("from is {oldest}")), "{said}");
 }
