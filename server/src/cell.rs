@@ -43,6 +43,8 @@ pub(crate) struct Record {
     pub(crate) capacity: Position,
     /// How fast the counter may move.
     pub(crate) pace: Pace,
+    /// Whether it is a region's: after a restore of which tables are known, a new one was not lost.
+    pub(crate) is_of_table: bool,
 }
 
 /// How an attempt to reserve a chunk ended.

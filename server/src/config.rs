@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Parser;
-use kent_issue::{Chunk, ClockPolicy, TrustPolicy};
+use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -162,6 +162,24 @@ pub struct Settings {
     #[arg(long, env = "KENT_CHUNK_MAX", value_name = "COUNT")]
     pub chunk_max: Option<u64>,
 
+    /// The most series that callers begin by asking; operators make others (kent series create) [default: 1000].
+    #[arg(long, env = "KENT_SERIES_ON_DEMAND", value_name = "COUNT")]
+    pub series_on_demand: Option<u64>,
+
+    /// For how long a request_id of a strict grant or an edit is kept that is a UUID of version 7; one that is older is refused, 1s to
+    /// 36500d [default: 30d].
+    #[arg(long, env = "KENT_REQUEST_RETENTION", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub request_retention: Option<Duration>,
+
+    /// The most other request_ids, which are kept for ever: of each strict region, and of the edits of each space [default: 10000000].
+    #[arg(long, env = "KENT_REQUESTS_MAX", value_name = "COUNT")]
+    pub requests_max: Option<u64>,
+
+    /// The edits of each table that are kept: of earlier ones nothing can be listed or watched [default: 100000].
+    #[arg(long, env = "KENT_HISTORY_KEEP", value_name = "COUNT")]
+    pub history_keep: Option<u64>,
+
     /// Form of the log on standard error: `text` or `json` [default: text].
     #[arg(long, env = "KENT_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -288,6 +306,12 @@ pub struct Config {
     pub trust: TrustPolicy,
     /// How many suffixes of a region are reserved at once.
     pub chunk: Chunk,
+    /// The most series that callers begin by asking.
+    pub series_on_demand: u64,
+    /// For how long request_ids are kept, and how many.
+    pub requests: RequestPolicy,
+    /// The edits of each table that are kept.
+    pub history_keep: u64,
     /// The form of the log.
     pub log_format: LogFormat,
     /// What to log.
@@ -395,6 +419,10 @@ impl Settings {
             window: self.window.or(below.window),
             chunk_min: self.chunk_min.or(below.chunk_min),
             chunk_max: self.chunk_max.or(below.chunk_max),
+            series_on_demand: self.series_on_demand.or(below.series_on_demand),
+            request_retention: self.request_retention.or(below.request_retention),
+            requests_max: self.requests_max.or(below.requests_max),
+            history_keep: self.history_keep.or(below.history_keep),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
         }
@@ -403,6 +431,7 @@ impl Settings {
     /// What holds where nothing is said.
     fn defaults() -> Self {
         let (clock, chunk, trust) = (ClockPolicy::default(), Chunk::default(), TrustPolicy::default());
+        let requests = RequestPolicy::default();
         Self {
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7600))),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7601))),
@@ -426,6 +455,10 @@ impl Settings {
             window: Some(clock.window_last),
             chunk_min: Some(chunk.min),
             chunk_max: Some(chunk.max),
+            series_on_demand: Some(1000),
+            request_retention: Some(requests.retention),
+            requests_max: Some(requests.undated_max),
+            history_keep: Some(100_000),
             log_format: Some(LogFormat::Text),
             log: Some("info".to_owned()),
         }
@@ -473,6 +506,12 @@ impl Config {
                 absence_max: set.absence.unwrap_or_default(),
             },
             chunk: Chunk { min: get(set.chunk_min), max: get(set.chunk_max) },
+            series_on_demand: get(set.series_on_demand),
+            history_keep: get(set.history_keep),
+            requests: RequestPolicy {
+                retention: set.request_retention.unwrap_or_default(),
+                undated_max: get(set.requests_max),
+            },
             log_format: set.log_format.unwrap_or(LogFormat::Text),
             log: set.log.unwrap_or_default(),
             settings: all,
@@ -510,7 +549,13 @@ impl Config {
         range("clock-jump", format!("{jump_max:?}"), "1m to 30d", (HOUR / 60..=DAY * 30).contains(&jump_max))?;
         range("absence", format!("{absence_max:?}"), "1h to 3650d", (HOUR..=DAY * 3650).contains(&absence_max))?;
         range("chunk-min", self.chunk.min, "1 to chunk-max", (1..=self.chunk.max).contains(&self.chunk.min))?;
-        range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)
+        range("chunk-max", self.chunk.max, "at most 4294967296", self.chunk.max <= 1 << 32)?;
+        range("history-keep", self.history_keep, "at least 1", self.history_keep >= 1)?;
+        let on_demand = self.series_on_demand;
+        range("series-on-demand", on_demand, "at most 1000000", on_demand <= 1_000_000)?;
+        let retention = self.requests.retention;
+        let allowed = (Duration::from_secs(1)..=DAY * 36_500).contains(&retention);
+        range("request-retention", format!("{retention:?}"), "1s to 36500d", allowed)
     }
 
     fn check_exposure(&self, insecure: bool) -> Result<(), ConfigError> {
@@ -659,6 +704,9 @@ mod tests {
         check_err("window = '1s'", "window is 1s, but must be 2s to 1h");
         check_err("chunk-min = 0", "chunk-min is 0");
         check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max");
+        check_err("history-keep = 0", "history-keep is 0, but must be at least 1");
+        check_err("series-on-demand = 1000001", "series-on-demand is 1000001, but must be at most 1000000");
+        check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
     }

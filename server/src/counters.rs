@@ -18,9 +18,10 @@ use crate::{
     directory::{Directory, Order},
     entropy::{self, Entropy},
     error::{AllocateError, Exhausted, NoSuchRegion},
-    keys,
+    keys::{self, Requested},
     node::Surroundings,
     pacing::Pacing,
+    requests::{Request, Requests},
     space::{RegionFacts, Space},
     strict,
     tasks::Tasks,
@@ -36,6 +37,7 @@ pub(crate) struct Counters {
     tasks: Tasks,
     entropy: Arc<dyn Entropy>,
     pacing: Arc<Pacing>,
+    requests: Arc<Requests>,
     /// Where there can be other replicas.
     cluster: Option<Arc<Cluster>>,
 }
@@ -81,11 +83,11 @@ impl Counters {
         directory: Arc<Directory>,
         chunk: Chunk,
         tasks: Tasks,
-        pacing: Arc<Pacing>,
+        (pacing, requests): (Arc<Pacing>, Arc<Requests>),
         cluster: Option<Arc<Cluster>>,
     ) -> Self {
         let Surroundings { store, clock, entropy } = surroundings;
-        Self { store, directory, clock, chunk, tasks, entropy, pacing, cluster }
+        Self { store, directory, clock, chunk, tasks, entropy, pacing, requests, cluster }
     }
 
     /// Grants a block of a region's suffixes from the chunk in hand, or asks for one that must be durable first: at once, or not
@@ -244,7 +246,7 @@ impl Counters {
         request_id: &str,
         patience: Patience,
     ) -> strict::Promise {
-        let request = (!request_id.is_empty()).then(|| keys::grant(space.key(), facts.number.0, request_id));
+        let request = Request::new(request_id, Requested { space: space.key(), number: Some(facts.number) });
         let (promise, must_lead) = cell.with_queue(|queue| queue.add(strict::Ask { count, request }, patience));
         if must_lead {
             // What is under way goes on although its caller goes away: others wait for it, too.
@@ -316,16 +318,19 @@ impl Counters {
         give_back(&*self.store, space, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(strict::Queue::take_last);
-        let attempted = strict::grant(&*self.store, &record(space, &facts), &self.pacing, asks, last, wall).await?;
-        if let Some(counter) = attempted.counter {
-            cell.with_queue(|queue| queue.set_last(Some(counter)));
-            let reserved = Stored { version: counter.version, value: counter.value.reserved };
+        let judges = (&*self.pacing, &*self.requests);
+        let attempted = strict::grant(&*self.store, &record(space, &facts), judges, asks, last, wall).await?;
+        if let Some(left) = attempted.left {
+            cell.with_queue(|queue| queue.set_last(left));
+            let reserved = Stored { version: left.counter.version, value: left.counter.value.reserved };
             space.set_reserved(facts.number, reserved);
             cell.granted(attempted.count(asks), self.clock.steady());
         }
         drop(reserving);
-        if attempted.conflict.is_some_and(|key| key == keys::region(space.key(), facts.number.0)) {
-            self.follow(space, &facts).await?;
+        match attempted.conflict {
+            Some(key) if key == keys::region(space.key(), facts.number.0) => self.follow(space, &facts).await?,
+            Some(key) if key == keys::FORGOTTEN => drop(self.requests.learn_floor(&*self.store).await?),
+            _ => {}
         }
         let block = |first, count| {
             Block::region(facts.constants, first, count).map(Some).map_err(|broken| {
@@ -343,6 +348,7 @@ impl Counters {
                 Err(AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused))
             }
             strict::Granted::Unsure => Err(unsure(space, region)),
+            strict::Granted::Refused(refusal) => Err(refusal.into()),
             strict::Granted::Again => Ok(None),
             strict::Granted::Failed(failure) => Err(failure.into()),
         };
@@ -461,6 +467,7 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
         first: Position::ZERO,
         capacity: facts.capacity,
         pace: facts.pace,
+        is_of_table: true,
     }
 }
 

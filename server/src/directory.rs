@@ -27,8 +27,10 @@ use crate::{
     engine::LoadError,
     entropy::{self, Entropy},
     error::{EditError, NoSuchSpace, StoreFailure},
-    history, keys,
+    history::{self, NoHistory},
+    keys::{self, Requested},
     node::Surroundings,
+    requests::{Request, Requests},
     space::{Space, State, space_record},
 };
 
@@ -39,6 +41,7 @@ pub(crate) struct Directory {
     chunk: Chunk,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    requests: Arc<Requests>,
     /// By key.
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// Held while a space is made.
@@ -81,10 +84,15 @@ const STEPS_MAX: u64 = 1000;
 
 impl Directory {
     /// Reads and checks all tables; makes the default space if the store is new.
-    pub(crate) async fn load(surroundings: Surroundings, chunk: Chunk) -> Result<Self, LoadError> {
+    pub(crate) async fn load(
+        surroundings: Surroundings,
+        chunk: Chunk,
+        requests: Arc<Requests>,
+    ) -> Result<Self, LoadError> {
         let Surroundings { store, clock, entropy } = surroundings;
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
-        let directory = Self { store, clock, entropy, chunk, spaces: RwLock::default(), making: Mutex::default() };
+        let (spaces, making) = (RwLock::default(), Mutex::default());
+        let directory = Self { store, clock, entropy, requests, chunk, spaces, making };
         // A space's key begins with that of the space around it, so that comes first.
         for (key, _) in &records {
             let key = keys::parse_space(key).map_err(StoreFailure::from)?;
@@ -208,21 +216,18 @@ impl Directory {
 
     /// What the edit did when it was made under the same request_id.
     async fn made_already(&self, space: &Space, order: &Order) -> Result<Option<Plan>, EditError> {
-        let request_id = &order.options.request_id;
-        if request_id.is_empty() || order.options.validate_only {
-            return Ok(None);
-        }
-        let Some(record) = self.store.get(&keys::request(space.key(), request_id)).await.map_err(StoreFailure::from)?
-        else {
-            return Ok(None);
-        };
+        let Some(request) = request(space, order).filter(|_| !order.options.validate_only) else { return Ok(None) };
+        let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
         let revision = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
         if space.read(Table::revision) < revision {
             // Its commit was thought lost, and came through later.
             self.reload(space).await?;
         }
-        let missing = Malformed { what: "the record of an edit is gone" };
-        let entry = history::entry(&*self.store, space, revision).await?.ok_or_else(|| StoreFailure::from(missing))?;
+        let entry = match history::expected(&*self.store, space, revision).await {
+            Ok(entry) => entry,
+            Err(NoHistory::Forgotten(_)) => return Err(EditError::MadeAndForgotten { revision }),
+            Err(NoHistory::Store(failure)) => return Err(failure.into()),
+        };
         let same = entry.changes.first().is_some_and(|change| {
             let subject = change.before.as_ref().unwrap_or(&change.after);
             entry.operation == order.edit.operation() && subject.name == order.edit.subject()
@@ -279,6 +284,13 @@ impl Directory {
         let edit = self.new_edit();
         let inner = self.inner_of(space, &plan)?;
         let txn = self.transaction(space, &plan, counter, edit, order);
+        let txn = match request(space, order) {
+            Some(request) => {
+                let record = stored::encode_request(plan.revision);
+                self.requests.record(&*self.store, txn, &request, record).await??
+            }
+            None => txn,
+        };
         let txn = match &inner {
             Some(inner) => {
                 let key = keys::space(&inner.key);
@@ -389,10 +401,6 @@ impl Directory {
                 txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&declared));
             }
         }
-        if !order.options.request_id.is_empty() {
-            let key = keys::request(id, &order.options.request_id);
-            txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_request(plan.revision));
-        }
         let entry = HistoryEntry {
             // OK because the wall clock is within some centuries of 1970; a wrong one is still recorded.
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
@@ -495,6 +503,11 @@ impl Directory {
         }
         Ok(Some(sealed))
     }
+}
+
+/// The request_id under which an edit is wanted.
+fn request(space: &Space, order: &Order) -> Option<Request> {
+    Request::new(&order.options.request_id, Requested { space: space.key(), number: None })
 }
 
 fn log_edit(space: &Space, order: &Order, plan: &Plan) {

@@ -26,6 +26,8 @@ use crate::{
     node::Surroundings,
     pacing::Pacing,
     past::Past,
+    requests::Requests,
+    retention::Retention,
     series::SeriesCounters,
     slots::{HeldSlot, Slots},
     space::Space,
@@ -165,12 +167,19 @@ impl Engine {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
         };
-        let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk).await?);
         let slots = Arc::new(Slots::new(surroundings.clone(), config.clock, config.trust, key));
+        let requests = Requests::load(&*store, config.requests, slots.clone()).await?;
+        let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk, requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
-        let series =
-            SeriesCounters::load(store.clone(), clock.clone(), key, config.chunk, tasks.clone(), pacing.clone())
-                .await?;
+        let series = SeriesCounters::load(
+            store.clone(),
+            clock.clone(),
+            key,
+            (config.chunk, config.series_on_demand),
+            tasks.clone(),
+            pacing.clone(),
+        )
+        .await?;
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let cluster = match (store.peers(), watches) {
             (Some(peers), Some(watches)) => {
@@ -192,6 +201,14 @@ impl Engine {
             }
             _ => None,
         };
+        let retention = Retention {
+            store: store.clone(),
+            clock: clock.clone(),
+            requests: requests.clone(),
+            directory: directory.clone(),
+            history_keep: config.history_keep,
+        };
+        tasks.spawn("retention", retention.keep(config.requests.retention, tasks.stopping().clone()));
         let limits =
             Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
         Ok(Arc::new(Self {
@@ -200,7 +217,7 @@ impl Engine {
                 directory.clone(),
                 config.chunk,
                 tasks.clone(),
-                pacing,
+                (pacing, requests.clone()),
                 cluster.clone(),
             ),
             cluster,
@@ -403,6 +420,11 @@ impl Engine {
     /// The other replicas, where there can be any.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_deref()
+    }
+
+    /// The series.
+    pub(crate) fn series(&self) -> &SeriesCounters {
+        &self.series
     }
 
     /// The time-based sources.

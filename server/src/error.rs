@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::UnixNanos;
-use kent_issue::{BURST, Refusal, TooFast};
+use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::{model::Invalid, stored::Malformed};
 use kent_regions::{Pace, Revision};
 use kent_store::{CommitError, ReadError};
@@ -187,6 +187,9 @@ pub(crate) enum AllocateError {
         /// How many were granted under it.
         count: u64,
     },
+    /// Nothing is granted under the request_id.
+    #[error(transparent)]
+    Request(#[from] RequestRefusal),
     /// The region does not hold as many more.
     #[error("{0}")]
     Exhausted(Exhausted),
@@ -200,11 +203,16 @@ pub(crate) enum AllocateError {
         /// How many were asked for.
         asked: u64,
     },
-    /// One more series cannot be kept.
-    #[error("there are {max} series already, and more are not kept")]
+    /// Callers have begun as many series as they may.
+    #[error(
+        "{series} is new, and callers have begun {max} series already (kentd --series-on-demand): an operator makes it (kent series \
+         create {series}), or forgets others (kent series ls, kent series forget)"
+    )]
     TooManySeries {
-        /// How many there are.
-        max: usize,
+        /// The series that was asked for.
+        series: kent_ids::Series,
+        /// How many callers may begin.
+        max: u64,
     },
     /// The store could not supply a chunk.
     #[error("no chunk could be reserved: {0}")]
@@ -267,6 +275,41 @@ impl std::fmt::Display for Exhausted {
     }
 }
 
+/// Why the listing of a series was not changed.
+#[derive(Debug, Error)]
+pub(crate) enum SeriesError {
+    /// A field cannot be used.
+    #[error(transparent)]
+    BadField(#[from] Invalid),
+    /// The one that every store has.
+    #[error("{series} is there always: it is neither made nor forgotten")]
+    AlwaysThere {
+        /// The series.
+        series: kent_ids::Series,
+    },
+    /// It is not listed.
+    #[error("there is no series {series}; ListSeries (kent series ls) lists them")]
+    NoSuchSeries {
+        /// The series.
+        series: kent_ids::Series,
+    },
+    /// There are as many as there may be.
+    #[error("operators have made {max} series, and more are not made: forget some (kent series forget)")]
+    TooMany {
+        /// How many there may be.
+        max: u64,
+    },
+    /// What is stored could not be read, or the change not written.
+    #[error(transparent)]
+    Store(#[from] StoreFailure),
+    /// Others kept changing the listing.
+    #[error("others changed the list of series at the same time, {attempts} times in a row")]
+    Contended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+}
+
 /// Why an edit was not made.
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
@@ -321,6 +364,17 @@ pub(crate) enum EditError {
         /// The region.
         region: String,
     },
+    /// The edit was made, and what it changed is forgotten.
+    #[error(
+        "the edit of this request_id was made in revision {revision}, whose record is forgotten (kentd --history-keep)"
+    )]
+    MadeAndForgotten {
+        /// The revision that it made.
+        revision: Revision,
+    },
+    /// No edit is made under the request_id.
+    #[error(transparent)]
+    Request(#[from] RequestRefusal),
     /// The store did not take the edit.
     #[error("the edit was not stored: {0}")]
     Store(#[from] StoreFailure),

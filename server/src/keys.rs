@@ -1,6 +1,7 @@
 //! The keys under which the daemon keeps its records. Persisted: the spelling is frozen.
 
 use kent_ids::{Series, Slot, Uuid};
+use kent_issue::DatedRequest;
 use kent_proto::stored::Malformed;
 use kent_regions::RegionNumber;
 use kent_store::Key;
@@ -27,8 +28,29 @@ pub(crate) const COUNTERS: Key = Key::from_static("counter/");
 /// All replicas that are there.
 pub(crate) const PRESENT: Key = Key::from_static("present/");
 
+/// The floor of dated request_ids.
+pub(crate) const FORGOTTEN: Key = Key::from_static("forgotten");
+/// All that was granted or edited under dated request_ids, the oldest first.
+pub(crate) const DATED: Key = Key::from_static("dated/");
+
 /// All series.
 pub(crate) const SERIES: Key = Key::from_static("series/");
+
+/// All series that are listed.
+pub(crate) const LISTED_SERIES: Key = Key::from_static("listed/");
+/// How many series are listed.
+pub(crate) const SERIES_COUNT: Key = Key::from_static("listed");
+
+/// The listing of a series.
+pub(crate) fn listed(series: &Series) -> Key {
+    valid(format!("{LISTED_SERIES}{series}"))
+}
+
+/// The series of a key that begins with [`LISTED_SERIES`].
+pub(crate) fn parse_listed(key: &Key) -> Result<Series, Malformed> {
+    let token = key.as_str().strip_prefix(LISTED_SERIES.as_str()).and_then(|token| token.parse().ok());
+    token.ok_or(Malformed { what: "the name of a listed series" })
+}
 
 /// A series' counter.
 pub(crate) fn series(series: &Series) -> Key {
@@ -122,12 +144,33 @@ pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malf
 
 /// Whether the keys below a space of this key fit what a store takes: a space can be delegated some seven levels deep.
 pub(crate) fn fits(space: &str) -> bool {
-    space.len() <= 180
+    space.len() <= SPACE_BYTES_MAX
 }
+
+/// The longest key below a space is that of a dated request_id: 56 octets, and the space's key.
+const SPACE_BYTES_MAX: usize = 180;
 
 /// A part of the record of the edit that made a revision.
 pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
+}
+
+/// All records of edits of a space, the oldest first.
+pub(crate) fn histories(space: &str) -> Key {
+    valid(format!("history/{space}/"))
+}
+
+/// The revision and the part of a key that begins with [`histories`].
+pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
+    let mut ends = key.as_str().rsplitn(3, '/');
+    let part = ends.next().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let revision = ends.next().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    revision.zip(part).ok_or(Malformed { what: "the key of the record of an edit" })
+}
+
+/// Which edits of a space are forgotten.
+pub(crate) fn oldest(space: &str) -> Key {
+    valid(format!("oldest/{space}"))
 }
 
 /// All parts of the record of the edit that made a revision.
@@ -135,14 +178,43 @@ pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))
 }
 
-/// The record of an edit that was made with a request_id.
-pub(crate) fn request(space: &str, request_id: &str) -> Key {
-    valid(format!("request/{space}/{}", digest(request_id)))
+/// The edits of a space, or the strict grants of a region of it, as far as keys are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requested<'s> {
+    pub(crate) space: &'s str,
+    /// Of the region.
+    pub(crate) number: Option<RegionNumber>,
 }
 
-/// The record of a strict region's grant that was made with a request_id.
-pub(crate) fn grant(space: &str, number: u64, request_id: &str) -> Key {
-    valid(format!("grant/{space}/{number:016x}/{}", digest(request_id)))
+impl Requested<'_> {
+    /// The record of what was made under a request_id without a time.
+    pub(crate) fn undated(&self, request_id: &str) -> Key {
+        let kind = if self.number.is_some() { "grant" } else { "request" };
+        valid(format!("{kind}/{}/{}", self.subject(), digest(request_id)))
+    }
+
+    /// The record of what was made under a dated request_id.
+    pub(crate) fn dated(&self, request: DatedRequest) -> Key {
+        valid(format!("{DATED}{:032x}/{}", request.bits(), self.subject()))
+    }
+
+    /// How many records there are without a time.
+    pub(crate) fn count(&self) -> Key {
+        valid(format!("undated/{}", self.subject()))
+    }
+
+    fn subject(&self) -> String {
+        match self.number {
+            Some(RegionNumber(number)) => format!("{}/{number:016x}", self.space),
+            None => self.space.to_owned(),
+        }
+    }
+}
+
+/// The request_id of a key that begins with [`DATED`].
+pub(crate) fn parse_dated(key: &Key) -> Result<DatedRequest, Malformed> {
+    let digits = key.as_str().strip_prefix(DATED.as_str()).and_then(|rest| rest.split('/').next());
+    digits.and_then(DatedRequest::parse).ok_or(Malformed { what: "the key of a dated request_id" })
 }
 
 /// A request_id as 32 hexadecimal digits: it may hold any octets, and be longer than a key has room for.

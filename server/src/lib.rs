@@ -17,6 +17,8 @@
 //! | `space` | one space in memory: table, versions of records, counters |
 //! | `history` | the edits of the past: written with each edit, read for lists, watchers and old tables |
 //! | `strict` | grants of regions that number without gaps |
+//! | `requests` | request_ids: what was made under one is on record, and not made again |
+//! | `retention` | forgetting what is kept for a time only |
 //! | `rate` | how fast a region is drawn from |
 //! | `service` | gRPC services: requests in, answers out |
 //! | `status` | the only file that makes a `tonic::Status` |
@@ -55,7 +57,9 @@ mod node;
 mod pacing;
 mod past;
 mod rate;
+mod requests;
 mod restore;
+mod retention;
 mod series;
 mod service;
 mod slots;

@@ -57,7 +57,7 @@ impl Pacing {
             return read;
         }
         let (first, capacity) = (Count::Below(record.first.get()), Count::Below(record.capacity.get()));
-        let value = stored::Counter::begun(first, &self.restores, record.guard.is_some(), record.pace, capacity);
+        let value = stored::Counter::begun(first, &self.restores, record.is_of_table, record.pace, capacity);
         Stored { version: read.version, value }
     }
 

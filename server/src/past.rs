@@ -9,15 +9,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kent_proto::stored::Malformed;
 use kent_regions::{Prefix, Region, RegionNumber, Revision};
 use kent_store::Store;
 use thiserror::Error;
 
 use crate::{
     computing::{Busy, Computing},
-    error::StoreFailure,
-    history,
+    history::{self, NoHistory},
     space::Space,
 };
 
@@ -46,9 +44,9 @@ pub(crate) struct PastTable {
 /// A table of the past cannot be shown.
 #[derive(Debug, Error)]
 pub(crate) enum NoPast {
-    /// What is stored could not be read.
+    /// An edit since is forgotten, or could not be read.
     #[error(transparent)]
-    Store(#[from] StoreFailure),
+    History(#[from] NoHistory),
     /// Too many calls compute.
     #[error(transparent)]
     Busy(#[from] Busy),
@@ -70,6 +68,7 @@ impl Past {
         if let Some(kept) = self.kept(space, revision) {
             return Ok(kept);
         }
+        history::check(store, space, revision).await?;
         let _making = self.making.lock().await;
         // Others may have waited for the same one.
         if let Some(kept) = self.kept(space, revision) {
@@ -104,8 +103,7 @@ async fn make(
     let (present, mut past) = space.listing().await;
     let mut before: HashMap<RegionNumber, Option<Region>> = HashMap::new();
     while past > revision {
-        let missing = Malformed { what: "the record of an edit is gone" };
-        let entry = history::entry(store, space, past).await?.ok_or_else(|| StoreFailure::from(missing))?;
+        let entry = history::expected(store, space, past).await?;
         past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because it is above another revision
         before.extend(entry.changes.into_iter().map(|change| (change.after.number, change.before)));
     }

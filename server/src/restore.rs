@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
-use kent_issue::{BURST, HolderId, Lapse, SlotRecord};
+use kent_issue::{BURST, Forgotten, HolderId, Lapse, SlotRecord};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
 use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
 use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId};
@@ -462,9 +462,20 @@ impl Restore {
         for (part, number) in stored::encode_history(&entry).into_iter().zip(0..) {
             self.records.insert(keys::history(id, revision.0, number), part);
         }
+        self.pass_over(id, facts.revision, revision).map_err(StoreFailure::from)?;
         let last_edit = stored::EditId(entropy::octets(entropy));
         let facts = SpaceFacts { revision, last_edit, next_number: leapt(facts.next_number), ..*facts };
         self.records.insert(keys::space(id), stored::encode_space(&facts));
+        Ok(())
+    }
+
+    /// Counts the revisions that no edit makes, so that as many edits are kept as before.
+    fn pass_over(&mut self, id: &str, before: Revision, after: Revision) -> Result<(), Malformed> {
+        let key = keys::oldest(id);
+        let known = self.records.get(&key).map(|record| stored::decode_forgotten(record)).transpose()?;
+        let forgotten = known.unwrap_or_default();
+        let passed_over = forgotten.passed_over.saturating_add((after.0 - before.0).saturating_sub(1)); // OK because after > before
+        self.records.insert(key, stored::encode_forgotten(Forgotten { passed_over, ..forgotten }));
         Ok(())
     }
 

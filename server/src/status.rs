@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kent_issue::Refusal as TimeRefusal;
+use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
 use kent_proto::model::Invalid;
 use kent_regions::Refusal;
 use kent_store::{CommitError, ReadError};
@@ -14,7 +14,8 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 
 use crate::{
     computing::Busy,
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, StoreFailure},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, StoreFailure},
+    history::NoHistory,
     past::NoPast,
 };
 
@@ -37,6 +38,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::Sealed { region, .. } => precondition("SEALED", region, message),
         AllocateError::External { region, .. } => precondition("EXTERNAL", region, message),
         AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),
+        AllocateError::Request(refusal) => from_request(refusal),
         AllocateError::Exhausted(full) => exhausted(full, message),
         AllocateError::SeriesExhausted { left, .. } => {
             let details = reason("CAPACITY_EXHAUSTED", [("left", &left.to_string())]);
@@ -75,10 +77,28 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::Aborted, message, details)
         }
         EditError::Unsure { region } => precondition("FLOOR_UNKNOWN", region, message),
+        EditError::MadeAndForgotten { revision } => {
+            let details = reason("MADE_AND_FORGOTTEN", [("revision", &revision.to_string())]);
+            Status::with_error_details(Code::AlreadyExists, message, details)
+        }
+        EditError::Request(refusal) => from_request(refusal),
         EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
         EditError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+    }
+}
+
+/// A series that was not made, or not forgotten.
+pub(crate) fn from_series(error: &SeriesError) -> Status {
+    let message = error.to_string();
+    match error {
+        SeriesError::BadField(invalid) => from_invalid(invalid),
+        SeriesError::AlwaysThere { .. } => precondition("ALWAYS_THERE", "source", message),
+        SeriesError::NoSuchSeries { series } => not_found("NO_SUCH_SERIES", "series", &series.to_string(), message),
+        SeriesError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
+        SeriesError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
+        SeriesError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
     }
 }
 
@@ -140,8 +160,20 @@ pub(crate) fn busy(busy: &Busy) -> Status {
 /// A table of the past that cannot be shown.
 pub(crate) fn from_past(none: &NoPast) -> Status {
     match none {
-        NoPast::Store(failure) => from_read(failure),
+        NoPast::History(none) => from_history(none),
         NoPast::Busy(too_many) => busy(too_many),
+    }
+}
+
+/// The record of an edit that cannot be shown.
+pub(crate) fn from_history(none: &NoHistory) -> Status {
+    match none {
+        NoHistory::Store(failure) => from_read(failure),
+        NoHistory::Forgotten(forgotten) => {
+            // A watcher begins again from a snapshot.
+            let facts = [("oldest_revision", &*forgotten.oldest.to_string()), ("resume_after", "0")];
+            Status::with_error_details(Code::OutOfRange, forgotten.to_string(), reason("REVISION_FORGOTTEN", facts))
+        }
     }
 }
 
@@ -170,6 +202,15 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
             format!("{message}; set it right, or if it is right say `kent clock accept`"),
         ),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
+    }
+}
+
+fn from_request(refusal: &RequestRefusal) -> Status {
+    let message = refusal.to_string();
+    match refusal {
+        RequestRefusal::TooOld { .. } => precondition("REQUEST_TOO_OLD", "request_id", message),
+        RequestRefusal::TooNew { .. } => precondition("REQUEST_TOO_NEW", "request_id", message),
+        RequestRefusal::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_REQUEST_IDS", message),
     }
 }
 

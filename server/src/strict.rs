@@ -10,8 +10,8 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
-use kent_ids::{Block, Position};
-use kent_issue::{Stored, TooFast, pay};
+use kent_ids::{Block, Position, UnixNanos};
+use kent_issue::{RequestRefusal, Stored, TooFast, pay};
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
@@ -22,10 +22,12 @@ use crate::{
     deadline::Patience,
     error::{AllocateError, StoreFailure},
     pacing::Pacing,
+    requests::{self, Request, RequestKind, Requests},
     space::RegionFacts,
 };
 
-/// The most requests that share a commit: with the counter, less than the 128 records that etcd takes at once.
+/// The most requests that share a commit: with the counter, the region, the floor of request_ids and their number, less than the
+/// 128 records that etcd takes at once.
 const SHARED_MAX: usize = 100;
 
 /// So many are answered at a time.
@@ -39,8 +41,17 @@ pub(crate) struct Queue {
     is_led: bool,
     /// Who wants to know when so many wait.
     gathering: Option<(usize, oneshot::Sender<()>)>,
-    /// The counter as the last commit left it. Somebody else may have moved it since, and then a commit tells.
-    last: Option<Stored<stored::Counter>>,
+    /// What the last commit left. Somebody else may have moved it since, and then a commit tells.
+    last: Option<Last>,
+}
+
+/// What a commit left of the records that every commit compares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    /// The counter.
+    pub(crate) counter: Stored<stored::Counter>,
+    /// How many request_ids without a time are kept, if a commit had to know.
+    undated: Option<Stored<u64>>,
 }
 
 /// A request for a grant.
@@ -48,8 +59,8 @@ pub(crate) struct Queue {
 pub(crate) struct Ask {
     /// How many identifiers.
     pub(crate) count: NonZeroU64,
-    /// The record of what was granted under the request_id.
-    pub(crate) request: Option<Key>,
+    /// The request_id.
+    pub(crate) request: Option<Request>,
 }
 
 /// Who asked, as long as nothing has been answered.
@@ -68,14 +79,14 @@ pub(crate) struct Promise(oneshot::Receiver<Outcome>);
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
 impl Queue {
-    /// Takes the counter as the last commit left it, if it is known; who commits next says how that left it.
-    pub(crate) fn take_last(&mut self) -> Option<Stored<stored::Counter>> {
+    /// Takes what the last commit left, if that is known; who commits next says what that left.
+    pub(crate) fn take_last(&mut self) -> Option<Last> {
         self.last.take()
     }
 
-    /// Takes note of the counter as a commit left it.
-    pub(crate) fn set_last(&mut self, last: Option<Stored<stored::Counter>>) {
-        self.last = last;
+    /// Takes note of what a commit left.
+    pub(crate) fn set_last(&mut self, last: Last) {
+        self.last = Some(last);
     }
 
     /// Tells when so many wait; `None` if they do already.
@@ -158,8 +169,8 @@ pub(crate) async fn answer_in_turns(waiters: Vec<Waiter>, outcomes: Vec<Outcome>
 pub(crate) struct Attempted {
     /// What became of each, in their order.
     pub(crate) granted: Vec<Granted>,
-    /// The counter as the commit left it, if there was one.
-    pub(crate) counter: Option<Stored<stored::Counter>>,
+    /// What the commit left, if there was one.
+    pub(crate) left: Option<Last>,
     /// The record that somebody else wrote first.
     pub(crate) conflict: Option<Key>,
 }
@@ -185,6 +196,8 @@ pub(crate) enum Granted {
     TooFast(TooFast),
     /// After a restore it is not known how far the region had come.
     Unsure,
+    /// Nothing is granted under the request_id.
+    Refused(RequestRefusal),
     /// It must be tried again.
     Again,
     /// Whether it was granted is not known, or it was not. With a request_id, a retry finds out.
@@ -192,40 +205,48 @@ pub(crate) enum Granted {
 }
 
 /// One attempt at several grants: the counter moves and, for those with a request_id, what was granted is recorded, in one
-/// commit. `last` is the counter as it was last seen, which saves reading it.
+/// commit. `last` is what the last commit left, which saves reading it.
 pub(crate) async fn grant(
     store: &dyn Store,
     record: &Record,
-    pacing: &Pacing,
+    (pacing, requests): (&Pacing, &Requests),
     asks: &[Ask],
-    last: Option<Stored<stored::Counter>>,
+    last: Option<Last>,
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
-    let requests = asks.iter().filter_map(|ask| ask.request.as_ref());
+    let named = asks.iter().filter_map(|ask| ask.request.as_ref());
     let before: HashMap<_, _> =
-        try_join_all(requests.map(|key| granted_before(store, key))).await?.into_iter().flatten().collect();
+        try_join_all(named.map(|request| granted_before(store, &request.key))).await?.into_iter().flatten().collect();
     let read = match last {
-        Some(last) => last,
+        Some(last) => last.counter,
         None => pacing.known(read_counter(store, &record.key).await?, record),
     };
     let txn = Txn::new().expect(record.key.clone(), Version::new(read.version));
-    let mut txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
+    let txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
+    let mut naming = Naming::new(store, requests, last.and_then(|last| last.undated), txn);
     let start = Position::new(read.value.reserved.get().unwrap_or(u128::MAX));
     let bound = pacing.bound(record.capacity, record.pace, read.value.paid);
     let mut paid = read.value.paid;
-    let (mut issued, mut named, mut granted) = (start, HashSet::new(), Vec::with_capacity(asks.len()));
+    let (mut issued, mut names, mut granted) = (start, HashSet::new(), Vec::with_capacity(asks.len()));
     for ask in asks {
-        if let Some(before) = ask.request.as_ref().and_then(|key| before.get(key)) {
+        let key = ask.request.as_ref().map(|request| &request.key);
+        if let Some(before) = key.and_then(|key| before.get(key)) {
             granted.push(before.clone());
             continue;
         }
         // Of two with the same request_id, the second is answered what the first was granted, when that is durable.
-        if ask.request.as_ref().is_some_and(|key| !named.insert(key)) {
+        if key.is_some_and(|key| !names.insert(key)) {
             granted.push(Granted::Again);
             continue;
         }
         if read.value.unsure {
             granted.push(Granted::Unsure);
+            continue;
+        }
+        if let Some(request) = &ask.request
+            && let Err(refusal) = naming.check(request).await?
+        {
+            granted.push(Granted::Refused(refusal));
             continue;
         }
         let first = issued;
@@ -241,23 +262,27 @@ pub(crate) async fn grant(
                 continue;
             }
         };
-        if let Some(key) = &ask.request {
+        if let Some(request) = &ask.request {
             let grant = StrictGrant { first: first.get(), count: ask.count.get(), unix_nanos };
-            txn = txn.expect(key.clone(), Version::ABSENT).put(key.clone(), stored::encode_grant(&grant));
+            naming.record(request, &grant);
         }
         granted.push(Granted::Now(first));
         issued = next;
     }
     if issued == start {
-        return Ok(Attempted { granted, counter: None, conflict: None });
+        return Ok(Attempted { granted, left: None, conflict: None });
     }
     let counter = stored::Counter { reserved: Count::Below(issued.get()), paid, unsure: false };
+    let (txn, names_left) = naming.finish();
     let committed = store.commit(txn.put(record.key.clone(), stored::encode_counter(&counter))).await;
     let mut instead = |outcome: Granted| {
         granted.iter_mut().filter(|granted| matches!(granted, Granted::Now(_))).for_each(|now| *now = outcome.clone());
     };
-    let (counter, conflict) = match committed {
-        Ok(committed) => (Some(Stored { version: committed.version.get(), value: counter }), None),
+    let (left, conflict) = match committed {
+        Ok(committed) => {
+            let version = committed.version.get();
+            (Some(Last { counter: Stored { version, value: counter }, undated: names_left(version) }), None)
+        }
         Err(CommitError::Conflict { key, .. }) => {
             instead(Granted::Again);
             (None, Some(key))
@@ -267,7 +292,68 @@ pub(crate) async fn grant(
             (None, None)
         }
     };
-    Ok(Attempted { granted, counter, conflict })
+    Ok(Attempted { granted, left, conflict })
+}
+
+/// The part of a commit that request_ids have in it.
+struct Naming<'r> {
+    store: &'r dyn Store,
+    requests: &'r Requests,
+    floor: Stored<UnixNanos>,
+    /// Whether the commit rests on the floor.
+    is_dated: bool,
+    /// How many request_ids without a time are kept, if that is known.
+    undated: Option<Stored<u64>>,
+    /// Those that the commit adds, and where they are counted.
+    added: Option<(Key, u64)>,
+    txn: Txn,
+}
+
+impl<'r> Naming<'r> {
+    fn new(store: &'r dyn Store, requests: &'r Requests, undated: Option<Stored<u64>>, txn: Txn) -> Self {
+        Self { store, requests, floor: requests.floor(), is_dated: false, undated, added: None, txn }
+    }
+
+    /// Whether something may be granted under a request_id that is not on record.
+    async fn check(&mut self, request: &Request) -> Result<Result<(), RequestRefusal>, StoreFailure> {
+        match &request.kind {
+            RequestKind::Dated(dated) => Ok(self.requests.check_dated(*dated, self.floor)),
+            RequestKind::Undated(key) => {
+                let kept = match self.undated {
+                    Some(kept) => kept,
+                    None => requests::read_undated(self.store, key).await?,
+                };
+                self.undated = Some(kept);
+                let added = self.added.as_ref().map_or(0, |(_, added)| *added);
+                Ok(self.requests.check_undated(kept.value.saturating_add(added)))
+            }
+        }
+    }
+
+    /// Records what is granted under a request_id that was checked.
+    fn record(&mut self, request: &Request, grant: &StrictGrant) {
+        match &request.kind {
+            RequestKind::Dated(_) => self.is_dated = true,
+            RequestKind::Undated(key) => self.added.get_or_insert_with(|| (key.clone(), 0)).1 += 1,
+        }
+        let txn = mem::take(&mut self.txn).expect(request.key.clone(), Version::ABSENT);
+        self.txn = txn.put(request.key.clone(), stored::encode_grant(grant));
+    }
+
+    /// The commit, and what it leaves of the number of request_ids once it is durable at a version.
+    fn finish(self) -> (Txn, impl FnOnce(u64) -> Option<Stored<u64>>) {
+        let Self { floor, is_dated, undated, added, txn, .. } = self;
+        let txn = if is_dated { requests::expect_floor(txn, floor) } else { txn };
+        let txn = match (&added, undated) {
+            (Some((key, more)), Some(kept)) => requests::count_undated(txn, key.clone(), kept, *more),
+            _ => txn,
+        };
+        let left = move |version| match (added, undated) {
+            (Some((_, more)), Some(kept)) => Some(Stored { version, value: kept.value.saturating_add(more) }),
+            (_, undated) => undated,
+        };
+        (txn, left)
+    }
 }
 
 /// What was granted under a request_id before.

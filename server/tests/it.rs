@@ -22,6 +22,7 @@ mod it {
     mod raw;
     mod refusals;
     mod restore;
+    mod retention;
     mod rooms;
     mod shutdown;
     mod silence;

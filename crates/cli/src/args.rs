@@ -7,7 +7,7 @@ use std::{ffi::OsString, num::NonZeroU64, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use kent_ids::Source;
+use kent_ids::{Series, Source};
 
 use self::{
     region::REGION_HELP,
@@ -100,6 +100,8 @@ pub(crate) enum Question {
     Space(SpaceCommand),
     #[command(subcommand, after_help = REGION_HELP)]
     Region(Box<RegionCommand>),
+    #[command(subcommand, after_help = SERIES_HELP)]
+    Series(SeriesCommand),
     #[command(subcommand)]
     Table(TableCommand),
     Watch(WatchArgs),
@@ -300,6 +302,35 @@ pub(crate) enum TextArg {
     Uid11,
 }
 
+/// List series, make some, or forget them: numbers of a symbol, without a region.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SeriesCommand {
+    /// List all series: what is reserved of each, and whether a caller has begun it by asking.
+    #[command(visible_alias = "list", after_help = "Examples:\n  kent series ls\n  kent series ls --json")]
+    Ls,
+    /// Make series, or take over what callers have begun: then they do not count toward kentd --series-on-demand.
+    #[command(after_help = "Example:\n  kent series create serial:INVOICE serial:ORDER")]
+    Create(SeriesArgs),
+    /// Forget series: they are not listed, and make room for others. Asked for again, they go on where they were.
+    #[command(after_help = "Example:\n  kent series forget serial:TYPO")]
+    Forget(SeriesArgs),
+}
+
+const SERIES_HELP: &str = "\
+Callers begin a series by asking for it (kent alloc serial:SYMBOL), up to kentd --series-on-demand of them.
+
+Examples:
+  kent series ls
+  kent series create serial:INVOICE
+  kent series forget serial:TYPO";
+
+#[derive(Debug, Args)]
+pub(crate) struct SeriesArgs {
+    /// serial:SYMBOL, or serialA:SYMBOL with the letter of a scheme.
+    #[arg(required = true, value_name = "SERIES")]
+    pub(crate) series: Vec<Series>,
+}
+
 /// Take the whole table out, for review and backup, or bring one in.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
@@ -394,6 +425,9 @@ mod tests {
             ("space create parts --bits 32", true),
             ("space create parts --bits 129", false),
             ("space create parts", false),
+            ("series create serial:A serialB:b", true),
+            ("series forget", false),
+            ("series create region:a", false),
             ("classify 1 0x2 - --space parts", true),
             ("classify", false),
             ("status --endpoint 10.0.0.7:7600,10.0.0.8:7600", true),

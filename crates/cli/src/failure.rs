@@ -80,6 +80,11 @@ impl Refusal {
         self.is_broken || code
     }
 
+    /// Whether a watch that was refused can only begin again, with the regions there are.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        self.facts.iter().any(|(name, value)| name == "resume_after" && value == "0")
+    }
+
     pub(crate) fn new(status: &Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info();

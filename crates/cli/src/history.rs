@@ -31,6 +31,9 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
         }
         left = left.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
         page_token = page.next_page_token;
+        if page_token.is_empty() && left > 0 && page.forgotten_through > 0 && !out.is_json() {
+            out.text(&format!("edits up to revision {} are forgotten\n", page.forgotten_through))?;
+        }
         if left == 0 || page_token.is_empty() {
             return Ok(());
         }
@@ -44,7 +47,12 @@ pub(crate) async fn watch(args: &WatchArgs, mut endpoints: Endpoints, out: &mut 
     loop {
         match follow(args, &daemon, &mut after, out).await {
             Ok(()) => {}
-            Err(Failure::Refused(refusal)) if refusal.is_passing() => {}
+            Err(Failure::Refused(refusal)) if refusal.is_passing() => {
+                if refusal.wants_snapshot() {
+                    eprintln!("kent: changes were missed since revision {after}: the regions there are come again");
+                    after = 0;
+                }
+            }
             Err(failure) => return Err(failure),
         }
         eprintln!("kent: the daemon is gone; going on after revision {after} when one answers");

@@ -19,6 +19,7 @@ mod number;
 mod output;
 mod plan;
 mod region;
+mod series;
 mod space;
 mod status;
 mod table;
@@ -105,6 +106,7 @@ async fn ask(question: Question, endpoints: &Endpoints, out: &mut Out) -> Result
         }
         Question::Space(command) => space::run(&command, &endpoints.connect().await?, out).await,
         Question::Region(command) => region::run(&command, &endpoints.connect().await?, out).await,
+        Question::Series(command) => series::run(&command, &endpoints.connect().await?, out).await,
         Question::Table(command) => transfer::run(&command, &endpoints.connect().await?, out).await,
         Question::Watch(args) => history::watch(&args, endpoints.clone(), out).await,
         Question::Backup { file } => backup::run(&file, &endpoints.connect().await?, out).await,

@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod counter;
 mod pace;
+mod retention;
 mod sequence;
 mod slot;
 mod time;
@@ -24,6 +25,7 @@ mod trust;
 
 pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, Reserved};
 pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay};
+pub use retention::{DatedRequest, Forgotten, REQUEST_AHEAD_MAX, RequestPolicy, RequestRefusal};
 pub use sequence::{Exhausted, Sequence};
 pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choose_slot};
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};

@@ -2,19 +2,23 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::{Stream, TryStreamExt};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use kent_ids::{Series, Source, SourceError};
 use kent_issue::Quarantine;
-use kent_proto::note::ReplicaNote;
 use kent_proto::v1::{
-    AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus, GetStatusRequest, Limits,
+    self, AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus,
+    CreateSeriesRequest, ForgetSeriesRequest, GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse,
     ReplicaStatus, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
 };
+use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
 
 use crate::{
     backup,
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, Engine},
+    error::StoreFailure,
+    series::ListedSeries,
     slots::HeldSlot,
     status,
 };
@@ -75,6 +79,32 @@ impl Admin for AdminService {
         Ok(Response::new(Box::pin(parts.map_err(|failure| status::from_read(&failure)))))
     }
 
+    async fn create_series(&self, request: Request<CreateSeriesRequest>) -> Result<Response<v1::Series>, Status> {
+        let series = parse_series(&request.get_ref().source)?;
+        let made = self.engine.series().create(&series).await;
+        made.map(|made| Response::new(message(&made))).map_err(|error| status::from_series(&error))
+    }
+
+    type ListSeriesStream = Pin<Box<dyn Stream<Item = Result<ListSeriesResponse, Status>> + Send>>;
+
+    async fn list_series(&self, _: Request<ListSeriesRequest>) -> Result<Response<Self::ListSeriesStream>, Status> {
+        let pages = self.engine.series().pages().await.map_err(|failure| status::from_read(&failure))?;
+        let reading = (self.engine.clone(), pages);
+        let pages = stream::try_unfold(reading, |(engine, mut pages)| async move {
+            let page = engine.series().page(&mut *pages).await?;
+            let series = page.map(|page| page.iter().map(message).collect());
+            Ok(series.map(|series| (ListSeriesResponse { series }, (engine, pages))))
+        });
+        let pages = pages.map_err(|failure: StoreFailure| status::from_read(&failure));
+        Ok(Response::new(Box::pin(pages.take_until(self.engine.draining().clone().cancelled_owned()))))
+    }
+
+    async fn forget_series(&self, request: Request<ForgetSeriesRequest>) -> Result<Response<v1::Series>, Status> {
+        let series = parse_series(&request.get_ref().source)?;
+        let forgotten = self.engine.series().forget(&series).await;
+        forgotten.map(|forgotten| Response::new(message(&forgotten))).map_err(|error| status::from_series(&error))
+    }
+
     async fn accept_clock(&self, _: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
         self.engine.slots().accept_clock();
         Ok(Response::new(self.clock()))
@@ -99,6 +129,18 @@ impl Admin for AdminService {
             replicas: self.engine.cluster().map(replicas).unwrap_or_default(),
         }))
     }
+}
+
+fn parse_series(source: &str) -> Result<Series, Status> {
+    let invalid = |problem: String| status::from_invalid(&Invalid::new("source", problem));
+    match source.parse().map_err(|error: SourceError| invalid(error.to_string()))? {
+        Source::Series(series) => Ok(series),
+        Source::Format(_) | Source::Region { .. } => Err(invalid(format!("is {source:?}, but must be serial:SYMBOL"))),
+    }
+}
+
+fn message(listed: &ListedSeries) -> v1::Series {
+    v1::Series { source: listed.series.to_string(), reserved: listed.reserved.to_string(), on_demand: listed.on_demand }
 }
 
 /// This daemon, then the others.

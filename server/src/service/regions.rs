@@ -207,6 +207,10 @@ impl Regions for RegionsService {
             self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
         }
         let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchTable", WATCHERS_MAX))?;
+        if after_revision != 0 {
+            let kept = history::check(self.engine.store(), &space, Revision(after_revision)).await;
+            kept.map_err(|none| status::from_history(&none))?;
+        }
         let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision), watching)?;
         Ok(Response::new(Box::pin(watcher)))
     }
@@ -242,7 +246,9 @@ impl RegionsService {
         };
         let (name, mut entries, mut next_page_token) = (space.name(), Vec::new(), String::new());
         let (mut revision, mut looked_at) = (newest, 0);
-        while revision > 0 {
+        let oldest =
+            history::oldest(self.engine.store(), space).await.map_err(|failure| status::from_read(&failure))?;
+        while revision > oldest.0 {
             if entries.len() == page.size || looked_at == HISTORY_LOOKED_AT {
                 next_page_token = model::page_token(&(revision + 1).to_string());
                 break;
@@ -257,7 +263,7 @@ impl RegionsService {
                 entries.push(watch::message(space, &name, Revision(at), &entry));
             }
         }
-        Ok(ListHistoryResponse { entries, next_page_token })
+        Ok(ListHistoryResponse { entries, next_page_token, forgotten_through: oldest.0 })
     }
 
     /// A page of a table as it was.

@@ -20,7 +20,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::{engine::Engine, history, space::Space, status};
+use crate::{
+    engine::Engine,
+    history::{self, NoHistory},
+    space::Space,
+    status,
+};
 
 /// Regions in one message of a snapshot.
 const SNAPSHOT_REGIONS: usize = 500;
@@ -79,7 +84,8 @@ impl Watcher {
         loop {
             let present = *newest.borrow_and_update();
             if present.0.saturating_sub(seen.0) > BEHIND_MAX {
-                return Err(End::Status(Box::new(status::watcher_too_slow(seen.0))));
+                // From where it is, it would be as far behind again.
+                return Err(End::Status(Box::new(status::watcher_too_slow(0))));
             }
             while seen < present {
                 self.send_change(seen.next(), seen).await?;
@@ -119,8 +125,16 @@ impl Watcher {
     }
 
     async fn send_change(&self, revision: Revision, seen: Revision) -> Result<(), End> {
-        let entry = history::entry(self.engine.store(), &self.space, revision).await;
-        let entry = entry.map_err(|failure| End::Status(Box::new(status::from_read(&failure))))?;
+        let store = self.engine.store();
+        let read = async {
+            let Some(entry) = history::entry(store, &self.space, revision).await? else {
+                // It is forgotten, or a restore has passed over it.
+                history::check(store, &self.space, seen).await?;
+                return Ok(None);
+            };
+            Ok(Some(entry))
+        };
+        let entry = read.await.map_err(|none: NoHistory| End::Status(Box::new(status::from_history(&none))))?;
         let entry = entry.ok_or_else(|| End::Status(Box::new(status::watcher_too_slow(0))))?;
         self.send(Event::Change(message(&self.space, &self.space.name(), revision, &entry)), seen).await
     }

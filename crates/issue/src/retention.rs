@@ -1,0 +1,271 @@
+//! What is kept, and what is forgotten: request_ids of grants and edits, and the edits of a table.
+//!
+//! Whatever is forgotten lies below a *floor*, which is durable before anything below it is removed. So what is not on record is
+//! new above the floor, and forgotten below it, whatever clocks say.
+
+use core::time::Duration;
+
+use kent_ids::{UnixNanos, Uuid, dce};
+use thiserror::Error;
+
+/// A request_id that says when it was made: a UUID of version 7, in any spelling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DatedRequest(Uuid);
+
+impl DatedRequest {
+    /// The UUID, if the request_id is one of version 7.
+    pub fn parse(request_id: &str) -> Option<Self> {
+        Uuid::try_parse(request_id).ok().filter(|uuid| dce::version(*uuid) == Some(7)).map(Self)
+    }
+
+    /// When it was made, as its author's clock said: the first 48 bits are milliseconds since 1970.
+    pub const fn time(self) -> UnixNanos {
+        UnixNanos::new((self.0.as_u128() >> 80) as i128 * NANOS_PER_MILLI) // OK because 48 bits are left
+    }
+
+    /// All of its bits: their order is that of the times.
+    pub const fn bits(self) -> u128 {
+        self.0.as_u128()
+    }
+}
+
+/// How far ahead of the clock a dated request_id may be: its author's clock may be wrong, or in another zone.
+pub const REQUEST_AHEAD_MAX: Duration = Duration::from_secs(86_400);
+
+/// For how long request_ids are kept, and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestPolicy {
+    /// A dated request_id is kept for this long.
+    pub retention: Duration,
+    /// Others are kept for ever: this many of one region, or of the edits of one space.
+    pub undated_max: u64,
+}
+
+impl Default for RequestPolicy {
+    /// 30 days; ten million.
+    fn default() -> Self {
+        Self { retention: Duration::from_secs(30 * 86_400), undated_max: 10_000_000 }
+    }
+}
+
+/// Nothing is granted under a request_id that is not on record. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RequestRefusal {
+    /// It may have been granted, and forgotten since.
+    #[error(
+        "request_id is of {}, and those from before {} are forgotten (kentd --request-retention): whether it was used is not \
+         known any more",
+        time.rfc3339(0).unwrap_or_default(),
+        oldest.rfc3339(0).unwrap_or_default()
+    )]
+    TooOld {
+        /// When it was made.
+        time: UnixNanos,
+        /// What was made before is forgotten.
+        oldest: UnixNanos,
+    },
+    /// It would be kept for too long.
+    #[error(
+        "request_id is of {}, more than a day ahead of the clock, which says {}: make it by a clock that is right",
+        time.rfc3339(0).unwrap_or_default(),
+        now.rfc3339(0).unwrap_or_default()
+    )]
+    TooNew {
+        /// When it was made.
+        time: UnixNanos,
+        /// The present.
+        now: UnixNanos,
+    },
+    /// As many that are kept for ever are kept already.
+    #[error(
+        "{max} request_ids without a time are kept, and more are not (kentd --requests-max): use UUIDs of version 7, which are kept \
+         for a time (kent alloc uuidv7)"
+    )]
+    TooMany {
+        /// How many are kept.
+        max: u64,
+    },
+}
+
+impl RequestPolicy {
+    /// Whether something may be granted under a dated request_id that is not on record, given the floor and the clock, if that is
+    /// believed. The commit must compare the floor's version.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestRefusal`].
+    pub fn check_dated(
+        &self,
+        request: DatedRequest,
+        floor: UnixNanos,
+        now: Option<UnixNanos>,
+    ) -> Result<(), RequestRefusal> {
+        let time = request.time();
+        // One that the clock says is due would be forgotten at once, and is of no use.
+        let oldest = now.map_or(floor, |now| floor.max(self.due(now)));
+        match now {
+            _ if time < oldest => Err(RequestRefusal::TooOld { time, oldest }),
+            Some(now) if time > now.offset(nanos(REQUEST_AHEAD_MAX)) => Err(RequestRefusal::TooNew { time, now }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether one more request_id without a time can be kept. The commit must count it.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestRefusal`].
+    pub const fn check_undated(&self, kept: u64) -> Result<(), RequestRefusal> {
+        if kept < self.undated_max { Ok(()) } else { Err(RequestRefusal::TooMany { max: self.undated_max }) }
+    }
+
+    /// Where the floor must be, durably, before the oldest dated request_id on record is removed; `None` while that is kept.
+    pub fn raised(&self, floor: UnixNanos, oldest: DatedRequest, now: Option<UnixNanos>) -> Option<UnixNanos> {
+        let due = self.due(now?);
+        (oldest.time() < due && floor < due).then_some(due)
+    }
+
+    /// What was made before this is not kept any more.
+    fn due(&self, now: UnixNanos) -> UnixNanos {
+        now.offset(-nanos(self.retention))
+    }
+}
+
+/// Which edits of a table are forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The last revision whose edit is forgotten, and those before it; 0 if none is. It is the oldest that the table can be shown
+    /// at.
+    pub through: u64,
+    /// How many revisions above it no edit has made, since a restore passed over them.
+    pub passed_over: u64,
+}
+
+impl Forgotten {
+    /// How many edits of a table at revision `present` are more than are kept.
+    pub const fn excess(&self, present: u64, kept_max: u64) -> u64 {
+        present.saturating_sub(self.through).saturating_sub(self.passed_over).saturating_sub(kept_max)
+    }
+
+    /// Forgets the next edit: the one that made `revision` after `follows`, or after the one below.
+    #[must_use]
+    pub const fn and(self, revision: u64, follows: Option<u64>) -> Self {
+        let before = match follows {
+            Some(follows) => follows,
+            None => revision.saturating_sub(1),
+        };
+        let gap = revision.saturating_sub(before).saturating_sub(1);
+        Self { through: revision, passed_over: self.passed_over.saturating_sub(gap) }
+    }
+}
+
+const NANOS_PER_MILLI: i128 = 1_000_000;
+
+/// Nanoseconds; a duration has fewer than 2^94 of them.
+fn nanos(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    const NOW: i128 = 1_800_000_000;
+    const DAY: i128 = 86_400;
+
+    fn seconds(seconds: i128) -> UnixNanos {
+        UnixNanos::new(seconds * 1_000_000_000)
+    }
+
+    /// A request_id that was made so many seconds after `NOW`.
+    fn made(after: i128) -> DatedRequest {
+        let millis = (NOW + after) * 1000;
+        let digits = format!("{millis:012x}");
+        DatedRequest::parse(&format!("{}-{}-7000-8000-000000000001", &digits[..8], &digits[8..])).expect("a UUIDv7")
+    }
+
+    #[test]
+    fn ok_a_dated_request_id_is_a_uuid_of_version_7_in_any_spelling() {
+        let request = DatedRequest::parse("017f22e2-79b0-7cc3-98c4-dc0c0c07398f").expect("the example of RFC 9562");
+        assert_eq!(request.time().rfc3339(3).as_deref(), Some("2022-02-22T19:22:22.000Z"));
+        for same in ["017F22E2-79B0-7CC3-98C4-DC0C0C07398F", "017f22e279b07cc398c4dc0c0c07398f"] {
+            assert_eq!(DatedRequest::parse(same), Some(request));
+        }
+        for other in [
+            "",
+            "order-17",
+            "017f22e2-79b0-4cc3-98c4-dc0c0c07398f",
+            "017f22e2-79b0-7cc3-18c4-dc0c0c07398f",
+            "017f22e2-79b0-7cc3-98c4-dc0c0c07398",
+        ] {
+            assert_eq!(DatedRequest::parse(other), None, "{other}");
+        }
+    }
+
+    /// Times in seconds from `NOW`: of the request_id, of the floor, of the clock; and whether it may be granted.
+    #[test]
+    fn ok_and_err_what_may_be_granted_under_a_dated_request_id() {
+        let policy = RequestPolicy::default();
+        for (time, floor, now, expected) in [
+            (0, -40 * DAY, Some(0), "ok"),
+            (-30 * DAY, -40 * DAY, Some(0), "ok"),
+            (-30 * DAY - 1, -40 * DAY, Some(0), "old"),
+            (DAY, -40 * DAY, Some(0), "ok"),
+            (DAY + 1, -40 * DAY, Some(0), "new"),
+            // What is below the floor is forgotten, although the clock was set back.
+            (-1, 0, Some(-100 * DAY), "old"),
+            (-1, 0, None, "old"),
+            (0, 0, None, "ok"),
+            // Without a clock nothing is too new.
+            (1000 * DAY, 0, None, "ok"),
+        ] {
+            let now = now.map(|now| seconds(NOW + now));
+            let found = match policy.check_dated(made(time), seconds(NOW + floor), now) {
+                Ok(()) => "ok",
+                Err(RequestRefusal::TooOld { .. }) => "old",
+                Err(RequestRefusal::TooNew { .. }) => "new",
+                Err(RequestRefusal::TooMany { .. }) => "many",
+            };
+            assert_eq!(found, expected, "{time} {floor} {now:?}");
+        }
+    }
+
+    #[test]
+    fn ok_whatever_is_due_lies_below_the_raised_floor_and_is_refused_from_then_on() {
+        let policy = RequestPolicy::default();
+        let raised = |floor: i128, oldest: i128, now: Option<i128>| {
+            let now = now.map(|now| seconds(NOW + now));
+            policy.raised(seconds(NOW + floor), made(oldest), now).map(|raised| raised.get() / 1_000_000_000 - NOW)
+        };
+        assert_eq!(raised(-50 * DAY, -31 * DAY, Some(0)), Some(-30 * DAY));
+        assert_eq!(raised(-50 * DAY, -30 * DAY, Some(0)), None, "it is kept");
+        assert_eq!(raised(-20 * DAY, -31 * DAY, Some(0)), None, "the floor is above already");
+        assert_eq!(raised(-50 * DAY, -31 * DAY, None), None, "nobody knows the time");
+        assert_eq!(raised(0, -200 * DAY, Some(-100 * DAY)), None, "a floor never goes back");
+        let floor = seconds(NOW - 30 * DAY);
+        assert!(policy.check_dated(made(-31 * DAY), floor, None).is_err());
+    }
+
+    #[test]
+    fn err_more_undated_request_ids_than_are_kept() {
+        let policy = RequestPolicy { undated_max: 2, ..RequestPolicy::default() };
+        assert_eq!([0, 1, 2, 3].map(|kept| policy.check_undated(kept).is_ok()), [true, true, false, false]);
+    }
+
+    #[test]
+    fn ok_edits_are_counted_across_a_restore() {
+        let none = Forgotten::default();
+        assert_eq!([none.excess(99, 100), none.excess(100, 100), none.excess(107, 100)], [0, 0, 7]);
+        // Edits 1 to 5, then a restore that goes on at 1005, then 1006.
+        let restored = Forgotten { through: 0, passed_over: 999 };
+        assert_eq!(restored.excess(1006, 4), 3);
+        let forgotten = (1..=5).fold(restored, |forgotten, revision| forgotten.and(revision, None));
+        assert_eq!(forgotten, Forgotten { through: 5, passed_over: 999 });
+        assert_eq!(forgotten.excess(1006, 0), 2);
+        let forgotten = forgotten.and(1005, Some(5));
+        assert_eq!(forgotten, Forgotten { through: 1005, passed_over: 0 });
+        assert_eq!(forgotten.excess(1006, 0), 1);
+    }
+}

@@ -1,0 +1,185 @@
+//! What callers can make grow: series, request_ids, edits. Each has a limit or is forgotten, and what is forgotten is said.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use kent_ids::Uuid;
+use kent_proto::v1::{
+    AllocateRequest, CreateRegionRequest, Encoding, ListHistoryRequest, Policy, RenameRegionRequest,
+    UpdateRegionRequest,
+};
+use serde_json::Value;
+use tokio::time::sleep;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::{
+    backup::{backup, create, restore, said},
+    harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
+    paper::kent_binary,
+};
+
+fn reason(status: &Status) -> String {
+    status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+async fn take(daemon: &Daemon, ledger: &mut Ledger, source: &str, count: u64) -> Result<(), Status> {
+    let reply = daemon.allocator().allocate(request(source, count, Encoding::Lease)).await?;
+    ledger.record(source, identifiers(reply.get_ref()));
+    Ok(())
+}
+
+/// What `kent` says, one JSON object a line.
+#[track_caller]
+fn kent(daemon: &Daemon, arguments: &str) -> Vec<Value> {
+    let mut command = Command::new(kent_binary());
+    command.args(arguments.split(' ')).arg("--json").env("KENT_ENDPOINT", daemon.grpc_address());
+    let output = command.output().expect("kent runs");
+    assert!(output.status.success(), "{arguments}: {}", said(&output));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[tokio::test]
+async fn err_a_thousand_invented_symbols_lock_nobody_out() {
+    let data = data_dir();
+    let mut ledger = Ledger::default();
+    let mut daemon = Daemon::start(data.path());
+    take(&daemon, &mut ledger, "serial:FIRST", 700).await.expect("granted");
+    kent(&daemon, "series create serial:OURS serial:LATE");
+    let mut begun = 1;
+    for number in 0..1100 {
+        match take(&daemon, &mut ledger, &format!("serial:X{number}"), 1).await {
+            Ok(()) => begun += 1,
+            Err(refused) => {
+                assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "TOO_MANY_SERIES"));
+                assert!(refused.message().contains("kent series create serial"), "{refused}");
+            }
+        }
+    }
+    assert_eq!(begun, 1000);
+    for _ in 0..2 {
+        for source in ["serial:FIRST", "serial:OURS", "serial:LATE", "serial:X998", "uid11-fullrand"] {
+            take(&daemon, &mut ledger, source, 700).await.expect(source);
+        }
+        take(&daemon, &mut ledger, "serial:X999", 1).await.expect_err("there is no room");
+        daemon.kill();
+        daemon = Daemon::start(data.path());
+    }
+    let listed = kent(&daemon, "series ls");
+    assert_eq!(listed.iter().filter(|series| series["on_demand"] == true).count(), 1000);
+    assert_eq!(listed.len(), 1002);
+    // What was forgotten makes room, and goes on where it was; so it does after a restart.
+    for round in 0..2 {
+        let forgotten = kent(&daemon, "series forget serial:FIRST serial:OURS");
+        assert!(forgotten[0]["reserved"].as_str().is_some_and(|reserved| reserved != "0"), "{forgotten:?}");
+        if round == 1 {
+            daemon.kill();
+            daemon = Daemon::start(data.path());
+        }
+        take(&daemon, &mut ledger, "serial:FIRST", 700).await.expect("there is room");
+        take(&daemon, &mut ledger, "serial:OURS", 1).await.expect_err("for one only");
+        kent(&daemon, "series create serial:OURS");
+        take(&daemon, &mut ledger, "serial:OURS", 700).await.expect("made");
+    }
+}
+
+async fn make_strict(daemon: &Daemon, region: &str) {
+    create(daemon, region).await;
+    let update = UpdateRegionRequest {
+        name: format!("spaces/default/regions/{region}"),
+        policy: Some(Policy { strict: true, ..Policy::default() }),
+        ..UpdateRegionRequest::default()
+    };
+    daemon.regions().update_region(update).await.expect("strict");
+}
+
+/// The numbers below the prefix that are granted under a request_id.
+async fn draw(daemon: &Daemon, request_id: &str) -> Result<Vec<u128>, Status> {
+    let request =
+        AllocateRequest { request_id: request_id.to_owned(), ..request("region:invoices", 2, Encoding::Packed) };
+    let reply = daemon.allocator().allocate(request).await?;
+    Ok(identifiers(reply.get_ref()).iter().map(|id| id & ((1 << 40) - 1)).collect())
+}
+
+fn forgetful(data: &Path) -> Daemon {
+    Daemon::spawn(kentd(data).args(["--request-retention", "2s", "--history-keep", "5"]))
+}
+
+#[tokio::test]
+async fn err_a_request_id_older_than_the_retention_is_refused_after_a_crash_and_a_restore_too() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let mut daemon = forgetful(&at("old"));
+    make_strict(&daemon, "invoices").await;
+    let reply = daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await.expect("granted");
+    let id = Uuid::from_u128(identifiers(reply.get_ref())[0]).to_string();
+    assert_eq!(draw(&daemon, &id).await.expect("granted"), [0, 1]);
+    assert_eq!(draw(&daemon, "order 1").await.expect("granted"), [2, 3]);
+    let mut refused = None;
+    for _ in 0..300 {
+        match draw(&daemon, &id).await {
+            Ok(again) => assert_eq!(again, [0, 1], "once"),
+            Err(status) => {
+                refused = Some(status);
+                break;
+            }
+        }
+        daemon.kill();
+        daemon = forgetful(&at("old"));
+        sleep(Duration::from_millis(100)).await;
+    }
+    let refused = refused.expect("it is forgotten within half a minute");
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::FailedPrecondition, "REQUEST_TOO_OLD"));
+    assert!(refused.message().contains("--request-retention"), "{refused}");
+    backup(&daemon, &at("backup")).await;
+    let more = ["--yes", "--table-unchanged", "--clock-error", "0s", "--floor", "region:invoices=4"];
+    let done = restore(&at("backup"), &at("new"), &more);
+    assert!(done.status.success(), "{}", said(&done));
+    for daemon in [daemon, Daemon::start(&at("new"))] {
+        let refused = draw(&daemon, &id).await.expect_err("forgotten");
+        assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
+        assert_eq!(draw(&daemon, "order 1").await.expect("kept for ever"), [2, 3]);
+        assert_eq!(draw(&daemon, "").await.expect("granted"), [4, 5], "nothing was spent meanwhile");
+    }
+}
+
+#[tokio::test]
+async fn ok_as_many_edits_are_kept_across_a_restore() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let daemon = Daemon::start(&at("old"));
+    let edit = async |daemon: &Daemon, round: u64| {
+        let (parent, region) = ("spaces/default".to_owned(), |round: u64| format!("r{round}"));
+        if round == 1 {
+            let create = CreateRegionRequest { parent, region_id: region(1), suffix_bits: 40, ..Default::default() };
+            return daemon.regions().create_region(create).await.map(drop).expect("created");
+        }
+        let name = format!("{parent}/regions/{}", region(round - 1));
+        let rename = RenameRegionRequest { name, region_id: region(round), ..RenameRegionRequest::default() };
+        daemon.regions().rename_region(rename).await.map(drop).expect("renamed");
+    };
+    for round in 1..=4 {
+        edit(&daemon, round).await;
+    }
+    backup(&daemon, &at("backup")).await;
+    daemon.kill();
+    let done = restore(&at("backup"), &at("new"), &["--yes", "--table-unchanged", "--clock-error", "0s"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = forgetful(&at("new"));
+    for round in 5..=7 {
+        edit(&daemon, round).await;
+    }
+    let mut listed = Default::default();
+    for _ in 0..300 {
+        let list = ListHistoryRequest { parent: "spaces/default".to_owned(), ..ListHistoryRequest::default() };
+        let history = daemon.regions().list_history(list).await.expect("listed").into_inner();
+        let operations: Vec<_> = history.entries.iter().map(|entry| entry.operation.clone()).collect();
+        listed = (history.forgotten_through, operations);
+        if listed.0 > 0 {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    let kept = ["rename", "rename", "rename", "restore", "rename"].map(str::to_owned).to_vec();
+    assert_eq!(listed, (3, kept), "the restore passes over a million revisions, which are no edits");
+}
