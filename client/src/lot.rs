@@ -156,7 +156,7 @@ pub(crate) fn extend<T: Identifier>(ids: &mut Vec<T>, block: &Block, tails: &mut
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use kent_ids::{ClockSeq, ClusterKey, Format, Node, Position, Slot, SlotConstants, SlotEpoch};
     use uuid::Uuid;
 
@@ -165,16 +165,21 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const QUICK: Duration = Duration::from_nanos(1);
 
-    fn block(count: u64) -> Block {
-        let (format, slot) = (Format::by_token("uuidv7").expect("a format"), Slot::new(0).expect("a slot"));
+    /// A block of identifiers that age.
+    pub(crate) fn block(count: u64) -> Block {
+        block_of("uuidv7", 1, count)
+    }
+
+    pub(crate) fn block_of(format: &str, epoch: u64, count: u64) -> Block {
+        let (format, slot) = (Format::by_token(format).expect("a format"), Slot::new(0).expect("a slot"));
         let constants = SlotConstants {
             slot,
-            epoch: SlotEpoch::new(1),
+            epoch: SlotEpoch::new(epoch),
             node: Node::for_slot(0, slot),
             clock_seq: ClockSeq::from_random(0),
             key: ClusterKey::new([0; 16]),
         };
-        Block::slot(format, constants, Position::new(1 << 60), count).expect("a block")
+        Block::slot(format, constants, Position::new(1 << 40), count).expect("a block")
     }
 
     /// A thousand identifiers that were asked for after a second, of at most ten seconds.

@@ -99,12 +99,15 @@ impl Stock {
 
     /// How many to fetch now, if a fetch is due and none is under way. Saying so begins it.
     pub(crate) fn begin_fetch(&mut self) -> Option<u64> {
+        self.begin_fetch_at(clock::now())
+    }
+
+    fn begin_fetch_at(&mut self, now: Duration) -> Option<u64> {
         // OK because a share of a block's size is far below 2^53.
         let mark = (self.size as f64 * self.settings.low_water) as u64;
         if self.fetching || self.left() > mark {
             return None;
         }
-        let now = clock::now();
         let lasted = self.asked_last.map(|asked| now.saturating_sub(asked));
         self.size = match lasted {
             Some(lasted) if lasted < LASTS => self.size.saturating_mul(2).min(self.settings.block_size_max),
@@ -155,5 +158,117 @@ impl Stock {
     /// What has been done so far, without what was given out by way of lots.
     pub(crate) const fn stats(&self) -> Stats {
         self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kent_ids::{Position, RegionConstants};
+
+    use super::*;
+    use crate::lot::tests::block as ageing;
+
+    const SETTINGS: Settings = Settings {
+        connect_timeout: LASTS,
+        attempt_timeout: LASTS,
+        request_timeout: LASTS,
+        block_size: 100,
+        block_size_max: 500,
+        low_water: 0.5,
+        max_age: LASTS,
+        discover: false,
+    };
+    const AT_ONCE: Duration = Duration::from_nanos(1);
+
+    fn stock(max_age: Duration) -> Stock {
+        Stock::new(SETTINGS, Ages::unwatched(max_age))
+    }
+
+    /// A block of a region's identifiers, which do not age.
+    fn block(count: u64) -> Block {
+        let constants = RegionConstants { base: 0, bits: 64, suffix_bits: 64, number: 7, revision: 1, scramble: None };
+        Block::region(constants, Position::ZERO, count).expect("a block")
+    }
+
+    fn fetched(stock: &mut Stock, block: Block) {
+        stock.end_fetch(Ok(Some(Fresh { block, asked: Duration::ZERO })));
+    }
+
+    #[test]
+    fn ok_a_fetch_is_due_when_half_a_block_is_left_and_none_is_under_way() {
+        let mut stock = stock(Duration::MAX);
+        assert_eq!((stock.begin_fetch_at(LASTS), stock.begin_fetch_at(LASTS)), (Some(100), None));
+        fetched(&mut stock, block(100));
+        assert_eq!(stock.left(), 100);
+        assert_eq!(stock.cut(49).map(|(block, _)| block.count()), Some(49));
+        assert_eq!((stock.left(), stock.begin_fetch_at(LASTS * 3)), (51, None));
+        assert!(stock.cut(1).is_some());
+        assert_eq!((stock.left(), stock.begin_fetch_at(LASTS * 3)), (50, Some(100)));
+    }
+
+    #[test]
+    fn ok_blocks_follow_the_rate_between_their_bounds() {
+        let (mut stock, mut now) = (stock(Duration::MAX), LASTS);
+        for (lasted, size) in [
+            (LASTS, 100),
+            (LASTS - AT_ONCE, 200),
+            (LASTS, 200),
+            (Duration::ZERO, 400),
+            (Duration::ZERO, 500),
+            (LASTS * 10, 500),
+            (LASTS * 10 + AT_ONCE, 250),
+            (LASTS * 11, 125),
+            (LASTS * 11, 100),
+        ] {
+            now += lasted;
+            assert_eq!(stock.begin_fetch_at(now), Some(size), "after {lasted:?}");
+            fetched(&mut stock, block(size));
+            stock.cut(size);
+        }
+    }
+
+    #[test]
+    fn ok_a_lot_is_a_sixteenth_of_a_block_within_bounds() {
+        for (block_size, lot) in [(1, 1), (31, 1), (32, 2), (8192, 512), (1_000_000, 512)] {
+            let mut stock = Stock::new(Settings { block_size, ..SETTINGS }, Ages::unwatched(Duration::MAX));
+            fetched(&mut stock, block(block_size));
+            assert_eq!(stock.cut_lot().map(|(block, _)| block.count()), Some(lot), "of {block_size}");
+        }
+    }
+
+    #[test]
+    fn ok_what_is_cut_goes_on_where_the_last_one_ended_and_says_its_age() {
+        let mut stock = stock(Duration::MAX);
+        stock.end_fetch(Ok(Some(Fresh { block: block(10), asked: LASTS })));
+        stock.end_fetch(Ok(Some(Fresh { block: ageing(5), asked: LASTS * 2 })));
+        let cut: Vec<_> = std::iter::from_fn(|| stock.cut(4)).map(|(block, asked)| (block.count(), asked)).collect();
+        assert_eq!(cut, [(4, None), (4, None), (2, None), (4, Some(LASTS * 2)), (1, Some(LASTS * 2))]);
+        assert_eq!((stock.left(), stock.stats().expired), (0, 0));
+    }
+
+    #[test]
+    fn ok_what_is_too_old_is_counted_and_passed_over() {
+        let mut stock = stock(AT_ONCE);
+        fetched(&mut stock, ageing(5));
+        fetched(&mut stock, ageing(3));
+        fetched(&mut stock, block(2));
+        assert_eq!(stock.cut(4).map(|(block, asked)| (block.count(), asked)), Some((2, None)));
+        stock.expired(4);
+        assert_eq!(stock.stats(), Stats { blocks: 3, expired: 12, ..Stats::default() });
+    }
+
+    #[test]
+    fn ok_the_end_of_a_fetch_is_counted_and_its_failure_kept_until_the_next() {
+        let mut stock = stock(Duration::MAX);
+        stock.end_fetch(Err(Error::Forked));
+        assert!(matches!(stock.last_fetch(), (1, Some(Error::Forked))));
+        stock.end_fetch(Ok(None));
+        assert!(matches!(stock.last_fetch(), (2, None)));
+        fetched(&mut stock, block(2));
+        assert!(matches!(stock.last_fetch(), (3, None)));
+        stock.passed_through(&block(20));
+        stock.gave(300);
+        stock.refused();
+        assert_eq!(stock.stats(), Stats { blocks: 2, identifiers: 320, expired: 0, fenced: 2 });
     }
 }

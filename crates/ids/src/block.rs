@@ -395,7 +395,7 @@ mod tests {
 
     /// Random bits that a seed repeats: a counter through a mixer (splitmix64).
     #[derive(Clone)]
-    struct Seeded(u64);
+    pub(super) struct Seeded(pub(super) u64);
 
     impl TryRng for Seeded {
         type Error = Infallible;
@@ -520,6 +520,33 @@ mod tests {
         check_region_err(8, 0x11, 4, 0, 1, &BlockError::BadBase { base: 0x11, bits: 8, suffix_bits: 4 });
         let beyond = BlockError::BeyondSuffix { first: Position::new(15), count: 2, suffix_bits: 4 };
         check_region_err(8, 0x10, 4, 15, 2, &beyond);
+    }
+
+    #[test]
+    fn ok_a_block_says_what_it_is() {
+        let (slot, at) = (Slot::new(5).expect("a slot"), Position::new(1 << 60));
+        let (format, slot_constants) = (Format::by_token("uuidv7").expect("a format"), constants(slot, 7));
+        let block = Block::slot(format, slot_constants, at, 3).expect("within the line");
+        let fencing = Fencing { subject: FencingSubject::Slot(slot), token: 1 };
+        assert_eq!((block.fencing(), fencing.subject.number()), (Some(fencing), 5));
+        assert_eq!((block.kind(), block.width_bytes(), block.packed_len()), (IdKind::Uuid, 16, 48));
+        assert_eq!((block.format(), block.instant()), (Some(format), Some(format.line().instant(at))));
+        assert_eq!((block.slot_constants(), block.region_constants()), (Some(&slot_constants), None));
+        assert_eq!((block.first(), block.last().get(), block.count()), (at, at.get() + 2, 3));
+
+        let region_constants =
+            RegionConstants { base: 0, bits: 12, suffix_bits: 8, number: 7, revision: 9, scramble: None };
+        let block = Block::region(region_constants, Position::new(1), 3).expect("within the suffixes");
+        let fencing = Fencing { subject: FencingSubject::Region(7), token: 9 };
+        assert_eq!((block.fencing(), fencing.subject.number()), (Some(fencing), 7));
+        assert_eq!((block.kind(), block.width_bytes(), block.packed_len()), (IdKind::Number { bits: 12 }, 2, 6));
+        assert_eq!((block.format(), block.instant()), (None, None));
+        assert_eq!((block.slot_constants(), block.region_constants()), (None, Some(&region_constants)));
+
+        let block = Block::series(Series::FullRand, ClusterKey::new([0; 16]), at, 3).expect("within the series");
+        assert_eq!((block.kind(), block.width_bytes(), block.packed_len()), (IdKind::Uid11, 8, 24));
+        assert_eq!((block.fencing(), block.format(), block.instant()), (None, None, None));
+        assert_eq!((block.slot_constants(), block.region_constants()), (None, None));
     }
 
     #[test]

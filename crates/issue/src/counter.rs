@@ -328,6 +328,12 @@ mod tests {
         counter.grant(1).expect("in hand");
         assert!(counter.is_low());
         assert_eq!(counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2), None, "somebody else has reserved");
+        for read in [stored(3, 30), stored(2, 60)] {
+            assert_eq!(counter.plan_ahead(read, &below(1000), SECOND * 2), None, "the record is not as we left it");
+        }
+        let paid = below(1000).time.offset(crate::BURST.as_nanos() as i128);
+        let spent = Stored { version: 2, value: Reserved { below: at(30), paid } };
+        assert_eq!(counter.plan_ahead(spent, &below(1000), SECOND * 2), None, "the pace allows nothing");
         assert_eq!(counter.plan_ahead(stored(2, 30), &below(30), SECOND * 2), None, "there is no more");
         let plan = counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2).expect("room");
         assert_eq!((plan.guard(), plan.reserved().below), (2, at(70)), "a chunk twice as large");
@@ -338,6 +344,39 @@ mod tests {
         reserve(&mut counter, 3, 70, SECOND * 9);
         counter.grant(15).expect("in hand");
         assert!(!counter.is_low(), "it is quiet again");
+    }
+
+    #[test]
+    fn ok_more_at_once_than_a_chunk_holds_is_no_reason_to_reserve_ahead() {
+        let mut counter = counter();
+        for (version, reserved, count, now) in [(0, 0, 1, 0), (1, 10, 50, 500)] {
+            let now = Duration::from_millis(now);
+            let plan = counter.plan_chunk(stored(version, reserved), count, &below(1000), now).expect("room");
+            counter.on_committed(plan, version + 1);
+        }
+        counter.grant(49).expect("in hand");
+        assert_eq!((counter.left(), counter.is_low()), (1, false));
+    }
+
+    #[test]
+    fn ok_the_rest_of_a_chunk_is_what_nobody_else_has_reserved_after() {
+        let mut counter = counter();
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        counter.on_committed(plan, 5);
+        counter.grant(3).expect("in hand");
+        assert_eq!((counter.version(), counter.left()), (5, 7));
+        for (version, reserved, rest) in [(5, 10, 3), (6, 10, 10), (5, 20, 20), (6, 20, 20)] {
+            let read = Stored { version, value: at(reserved) };
+            assert_eq!(counter.rest_of(read), at(rest), "version {version}, {reserved} reserved");
+        }
+    }
+
+    #[test]
+    fn ok_another_policy_bounds_the_next_chunk() {
+        let mut counter = counter();
+        counter.set_policy(Chunk { min: 20, max: 20 });
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        assert_eq!(plan.reserved().below, at(20));
     }
 
     #[test]
@@ -375,7 +414,18 @@ mod tests {
     fn ok_chunks_follow_the_rate_between_their_bounds() {
         let mut counter = counter();
         let mut reserved = 0;
-        for (at_ms, expected) in [(0, 10), (500, 20), (1000, 40), (1500, 40), (4000, 40), (9000, 20), (20_000, 10)] {
+        // A second and four are neither short nor long.
+        for (at_ms, expected) in [
+            (0, 10),
+            (999, 20),
+            (1999, 20),
+            (2499, 40),
+            (2999, 40),
+            (6999, 40),
+            (11_000, 20),
+            (20_000, 10),
+            (30_000, 10),
+        ] {
             let plan =
                 counter.plan_chunk(stored(1, reserved), 1, &below(10_000), Duration::from_millis(at_ms)).expect("room");
             assert_eq!(plan.reserved().below.get() - reserved, expected, "at {at_ms} ms");

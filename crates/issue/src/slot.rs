@@ -198,7 +198,7 @@ fn earliest_end(records: &[(Slot, Stored<SlotRecord>)], now: UnixNanos) -> UnixS
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
+    use alloc::{string::ToString, vec::Vec};
 
     use super::*;
 
@@ -251,5 +251,62 @@ mod tests {
         assert_eq!(plan.record().epoch, SlotEpoch::new(4));
         assert_eq!(plan.record().clock_seq, ClockSeq::from_random(8));
         assert_eq!(plan.record().node, stored.value.node);
+    }
+
+    #[test]
+    fn ok_a_fresh_slot_is_made_of_random_bits() {
+        let (slot, _) = record(5, 0);
+        let (holder, random) = (HolderId::new([2; 16]), 0x1234_5678_9abc_def0);
+        let plan = SlotPlan::take(slot, None, holder, UnixSeconds::new(80), UnixSeconds::new(90), random);
+        assert_eq!((plan.slot(), plan.guard(), plan.start()), (slot, 0, None));
+        let expected = SlotRecord {
+            node: Node::for_slot(random, slot),
+            clock_seq: ClockSeq::from_random(0x1234),
+            epoch: SlotEpoch::new(1),
+            holder,
+            reserved_until: UnixSeconds::new(90),
+            seen: UnixSeconds::new(80),
+        };
+        assert_eq!(*plan.record(), expected);
+    }
+
+    #[test]
+    fn ok_the_slot_of_a_holder_that_is_there_is_the_last_choice() {
+        let choose = |records: &[(Slot, Stored<SlotRecord>)]| {
+            let chosen =
+                choose_slot(records, &[HolderId::new([1; 16])], UnixNanos::new(5_000_000_000)).expect("a slot");
+            (chosen.0.get(), chosen.1.is_some())
+        };
+        assert_eq!(choose(&[record(0, 4)]), (1, false), "rather a fresh one");
+        let mut all: Vec<_> = (0..64).rev().map(|slot| record(slot, 4)).collect();
+        assert_eq!(choose(&all), (0, true), "rather than none");
+        all[20].1.value.holder = HolderId::new([2; 16]);
+        assert_eq!(choose(&all), (43, true), "its holder has gone");
+    }
+
+    #[test]
+    fn ok_the_latest_time_of_a_record_is_the_later_one() {
+        for (reserved_until, seen) in [(100, 120), (120, 100)] {
+            let record = SlotRecord { seen: UnixSeconds::new(seen), ..record(0, reserved_until).1.value };
+            assert_eq!(record.latest(), UnixSeconds::new(120));
+        }
+    }
+
+    #[test]
+    fn ok_a_holder_reads_as_it_is_written() {
+        let holder = HolderId::new(core::array::from_fn(|at| 0x0f + 0x10 * at as u8));
+        assert_eq!(holder.to_string(), "0f1f2f3f4f5f6f7f8f9fafbfcfdfefff");
+        assert_eq!(holder.to_string().parse(), Ok(holder));
+        assert_eq!(holder.octets()[..2], [0x0f, 0x1f]);
+    }
+
+    #[test]
+    fn err_a_holder_is_32_digits() {
+        let digits = "0f1f2f3f4f5f6f7f8f9fafbfcfdfefff";
+        for text in
+            ["", &digits[1..], &[digits, "0"].concat(), &["+", &digits[1..]].concat(), &["g", &digits[1..]].concat()]
+        {
+            assert_eq!(text.parse::<HolderId>(), Err(BadHolder), "{text}");
+        }
     }
 }

@@ -196,8 +196,27 @@ mod tests {
             (0, None),
             &[(1, None), (YEARS, None), (-YEARS, Some(-YEARS)), (-YEARS + 1, Some(-YEARS + 1))],
         );
-        check(Some(-32 * DAY), (0, None), &[(1, None)]);
-        check(Some(-30 * DAY), (0, Some(0)), &[(1, Some(1))]);
+        check(Some(-31 * DAY - 1), (0, None), &[(1, None)]);
+        check(Some(-31 * DAY), (0, Some(0)), &[(1, Some(1))]);
+        // An hour more than what is recorded explains would do.
+        check(Some(-YEARS), (0, None), &[(-YEARS + 31 * DAY + 2, None), (-YEARS + 31 * DAY, None)]);
+    }
+
+    #[test]
+    fn err_a_quarantine_says_by_how_much_the_clock_is_ahead_and_what_is_issued_instead() {
+        let mut clock = TrustedClock::new(TrustPolicy::default());
+        let at = |wall, steady| Reading { wall: seconds(NOW + wall), steady: Duration::from_secs(steady) };
+        let quarantine = |ahead, instead: Option<i128>| {
+            let instead = instead.map(|instead| seconds(NOW + instead));
+            Some(Quarantine { ahead: Duration::from_secs(ahead), instead })
+        };
+        assert_eq!(clock.start(at(0, 100), Some(seconds(NOW - 31 * DAY - 7)), None), None);
+        assert_eq!((clock.quarantine(), clock.has_started()), (quarantine(7, None), true));
+        let mut clock = TrustedClock::new(TrustPolicy::default());
+        clock.start(at(0, 100), None, None);
+        assert_eq!((clock.quarantine(), clock.has_started()), (None, true));
+        clock.read(at(HOUR + 15, 105));
+        assert_eq!(clock.quarantine(), quarantine(10, Some(5)));
     }
 
     #[test]

@@ -144,3 +144,43 @@ pub struct Patch {
     /// Suffixes below this count as issued: the counter never goes back.
     pub next: Option<Count>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_orders_have_the_names_of_the_paper() {
+        assert_eq!(Order::ALL.map(Order::as_str), ["sequential", "scrambled", "external"]);
+    }
+
+    #[test]
+    fn ok_texts_together_have_at_most_4096_octets() {
+        let labels = [("ab".into(), "cde".into()), ("f".into(), "".into())].into();
+        let texts = |owner: usize| Texts { owner: "o".repeat(owner), description: "1234567".into(), labels };
+        assert_eq!(texts(11).bytes(), 11 + 7 + 5 + 1);
+        let texts = |owner: usize| Texts { owner: "o".repeat(owner), ..Texts::default() };
+        assert_eq!(texts(4096).check(), Ok(()));
+        assert_eq!(texts(4097).check(), Err(Refusal::TextTooLong { bytes: 4097 }));
+    }
+
+    #[test]
+    fn ok_policies_up_to_their_bounds() {
+        let expand = |at_percent| Some(AutoExpand { at_percent, by_bits: 1, max_suffix: 6 });
+        for (auto_expand, chunk, order) in [
+            (expand(1), ChunkPolicy::Adaptive, Order::Scrambled),
+            (expand(100), ChunkPolicy::Adaptive, Order::Sequential),
+            (None, ChunkPolicy::Within { min: 1, max: 1 }, Order::Scrambled),
+            (None, ChunkPolicy::Within { min: 1, max: 2 }, Order::Sequential),
+            (None, ChunkPolicy::Strict, Order::Sequential),
+        ] {
+            assert_eq!(Policy { auto_expand, cap: None, chunk }.check(order), Ok(()), "{auto_expand:?} {chunk:?}");
+        }
+    }
+
+    #[test]
+    fn err_a_strict_region_is_not_scrambled() {
+        let strict = Policy { chunk: ChunkPolicy::Strict, ..Policy::default() };
+        assert!(matches!(strict.check(Order::Scrambled), Err(Refusal::BadPolicy { .. })));
+    }
+}

@@ -112,6 +112,23 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_count_includes_the_suffixes_below_it() {
+        assert!(Count::Below(8).includes(7) && !Count::Below(8).includes(8) && !Count::Below(8).includes(9));
+        assert!(Count::Max.includes(u128::MAX));
+    }
+
+    #[test]
+    fn ok_a_count_is_written_as_a_number() {
+        for number in [0, 1, 7, u128::MAX] {
+            let count = Count::from(number);
+            assert_eq!((count.get(), count.to_string()), (Some(number), number.to_string()));
+            assert_eq!(number.to_string().parse(), Ok(count));
+        }
+        assert_eq!(Count::Max.get(), None);
+        assert!("-1".parse::<Count>().is_err());
+    }
+
+    #[test]
     fn ok_bits_are_the_smallest_suffix_that_holds_a_count() {
         for (count, bits) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (513, 10), (1 << 127, 127)] {
             assert_eq!(Count::Below(count).bits(), bits, "{count}");

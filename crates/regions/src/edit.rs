@@ -159,3 +159,38 @@ impl Edit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_an_edit_says_what_it_does_and_to_whom() {
+        let name = || String::from("r");
+        let update = |patch| Edit::Update { name: name(), patch };
+        let create = Edit::Create {
+            name: name(),
+            suffix: 4,
+            place: Place::At(Prefix::EMPTY),
+            next: Count::ZERO,
+            order: Order::Sequential,
+            pace: None,
+        };
+        for (edit, operation) in [
+            (create, "create"),
+            (Edit::Expand { name: name(), by: 1 }, "expand"),
+            (Edit::Shrink { name: name(), by: 1 }, "shrink"),
+            (Edit::Split { name: name(), by: 1, newcomers: Vec::new() }, "split"),
+            (Edit::Subdivide { name: name(), by: 1, newcomers: Vec::new(), reserve_others: false }, "subdivide"),
+            (Edit::Delegate { name: name() }, "delegate"),
+            (update(Patch { name: Some("s".into()), sealed: Some(true), ..Patch::default() }), "rename"),
+            (update(Patch { sealed: Some(true), ..Patch::default() }), "seal"),
+            (update(Patch { sealed: Some(false), ..Patch::default() }), "unseal"),
+            (update(Patch { next: Some(Count::ZERO), ..Patch::default() }), "note"),
+            (update(Patch { owner: Some("ops".into()), ..Patch::default() }), "update"),
+        ] {
+            assert_eq!((edit.operation(), edit.subject()), (operation, "r"));
+            assert_eq!(edit.names_a_floor(), operation == "note", "{operation}");
+        }
+    }
+}

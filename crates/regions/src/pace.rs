@@ -46,6 +46,8 @@ impl fmt::Display for Pace {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]
@@ -53,5 +55,10 @@ mod tests {
         for (suffix, bits) in [(0, 20), (20, 20), (40, 20), (41, 21), (49, 29), (50, 30), (64, 30), (128, 30)] {
             assert_eq!(Pace::for_bits(suffix).get(), 1 << bits, "{suffix} bits");
         }
+    }
+
+    #[test]
+    fn ok_a_pace_is_shown_with_its_unit() {
+        assert_eq!(Pace::for_bits(20).to_string(), "1048576 a second");
     }
 }

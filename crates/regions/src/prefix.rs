@@ -34,7 +34,7 @@ pub enum BadPrefix {
         max: u8,
     },
     /// Another number of bits than needed.
-    #[error("an extension here has {expected} {}, but {found:?} has {}", bits(*expected), found.len())]
+    #[error("an extension here has {expected} {}, but {found} has {}", bits(*expected), found.len())]
     Length {
         /// How many bits are needed.
         expected: u8,
@@ -224,6 +224,30 @@ mod tests {
         assert!(p.holds(0xb400_0000_0000_0000, 64) && !p.holds(0xb800_0000_0000_0000, 64));
         assert!(Prefix::EMPTY.holds(u128::MAX, 128) && Prefix::EMPTY.base(128) == 0);
         assert_eq!((p.last(8), p.last(6), Prefix::EMPTY.last(128)), (0b1011_0111, 0b101101, u128::MAX));
+    }
+
+    #[test]
+    fn ok_the_bits_are_a_number() {
+        for (text, value) in [("", 0), ("0", 0), ("1", 1), ("0110", 6), (&"1".repeat(128), u128::MAX)] {
+            assert_eq!(prefix(text).value(), value);
+            assert_eq!(prefix(text).is_zero(), value == 0);
+        }
+    }
+
+    #[test]
+    fn ok_a_prefix_is_not_within_a_longer_one() {
+        for (outer, inner) in [("1", "10"), ("0", "00"), ("", "0")].map(|(outer, inner)| (prefix(outer), prefix(inner)))
+        {
+            assert!(inner.starts_with(outer) && !outer.starts_with(inner));
+            assert!(inner.relates_to(outer) && outer.relates_to(inner));
+        }
+    }
+
+    #[test]
+    fn err_one_bit_is_not_several() {
+        let says = |expected| BadPrefix::Length { expected, found: prefix("0") }.to_string();
+        assert_eq!(says(1), "an extension here has 1 bit, but 0 has 1");
+        assert_eq!(says(2), "an extension here has 2 bits, but 0 has 1");
     }
 
     #[test]

@@ -328,3 +328,81 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::hash::BuildHasher;
+
+    use super::*;
+    use crate::{Edit, Order, Place};
+
+    /// A table of one region.
+    fn table(name: &str) -> Table {
+        let mut table = Table::new(8).expect("a width");
+        let place = Place::At("1".parse().expect("a prefix"));
+        let (next, order) = (Count::ZERO, Order::Sequential);
+        let create = Edit::Create { name: name.into(), suffix: 4, place, next, order, pace: None };
+        let plan = table.plan(&create).expect("a plan");
+        table.apply(&plan).expect("a fresh plan");
+        table
+    }
+
+    #[test]
+    fn ok_tables_are_equal_if_they_say_the_same() {
+        let hash = |table: &Table| core::hash::BuildHasherDefault::<Sum>::default().hash_one(table);
+        let same = table("r");
+        assert_eq!(same, table("r"));
+        assert_eq!(hash(&same), hash(&table("r")));
+        let mut issued = table("r");
+        issued.issue("r", 1).expect("room");
+        let later = Table { revision: Revision(7), ..table("r") };
+        let wider = Table { bits: 9, ..table("r") };
+        let mut indexed = table("r");
+        assert!(indexed.set_index(Arc::new(Index::build(&indexed))));
+        assert_eq!((&indexed, hash(&indexed)), (&same, hash(&same)));
+        for other in [table("s"), issued, later, wider, Table::new(8).expect("a width")] {
+            assert_ne!(same, other);
+            assert_ne!(hash(&same), hash(&other));
+        }
+    }
+
+    /// A hash of the octets, each with its place.
+    #[derive(Default)]
+    struct Sum(u64);
+
+    impl Hasher for Sum {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+
+        fn write(&mut self, octets: &[u8]) {
+            self.0 = octets.iter().fold(self.0, |sum, octet| sum.wrapping_mul(31).wrapping_add(u64::from(*octet) + 1));
+        }
+    }
+
+    #[test]
+    fn ok_an_index_of_another_revision_is_not_taken() {
+        let (mut table, other) = (table("r"), Table::new(8).expect("a width"));
+        assert!(!table.set_index(Arc::new(Index::build(&other))));
+        assert!(table.index().is_none());
+        let index = Arc::new(Index::build(&table));
+        assert!(table.set_index(index.clone()) && table.index().is_some());
+        assert!(!table.set_index(Arc::new(Index::build(&other))) && table.index().is_none());
+    }
+
+    #[test]
+    fn ok_a_table_says_how_many_regions_it_has_and_what_they_are() {
+        let table = table("r");
+        assert_eq!((table.len(), table.is_empty(), table.bits()), (1, false, 8));
+        assert_eq!((table.revision(), table.next_number()), (Revision(1), RegionNumber(2)));
+        let names: Vec<&str> = table.iter().map(|region| region.name.as_str()).collect();
+        assert_eq!(names, ["r"]);
+        assert_eq!(table.get(RegionNumber(1)), table.named("r").ok());
+        assert!(table.get(RegionNumber(2)).is_none());
+        assert!(Table::new(8).expect("a width").is_empty());
+        for bits in [0, 129, 256] {
+            assert_eq!(Table::new(bits), Err(BadWidth { bits }));
+        }
+    }
+}

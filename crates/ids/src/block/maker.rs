@@ -149,3 +149,48 @@ fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, tails: &mut [u64]) 
         },
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::{super::tests::Seeded, *};
+
+    /// Numbers of so many octets, least significant first, cut to the mask.
+    fn cut(octets: &[u8], width: usize, mask: u64) -> Vec<u64> {
+        let number = |octets: &[u8]| octets.iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet));
+        octets.chunks(width).map(|octets| number(octets) & mask).collect()
+    }
+
+    #[test]
+    fn ok_tails_are_cut_off_what_is_random_in_order() {
+        for (bits, mask) in [(1, 1), (46, (1 << 46) - 1), (48, (1 << 48) - 1), (49, (1 << 49) - 1), (64, u64::MAX)] {
+            for count in 0..10 {
+                let (mut tails, mut rng) = ([0; 16], Seeded(7));
+                draw_tails::<16>(&mut rng, bits, &mut tails[..count]);
+                // Four of at most 48 bits in three words, and a word each for the rest.
+                let in_fours = if bits <= 48 { count / 4 * 4 } else { 0 };
+                let (mut octets, mut again) = ([0; 128], Seeded(7));
+                let (fours, rest) = octets[..in_fours * 6 + (count - in_fours) * 8].split_at_mut(in_fours * 6);
+                again.fill_bytes(fours);
+                again.fill_bytes(rest);
+                let expected = [cut(fours, 6, mask), cut(rest, 8, mask), Vec::from([0; 16])].concat();
+                assert_eq!(tails, expected[..16], "{count} of {bits} bits");
+                assert_eq!(rng.next_u64(), again.next_u64(), "{count} of {bits} bits draw no more");
+            }
+        }
+        let (mut tails, mut rng) = ([0; 3], Seeded(7));
+        draw_tails::<3>(&mut rng, 0, &mut tails);
+        assert_eq!((tails, rng.next_u64()), ([0; 3], Seeded(7).next_u64()), "no bits need nothing random");
+    }
+
+    #[test]
+    fn ok_counting_goes_on_where_64_bits_end() {
+        let border = u128::from(u64::MAX);
+        for first in [0, border - 7, border - 8, border - 3, 7 << 64 | border - 3, u128::MAX - 7] {
+            let mut values = [0; 8];
+            count(first, &mut values);
+            assert!(values.iter().copied().eq(first..=first + 7), "{first:#x}");
+        }
+    }
+}

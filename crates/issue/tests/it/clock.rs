@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kent_issue::{Extended, Refusal};
+use kent_ids::{Format, Position, Slot, UnixNanos, UnixSeconds};
+use kent_issue::{ClockPolicy, Extended, HolderId, Refusal};
 
 use super::world::{Daemon, Ledger, Records, ms};
 
@@ -168,4 +169,112 @@ fn ok_after_a_crash_another_slot_serves_at_once() {
     next.take(&mut records, ms(301));
     assert_eq!(records.all().len(), 2);
     assert_eq!(next.grant("uuidv7", 1, ms(301)).expect("granted").block.instant(), Some(ms(301)));
+}
+
+#[test]
+fn ok_a_step_back_by_the_tolerance_is_absorbed_and_by_more_is_not() {
+    let (_, mut daemon) = started(1000);
+    assert_eq!(daemon.issuer.observe(ms(500)), None);
+    assert_eq!((daemon.issuer.clock().epoch(), daemon.issuer.held().is_some()), (0, true));
+    assert_eq!(daemon.issuer.observe(UnixNanos::new(ms(500).get() - 1)), Some(Duration::from_nanos(500_000_001)));
+    assert_eq!((daemon.issuer.clock().epoch(), daemon.issuer.held().is_none()), (1, true));
+}
+
+#[test]
+fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
+    let (mut records, mut daemon) = started(0);
+    // Reserved for 3 s: a window of 2 s, and 1 s for what may be ahead. Due when 2.5 s are left.
+    assert_eq!(daemon.issuer.window_left(ms(0)), Duration::from_secs(3));
+    assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(500).get() - 1)), None);
+    let plan = daemon.issuer.plan_extension(ms(500)).expect("due");
+    assert_eq!(plan.record().reserved_until, UnixSeconds::new(1_700_000_006), "0.5 s, a window of 4 s, and 1 s");
+    assert_eq!(plan.record().seen, UnixSeconds::new(1_700_000_001));
+    daemon.extend(&mut records, ms(500));
+    // Due when 3/4 of 4 s, and 1 s, are left.
+    assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(2000).get() - 1)), None);
+    assert!(daemon.issuer.plan_extension(ms(2000)).is_some());
+}
+
+#[test]
+fn ok_an_extension_serves_a_format_that_was_granted_from_before() {
+    let (mut records, mut daemon) = started(0);
+    daemon.grant("xid", 1, ms(0)).expect("granted");
+    assert!(matches!(daemon.grant("xid", 1, ms(4000)), Err(Refusal::WindowSpent { .. })));
+    daemon.extend(&mut records, ms(4000));
+    assert_eq!(daemon.grant("xid", 1, ms(4000)).expect("granted").block.instant(), Some(ms(4000)));
+}
+
+#[test]
+fn ok_a_slot_whose_ticks_have_not_passed_when_its_commit_is_answered_is_left_alone() {
+    let (records, _) = started(0);
+    let until = records.all()[0].1.value.reserved_until.nanos();
+    for (answered, held) in [(until, false), (UnixNanos::new(until.get() + 1), true)] {
+        let mut next = Daemon::start(2);
+        let plan = next.issuer.plan_take(records.all(), &[], UnixNanos::new(until.get() + 1), 7).expect("past");
+        next.issuer.on_committed(plan, 9, answered);
+        assert_eq!(next.issuer.held().is_some(), held);
+    }
+}
+
+#[test]
+fn ok_the_answer_of_another_take_changes_nothing_of_the_slot_that_is_held() {
+    let (records, mut daemon) = started(0);
+    let held = *daemon.issuer.held().expect("held").1;
+    // The same slot once more, under another epoch; and another slot, under the same one.
+    let again = daemon.issuer.plan_take(records.all(), &[], ms(60_000), 7).expect("past");
+    let other_slot = daemon.issuer.plan_take(records.all(), &[], ms(0), 7).expect("fresh");
+    assert_eq!((again.slot(), other_slot.slot()), (Slot::new(0).expect("a slot"), Slot::new(1).expect("a slot")));
+    assert_eq!(other_slot.record().epoch, held.epoch);
+    for plan in [again, other_slot] {
+        daemon.issuer.on_committed(plan, 99, ms(60_000));
+        assert_eq!(daemon.issuer.held(), Some((Slot::new(0).expect("a slot"), &held)));
+        assert_eq!(daemon.issuer.window_left(ms(0)), Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn ok_the_record_of_another_slot_says_nothing_of_ours() {
+    let (records, mut daemon) = started(0);
+    let (slot, other) = (Slot::new(0).expect("a slot"), Slot::new(1).expect("a slot"));
+    assert_eq!(daemon.issuer.on_read(other, records.read(slot)), Extended::Fenced);
+    assert!(daemon.issuer.held().is_some());
+    assert_eq!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(UnixSeconds::new(1_700_000_003)));
+    assert_eq!(daemon.issuer.on_read(slot, None), Extended::Fenced);
+    assert!(daemon.issuer.held().is_none());
+}
+
+#[test]
+fn err_a_clock_beyond_the_end_of_a_format_gets_nothing() {
+    let line = Format::by_token("xid").expect("a format").line();
+    let last = line.instant(Position::new(line.end().get() - 1));
+    let (mut records, mut daemon) = (Records::default(), Daemon::start(1));
+    daemon.take(&mut records, last);
+    assert_eq!(daemon.grant("xid", 1, last).expect("granted").block.instant(), Some(last));
+    assert_eq!(daemon.grant("xid", 1, last.offset(1_000_000)).expect_err("beyond"), Refusal::OutsideFormat);
+}
+
+#[test]
+fn ok_what_is_given_back_begins_after_the_last_tick() {
+    // Nothing was granted: all of a fresh slot.
+    let (_, mut daemon) = started(0);
+    let plan = daemon.issuer.plan_give_back().expect("unused time");
+    assert_eq!(plan.record().reserved_until, UnixSeconds::new(0));
+    for (at_ms, until) in [(0, 1_700_000_000), (1, 1_700_000_001), (1000, 1_700_000_001), (1001, 1_700_000_002)] {
+        let (_, mut daemon) = started(0);
+        daemon.grant("xid", 1, ms(at_ms)).expect("granted");
+        daemon.grant("uuidv7", 1, ms(at_ms)).expect("granted");
+        let plan = daemon.issuer.plan_give_back().expect("unused time");
+        assert_eq!(plan.record().reserved_until, UnixSeconds::new(until), "{at_ms}");
+    }
+    let (_, mut daemon) = started(0);
+    daemon.grant("xid", 1, ms(2001)).expect("granted");
+    assert_eq!(daemon.issuer.plan_give_back(), None, "all of it is used");
+}
+
+#[test]
+fn ok_an_issuer_says_what_it_was_made_of() {
+    let daemon = Daemon::start(7);
+    assert_eq!(daemon.issuer.holder(), HolderId::new([7; 16]));
+    assert_eq!(*daemon.issuer.policy(), ClockPolicy::default());
+    assert_eq!((daemon.issuer.held(), daemon.issuer.window_left(ms(0))), (None, Duration::ZERO));
 }

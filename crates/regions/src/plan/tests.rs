@@ -519,3 +519,47 @@ fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
     let (x, y) = (table.named("x").expect("it"), table.named("y").expect("it"));
     assert_eq!((x.order, x.issued, y.order), (Order::Scrambled, Count::Below(5), Order::Sequential));
 }
+
+#[test]
+fn ok_a_region_says_how_far_it_could_grow() {
+    let table = sample();
+    let ultimate = |name| table.named(name).expect("it").ultimate_capacity();
+    assert_eq!(
+        (ultimate("open"), ultimate("partial"), ultimate("closed")),
+        (Count::Below(1 << 7), Count::Below(1 << 4), Count::ZERO)
+    );
+    let mut table = sample();
+    apply(&mut table, &Edit::Delegate { name: "p1".into() });
+    let delegated = table.named("p1").expect("it");
+    assert_eq!((delegated.expandable_bits(), delegated.ultimate_capacity()), (0, delegated.capacity()));
+}
+
+#[test]
+fn ok_an_identifier_has_the_prefix_that_its_region_had_then() {
+    let mut table = sample();
+    apply(&mut table, &split("open", 1, &[]));
+    table.issue("open", 2).expect("room");
+    apply(&mut table, &split("open", 1, &[]));
+    let region = table.named("open").expect("it");
+    for (counter, on) in [(0, "1"), (8, "1"), (9, "10"), (10, "10"), (11, "100"), (15, "100")] {
+        assert_eq!(region.prefix_when(counter), prefix(on), "{counter}");
+    }
+}
+
+#[test]
+fn err_a_missing_block_lists_what_there_is_in_words() {
+    let mut table = Table::new(8).expect("a width");
+    for (name, on) in [("a", "000"), ("b", "10")] {
+        apply(&mut table, &at(name, on, 1));
+    }
+    let refusal = table.plan(&chosen("x", 7, Zone::Exactly(0), false)).expect_err("no room");
+    let free =
+        "no free prefix leaves 7 bits; the largest free blocks are 01 with 6 bits, 11 with 6 bits, 001 with 5 bits; ";
+    assert_eq!(refusal.to_string(), [free, "no region could be split to make room"].concat());
+    apply(&mut table, &at("c", "01", 0));
+    apply(&mut table, &at("d", "11", 0));
+    apply(&mut table, &at("e", "001", 5));
+    let refusal = table.plan(&chosen("x", 5, Zone::Exactly(0), false)).expect_err("no room");
+    let none = "no free prefix leaves 5 bits; no block is free; splitting would make room, and take 1 bit of the expansion zone of ";
+    assert_eq!(refusal.to_string(), [none, "\"c\" (of 6 bits), \"d\" (of 6 bits), \"b\" (of 5 bits)"].concat());
+}

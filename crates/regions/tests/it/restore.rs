@@ -57,6 +57,37 @@ fn ok_regions_in_any_order() {
 }
 
 #[test]
+fn ok_regions_up_to_what_each_invariant_allows() {
+    let issued = |below, region| Region { issued: Count::Below(below), ..region };
+    let delegated = |region| Region { delegated: true, ..region };
+    let former = |prefix: &str| FormerPrefix {
+        prefix: prefix.parse().expect("one"),
+        from: Revision(1),
+        to: Revision(1),
+        issued: Count::ZERO,
+    };
+    for regions in [
+        vec![issued(16, open(1, "0", 3, 4))],
+        vec![issued(1, open(1, "0", 7, 0))],
+        vec![delegated(open(1, "0", 3, 4))],
+        vec![open(8, "0", 3, 4)],
+        vec![parted(Kind::Partial, 3, open(1, "0", 3, 4)), below(1, open(2, "0001", 0, 4))],
+        vec![parted(Kind::Partial, 1, issued(16, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],
+        vec![Region { history: vec![former(""), former("0")], ..open(1, "00", 2, 4) }],
+        // A closed region keeps what was issued before its subregions took its place.
+        vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "00", 2, 4)), open(3, "1", 3, 4)],
+    ] {
+        let table = restore(regions.clone()).expect("a table");
+        assert_eq!(table.len(), regions.len());
+    }
+    for bits in [1, 128] {
+        let table = Table::restore(bits, Revision(3), RegionNumber(5), Vec::new()).expect("a table");
+        assert_eq!((table.bits(), table.revision(), table.next_number()), (bits, Revision(3), RegionNumber(5)));
+        assert!(table.is_empty());
+    }
+}
+
+#[test]
 fn err_each_invariant() {
     check(vec![open(9, "0", 3, 4)], "not been given");
     check(vec![open(1, "0", 3, 4), open(1, "1", 3, 4)], "twice");
@@ -80,6 +111,21 @@ fn err_each_invariant() {
     check(vec![parted(Kind::Partial, 2, open(1, "0", 3, 4)), below(1, open(2, "01", 2, 4))], "k bits");
     check(vec![Region { issued: Count::Below(17), ..open(1, "0", 3, 4) }], "I4");
     check(vec![Region { issued: Count::Max, ..open(1, "0", 3, 4) }], "I4");
+    check(
+        vec![
+            Region { issued: Count::Below(1), ..parted(Kind::Closed, 1, open(1, "0", 0, 0)) },
+            below(1, open(2, "00", 2, 4)),
+        ],
+        "I4",
+    );
+    let delegated = |region| Region { delegated: true, ..region };
+    check(vec![delegated(Region { issued: Count::Below(1), ..open(1, "0", 3, 4) })], "I6");
+    check(vec![delegated(open(1, "0", 7, 0))], "I6");
+    check(vec![delegated(parted(Kind::Partial, 1, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))], "I6");
+    check(vec![parted(Kind::Closed, 1, open(1, "0", 1, 0)), below(1, open(2, "00", 2, 4))], "zone or suffix");
+    check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 1)), below(1, open(2, "00", 2, 4))], "zone or suffix");
+    check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "01", 2, 4))], "without an all-zero");
+    check(vec![parted(Kind::Partial, 0, open(1, "0", 3, 4))], "without any");
     for former in ["1", "00", "0"] {
         let former = FormerPrefix {
             prefix: former.parse().expect("one"),
