@@ -46,8 +46,10 @@ pub(crate) struct Requests {
 impl Request {
     /// The request_id, if there is one.
     pub(crate) fn new(request_id: &str, requested: Requested<'_>) -> Option<Self> {
+        if request_id.is_empty() {
+            return None;
+        }
         let request = match DatedRequest::parse(request_id) {
-            _ if request_id.is_empty() => return None,
             Some(dated) => Self { key: requested.dated(dated), kind: RequestKind::Dated(dated) },
             None => Self { key: requested.undated(request_id), kind: RequestKind::Undated(requested.count()) },
         };

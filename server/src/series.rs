@@ -128,8 +128,8 @@ impl SeriesCounters {
             }
             Attempt::Conflict(key) => {
                 if key != record.key {
-                    // It was forgotten, or listed anew, elsewhere: the next attempt looks.
-                    self.drop_known(&series, listed);
+                    // It was forgotten, or listed anew, by another replica or meanwhile.
+                    self.look_again(&series, listed).await?;
                 }
                 Ok(())
             }
@@ -185,7 +185,8 @@ impl SeriesCounters {
             let on_demand = count.value.on_demand.saturating_sub(read.is_some().into());
             let (after, version) = (SeriesCount { on_demand, made: count.value.made + 1 }, version_of(read));
             let listed = Listed { on_demand: false };
-            if self.list(series, version, Some(listed), count.version, after).await?.is_some() {
+            if let Some(version) = self.list(series, version, Some(listed), count.version, after).await? {
+                self.lock().entry(series.clone()).and_modify(|known| known.listed = version);
                 info!(%series, "series listed");
                 return Ok(self.as_listed(series.clone(), listed).await?);
             }
@@ -301,12 +302,19 @@ impl SeriesCounters {
         self.lock().entry(series.clone()).or_insert_with(fresh).clone()
     }
 
-    /// Drops a series that is not listed as it was any more. What is left of its chunk is a gap.
-    fn drop_known(&self, series: &Series, listed: Version) {
+    /// Takes note of how a series is listed that is not listed as it was. If it is not listed at all, what is left of its chunk is
+    /// a gap.
+    async fn look_again(&self, series: &Series, before: Version) -> Result<(), StoreFailure> {
+        let present = self.listed(series).await?;
         let mut known = self.lock();
-        if known.get(series).is_some_and(|known| known.listed == listed) {
-            known.remove(series);
+        let Some(Known { listed, .. }) = known.get_mut(series).filter(|known| known.listed == before) else {
+            return Ok(());
+        };
+        match present {
+            Some(present) => *listed = Version::new(present.version),
+            None => drop(known.remove(series)),
         }
+        Ok(())
     }
 
     fn cells(&self, most: usize) -> Vec<(Series, Arc<Cell>)> {

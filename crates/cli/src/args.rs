@@ -175,7 +175,8 @@ Examples:
 pub(crate) struct AllocArgs {
     /// uuidv7, xid, serial:SYMBOL, region:NAME or region:NAME@SPACE, or one of the others.
     pub(crate) source: Source,
-    /// For strict regions: a name for the request, under which it is granted once. Asking again gives the same identifiers.
+    /// For strict regions: a name for the request, under which it is granted once. Asking again gives the same identifiers. Best a
+    /// UUID of version 7 (kent alloc uuidv7): the daemon keeps it for --request-retention, others for ever, up to a number.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) request_id: String,
     /// How many; 1_000_000 is understood.
