@@ -69,7 +69,27 @@ pub struct Lapse {
     pub until: UnixNanos,
 }
 
+/// Clocks that issued may have been behind the one that a backup was made by. This does not follow `--clock-error`, so that all
+/// restores of one backup have the same bound.
+const SLACK: Duration = Duration::from_secs(3600);
+
 impl Lapse {
+    /// From a backup to its restore. By the clock of the daemon that made it, it was `taken` then, and no counter in it is paid further
+    /// than until `paid`. The clock of the restoring host says `now`, and no lost clock was ahead of it by more than `error`.
+    ///
+    /// # Errors
+    ///
+    /// The latest time that a lost clock is known to have said, if that was ahead by more.
+    pub fn since_backup(taken: UnixNanos, paid: UnixNanos, now: UnixNanos, error: Duration) -> Result<Self, UnixNanos> {
+        // No counter is paid further ahead of a clock that issued than this.
+        let latest = taken.max(paid.offset(-nanos(BURST)));
+        let error = nanos(error);
+        if latest > now.offset(error) {
+            return Err(latest);
+        }
+        Ok(Self { since: taken.offset(-error.max(nanos(SLACK))), until: now.max(latest).offset(error) })
+    }
+
     /// How many numbers a counter may have reserved meanwhile, whose record says that it is paid until `paid`; and until when it is
     /// paid if it has. From then on it issues nothing before [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
@@ -81,7 +101,7 @@ impl Lapse {
 ///
 /// It is never ahead of the fastest clock by which the counters of a store were ever paid for, which is what a restore has to allow
 /// for. A wrong clock thus costs nothing but speed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PaceClock {
     /// The latest time, and what the steady clock said then.
     latest: Option<(UnixNanos, Duration)>,

@@ -5,6 +5,7 @@ mod chaos;
 mod edits;
 mod ledger;
 mod link;
+mod losses;
 mod places;
 mod run;
 mod world;
@@ -132,6 +133,12 @@ mod tests {
         (1..=200).for_each(|seed| sum.add(simulate(seed, None)));
         assert_eq!(sum.violations, []);
         sum.tell(200);
+    }
+
+    #[test]
+    fn ok_a_clock_that_is_far_ahead_of_all_others_waits_for_an_operator() {
+        // One machine is ten minutes ahead, the others an hour behind.
+        assert_eq!(simulate(3543, None).violations, []);
     }
 
     #[test]

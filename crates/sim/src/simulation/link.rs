@@ -51,6 +51,11 @@ impl Backend {
         Self { memory: Arc::new(memory), dice, weather, faults, mutant, undo: Arc::default() }
     }
 
+    /// Another store under the same weather.
+    pub(crate) fn with_store(&self, memory: MemoryStore) -> Self {
+        Self { memory: Arc::new(memory), undo: Arc::default(), ..self.clone() }
+    }
+
     fn is_foul(&self) -> bool {
         self.weather.foul.load(Ordering::SeqCst)
     }
