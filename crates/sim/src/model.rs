@@ -176,11 +176,11 @@ const fn twins(mutant: Option<Mutant>) -> SlotsModel {
 
 /// A store that is lost and restored, some times.
 const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
-    let budget = match deep {
-        false => PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 },
-        true => PaceBudget { ticks: 3, reservations: 5, backups: 2, restores: 3 },
+    let (ticks, budget): (&[i64], _) = match deep {
+        false => (&[1000], PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 }),
+        true => (&[500, 1000], PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 }),
     };
-    PaceModel { budget, mutant }
+    PaceModel { ticks, budget, mutant }
 }
 
 const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesModel {
@@ -190,6 +190,7 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
         (2, true) => TableBudget { edits: 2, reservations: 2, grants: 2, faults: 0 },
         (_, true) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
     };
+    let _ = ();
     TablesModel { replicas, edits: &EditKind::ALL, budget, mutant }
 }
 

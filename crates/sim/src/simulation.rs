@@ -58,6 +58,10 @@ pub(crate) enum Mutant {
     TornCommit,
     /// Daemons that announce themselves are forgotten at once.
     LostPresence,
+    /// A restore trusts the clock of its host, and allows for no other.
+    ClockError,
+    /// An operator says that no table was edited since the backup, though some were.
+    TableUnchanged,
 }
 
 /// Seeds that are shown, with a promise that each broke.

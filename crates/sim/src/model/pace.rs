@@ -17,6 +17,8 @@ use super::Mutant;
 /// What is explored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PaceModel {
+    /// How much time may pass at once, in seconds.
+    pub(crate) ticks: &'static [i64],
     pub(crate) budget: PaceBudget,
     pub(crate) mutant: Option<Mutant>,
 }
@@ -64,7 +66,6 @@ pub(crate) enum Part {
     Half,
 }
 
-const TICKS: [i64; 2] = [500, 1000];
 /// They differ by `--clock-error` at the most, and by less than a burst from one to the next.
 const CLOCKS: [i64; 3] = [-1000, 0, 1000];
 const CLOCK_ERROR: Duration = Duration::from_secs(2000);
@@ -158,7 +159,7 @@ impl Model for PaceModel {
     fn actions(&self, state: &PaceState, actions: &mut Vec<PaceStep>) {
         let left = state.left;
         if left.ticks > 0 {
-            actions.extend(TICKS.map(PaceStep::Tick));
+            actions.extend(self.ticks.iter().copied().map(PaceStep::Tick));
         }
         if left.reservations > 0 {
             for daemon in 0..state.clocks.len() {

@@ -91,6 +91,7 @@ impl Backend {
             Mutant::CounterVersion => key.to_string().starts_with("counter"),
             Mutant::TableVersion => ["region", "space"].iter().any(|kind| key.to_string().starts_with(kind)),
             Mutant::NoFlush | Mutant::TornCommit | Mutant::LostPresence => false,
+            Mutant::ClockError | Mutant::TableUnchanged => false,
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {

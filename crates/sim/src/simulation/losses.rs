@@ -16,14 +16,17 @@ use kent_proto::v1::{
     BackupRequest, CreateRegionRequest, ExpandRegionRequest, SealRegionRequest, admin_server::Admin, region,
 };
 use kent_regions::{Count, Kind, Order, Region, Table};
-use kent_store::{MemoryStore, StoreId};
-use kentd::{MigrateError, Migration, Node, Restore, RestoreArgs, RestoreError, Surroundings, clock::Clock};
+use kent_store::{Key, MemoryStore, Store, StoreId, Txn, Versioned};
+use kentd::{
+    MigrateError, Migration, Node, Restore, RestoreArgs, RestoreError, StartError, Surroundings, WitnessError,
+    clock::Clock,
+};
 use prost::Message;
 use tokio::time;
 use tonic::{Request, Status};
 
 use super::{
-    actors,
+    Mutant, actors,
     chaos::Clocks,
     edits::{Edit, What},
     link::{Backend, Link},
@@ -53,7 +56,11 @@ pub(crate) async fn losses(run: Arc<Run>) {
         if backup.is_none() || run.dice.per_mille(700) {
             backup = take_backup(&run).await.or(backup);
         }
+        let copy = copy(&run).await;
         time::sleep(run.dice.millis(0, 20_000)).await;
+        if let Some(copy) = copy {
+            put_back(&run, copy).await;
+        }
         match &backup {
             Some(backup) if run.dice.per_mille(800) => restore(&run, backup, number).await,
             _ => {
@@ -79,6 +86,31 @@ async fn take_backup(run: &Run) -> Option<Vec<u8>> {
         time::sleep(run.dice.millis(50, 500)).await;
     }
     None
+}
+
+/// A copy of the store, as a snapshot of its disk would be, and how many starts had begun when it was made.
+async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
+    let (memory, begun) = (run.backend().memory.reopen(), run.begun());
+    let copy = MemoryStore::new(memory.store_id());
+    for records in memory.scan(&Key::ROOT).await.ok()?.chunks(50) {
+        let put = |txn: Txn, (key, versioned): &(Key, Versioned)| txn.put(key.clone(), versioned.value.clone());
+        copy.commit(records.iter().fold(Txn::new(), put)).await.ok()?;
+    }
+    Some((copy, begun))
+}
+
+/// The copy takes the place of the store, and a daemon is started on it: the witness has seen a later start.
+async fn put_back(run: &Run, (copy, begun): (MemoryStore, u64)) {
+    let Some(witness) = &run.witness else { return };
+    if run.attested() <= begun || copy.store_id() != run.backend().memory.store_id() {
+        return;
+    }
+    let (clock, entropy) = (run.any_machine(), Arc::new(run.dice.clone()));
+    let surroundings = Surroundings { store: Arc::new(copy), clock, entropy };
+    match kentd::attest(&surroundings, witness.path()).await {
+        Err(StartError::Witness(WitnessError::OldCopy { .. })) => run.faults.copies.count(),
+        attested => run.violation(format!("an old copy of the store is not noticed: {attested:?}")),
+    }
 }
 
 /// What `kent backup` writes to a file.
@@ -139,10 +171,13 @@ async fn fill(run: &Run, backup: &[u8], lost: &[(&'static str, Table)]) -> Optio
     let host = run.any_machine();
     let unchanged = run.is_resting() && is_unchanged(run, backup, lost).await;
     let mut flags: Vec<String> = ["kentd restore", "kent.backup", "--data", "kent-new"].map(str::to_owned).to_vec();
-    if unchanged {
+    let mutant = run.backend().mutant;
+    if unchanged || mutant == Some(Mutant::TableUnchanged) {
         flags.push("--table-unchanged".to_owned());
     }
-    if run.clocks == Clocks::Synchronized {
+    if mutant == Some(Mutant::ClockError) {
+        flags.extend(["--clock-error".to_owned(), "0s".to_owned()]);
+    } else if run.clocks == Clocks::Synchronized {
         flags.extend(["--clock-error".to_owned(), "1s".to_owned()]);
     }
     let mut floors = run.dice.per_mille(300);
@@ -160,6 +195,11 @@ async fn fill(run: &Run, backup: &[u8], lost: &[(&'static str, Table)]) -> Optio
             // It was expanded since the backup: the operator names no floor then.
             Err(RestoreError::FloorTooHigh { .. }) => {
                 flags.retain(|flag| !flag.starts_with("--floor"));
+                continue;
+            }
+            // Where the clock is trusted, it is one that is behind what the backup says, and cannot be.
+            Err(RestoreError::ClockBehind { .. }) if mutant == Some(Mutant::ClockError) => {
+                time::sleep(Duration::from_secs(60)).await;
                 continue;
             }
             Err(error) => {

@@ -25,7 +25,8 @@ use kent_proto::{
 };
 use kent_regions::{Kind, Order, Region, Revision, Table};
 use kent_store::{MemoryStore, StoreId};
-use kentd::{Config, ConfigError, Node, Surroundings, clock::Clock};
+use kentd::{Config, ConfigError, Node, StartError, Surroundings, WitnessError, clock::Clock};
+use tempfile::TempDir;
 use tokio::{
     sync::RwLock,
     time::{self, Instant},
@@ -69,6 +70,7 @@ pub(crate) struct Faults {
     pub(crate) backups: Count,
     pub(crate) restores: Count,
     pub(crate) moves: Count,
+    pub(crate) copies: Count,
 }
 
 /// A number that only grows.
@@ -85,7 +87,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 11] = [
+const FAULTS: [&str; 12] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -97,6 +99,7 @@ const FAULTS: [&str; 11] = [
     "backups",
     "stores lost and restored from a backup",
     "stores moved",
+    "old copies put back, and noticed by the witness",
 ];
 
 impl Outcome {
@@ -136,6 +139,11 @@ pub(crate) struct Run {
     pub(crate) clocks: Clocks,
     /// Held by each call and by each fault; and alone while a store is lost and another one takes its place.
     pub(crate) gate: RwLock<()>,
+    /// Where stores are lost, a directory that knows how often each was started.
+    pub(crate) witness: Option<TempDir>,
+    /// Starts that have begun, and the last one that the witness has seen.
+    begun: AtomicU64,
+    attested: AtomicU64,
     /// Operators edit nothing for now.
     resting: AtomicBool,
     lives: AtomicU64,
@@ -230,6 +238,10 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         ending: AtomicBool::new(false),
         clocks,
         gate: RwLock::new(()),
+        // Without one, nothing that happens is another thing.
+        witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
+        begun: AtomicU64::new(0),
+        attested: AtomicU64::new(0),
         resting: AtomicBool::new(false),
         lives: AtomicU64::new(0),
         state: Mutex::default(),
@@ -238,8 +250,9 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         run.violation("P6: the run hangs".to_owned());
     }
     let state = run.lock();
-    let Faults { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, backups, restores, moves } = &*faults;
-    let faults = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, backups, restores, moves];
+    let Faults { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, .. } = &*faults;
+    let Faults { backups, restores, moves, copies, .. } = &*faults;
+    let faults = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, backups, restores, moves, copies];
     Outcome {
         steps: state.steps,
         identifiers: state.ledger.identifiers,
@@ -434,6 +447,19 @@ impl Run {
                 clock: place.machine.clone(),
                 entropy: Arc::new(self.dice.clone()),
             };
+            if let Some(witness) = &self.witness {
+                let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+                match kentd::attest(&surroundings, witness.path()).await {
+                    Ok(()) => drop(self.attested.fetch_max(number, Ordering::Relaxed)),
+                    Err(StartError::Witness(error @ WitnessError::OldCopy { .. })) => {
+                        return self.violation(format!("the store in use is taken for an old copy: {error}"));
+                    }
+                    Err(_) => {
+                        time::sleep(self.dice.millis(100, 1000)).await;
+                        continue;
+                    }
+                }
+            }
             match Node::start(surroundings, &place.config).await {
                 Ok(node) => {
                     let number = self.lives.fetch_add(1, Ordering::Relaxed);
@@ -504,6 +530,16 @@ impl Run {
     /// How often the store was restored.
     pub(crate) fn restores(&self) -> u64 {
         self.lock().restores
+    }
+
+    /// How many starts have begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// The last start that the witness has seen.
+    pub(crate) fn attested(&self) -> u64 {
+        self.attested.load(Ordering::Relaxed)
     }
 
     /// The clock of one of the machines.
