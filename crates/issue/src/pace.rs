@@ -186,6 +186,25 @@ mod tests {
         assert_eq!(clock.read(Some(after(3)), at(9)), after(61));
     }
 
+    #[test]
+    fn ok_a_lapse_allows_for_clocks_that_are_wrong() {
+        let lapse = |paid, now, error| Lapse::since_backup(NOW, after(paid), after(now), Duration::from_secs(error));
+        let of = |since, until| Ok(Lapse { since: after(since), until: after(until) });
+        assert_eq!(lapse(1024, 100, 3600), of(-3600, 100 + 3600));
+        assert_eq!(lapse(1024, 100, 1), of(-3600, 101), "all restores of a backup have the same beginning");
+        assert_eq!(lapse(1024, 100, 7200), of(-7200, 7300));
+        assert_eq!(lapse(1024, -100, 3600), of(-3600, 3600), "a lost clock was right, or ahead");
+        assert_eq!(lapse(1024 + 60, 0, 3600), of(-3600, 3660), "a lost clock was ahead of the one of the backup");
+    }
+
+    #[test]
+    fn err_a_clock_that_is_further_behind_than_promised_is_refused() {
+        let lapse = |paid, now| Lapse::since_backup(NOW, after(paid), after(now), Duration::from_secs(60));
+        assert!(lapse(0, -60).is_ok());
+        assert_eq!(lapse(0, -61), Err(NOW));
+        assert_eq!(lapse(1024 + 61, 0), Err(after(61)));
+    }
+
     /// Seconds that pass, what the clock is wrong by then, and whether all that is affordable is reserved.
     fn steps() -> impl Strategy<Value = Vec<(i128, i128, bool)>> {
         let off = prop::sample::select(&[-1800_i128, -900, 0, 900, 1800]);
