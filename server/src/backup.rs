@@ -149,9 +149,18 @@ fn add(sum: &mut crc32fast::Hasher, record: &backup_part::Record) {
 ///
 /// [`BadBackup`].
 pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
-    let mut octets = Vec::new();
-    BufReader::new(File::open(path)?).read_to_end(&mut octets)?;
-    let mut rest = &octets[..];
+    let mut bytes = Vec::new();
+    BufReader::new(File::open(path)?).read_to_end(&mut bytes)?;
+    decode(&bytes)
+}
+
+/// Reads a backup that is in memory, and checks that it is whole.
+///
+/// # Errors
+///
+/// [`BadBackup`].
+pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
+    let mut rest = bytes;
     let mut next = || match rest.is_empty() {
         true => Err(BadBackup::NotWhole),
         false => BackupPart::decode_length_delimited(&mut rest)

@@ -1,6 +1,6 @@
 //! Start and stop, each one readable sequence.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use kent_proto::v1::{
     admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
@@ -107,12 +107,10 @@ impl Daemon {
         let place = Place { kind, location, serves };
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let data = matches!(config.store, StoreKind::Sled).then_some(&*config.data);
-        if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
-            // A start is counted only in a store that may be started.
-            founding::found(&*store, &*entropy).await?;
-            witness.attest(&*store, &place.location).await?;
-        }
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
+        if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
+            count_start(&surroundings, &witness, &place.location).await?;
+        }
         // Two at least, so that one that reads a large table does not hold up the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let node = Node::start_at(place, surroundings, &config, Tasks::with_calls(&calls)).await?;
@@ -215,6 +213,25 @@ impl Daemon {
                 error!(%error, "the HTTP port failed");
             }
         });
+    }
+}
+
+/// Counts a start in the store and in its witness.
+async fn count_start(surroundings: &Surroundings, witness: &Witness, place: &str) -> Result<(), StartError> {
+    // A start is counted only in a store that may be started.
+    founding::found(&*surroundings.store, &*surroundings.entropy).await?;
+    Ok(witness.attest(&*surroundings.store, place).await?)
+}
+
+/// What a daemon does before a [`Node`] starts, where there is a witness in the directory `witness`: for the simulator.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub async fn attest(surroundings: &Surroundings, witness: &Path) -> Result<(), StartError> {
+    match Witness::of(Some(witness), None) {
+        Some(witness) => count_start(surroundings, &witness, "simulated").await,
+        None => Ok(()),
     }
 }
 

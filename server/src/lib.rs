@@ -73,7 +73,7 @@ pub mod workers;
 
 pub use backup::BadBackup;
 pub use config::{Args, Command, Config, ConfigError, EtcdSettings, Settings};
-pub use daemon::{Daemon, StartError, transport};
+pub use daemon::{Daemon, StartError, attest, transport};
 pub use engine::LoadError;
 pub use error::StoreFailure;
 pub use filling::FillError;

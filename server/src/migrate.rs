@@ -4,9 +4,10 @@
 //! ([`filling`](crate::filling)), then the directory as moved, and only then are records written: from the second mark on no daemon
 //! starts on either, until the store on etcd is whole. What breaks off in between is finished by the same command.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
+use kent_ids::UnixNanos;
 use kent_store::{
     EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls, Key, OpenError, SCHEMA, SledOptions,
     SledStore, Store, Txn,
@@ -16,7 +17,7 @@ use thiserror::Error;
 use crate::{
     clock::{Clock, SystemClock},
     config::{ConfigError, EtcdSettings},
-    entropy::{self, SystemEntropy},
+    entropy::{self, Entropy, SystemEntropy},
     error::StoreFailure,
     filling::{self, FillError, Filling},
     founding::{self, NotWhole},
@@ -53,14 +54,24 @@ pub struct MigrateArgs {
 /// A move that is planned.
 #[derive(Debug)]
 pub struct Migration {
-    source: SledStore,
-    target: EtcdStore,
+    source: Arc<dyn Store>,
+    target: Arc<dyn Store>,
     witness: Option<Witness>,
+    entropy: Arc<dyn Entropy>,
     /// What is done to the records.
     pub restore: Restore,
     from: PathBuf,
     to: String,
     /// Where the directory says that it was moved to.
+    moved: Option<String>,
+}
+
+/// A store that may be moved.
+struct Source {
+    store: Arc<dyn Store>,
+    records: Vec<(Key, Vec<u8>)>,
+    from: PathBuf,
+    to: String,
     moved: Option<String>,
 }
 
@@ -136,30 +147,29 @@ impl Migration {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
         let (tls, credentials): (Option<EtcdTls>, Option<EtcdCredentials>) = args.etcd.read(&args.to)?;
-        let (from, to) = (args.from.clone(), args.to.to_string());
         let new_id = || entropy::octets(&SystemEntropy);
-        let source = SledStore::open(SledOptions { dir: from.clone(), new_id: new_id() })?;
-        let (records, moved) = records(&source).await?;
-        if let Some(elsewhere) = moved.clone().filter(|before| *before != to) {
-            return Err(MigrateError::MovedBefore { dir: from, to: elsewhere });
-        }
-        founding::check_whole(&records).map_err(|source| MigrateError::NotWhole { dir: from.clone(), source })?;
+        let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })?;
+        let source = Source::read(Arc::new(source), args.from.clone(), args.to.to_string()).await?;
         let (address, new_id) = (args.to.clone(), new_id());
         let target = EtcdStore::open(EtcdOptions { address, tls, credentials, new_id, schema: SCHEMA }).await?;
-        if !filling::is_begun(&target, source.store_id()).await? {
-            if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
-                return Err(MigrateError::NotEmpty { to });
-            }
-            if moved.is_some() {
-                return Err(MigrateError::MovedBefore { dir: from, to });
-            }
-        }
-        let now = SystemClock::new().wall();
-        // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
-        let copy = Copy { operation: "migrate", now, lost: None, floors: &[] };
-        let restore = Restore::of(records, now, &copy, &SystemEntropy)?;
-        let witness = Witness::of(args.witness.as_deref(), Some(&from));
-        Ok(Self { source, target, witness, restore, from, to, moved })
+        let witness = Witness::of(args.witness.as_deref(), Some(&args.from));
+        source.onto(Arc::new(target), witness, SystemClock::new().wall(), Arc::new(SystemEntropy)).await
+    }
+
+    /// The same for two stores that the caller has opened, at a time and with random bits that the caller brings. `to` is the name
+    /// of the second one, as the first one will tell it.
+    ///
+    /// # Errors
+    ///
+    /// [`MigrateError`].
+    pub async fn plan_between(
+        source: Arc<dyn Store>,
+        target: Arc<dyn Store>,
+        to: String,
+        now: UnixNanos,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, MigrateError> {
+        Source::read(source, PathBuf::new(), to).await?.onto(target, None, now, entropy).await
     }
 
     /// Marks both stores, and fills the one on etcd.
@@ -168,12 +178,12 @@ impl Migration {
     ///
     /// [`MigrateError`]; the same move can then be planned and made again.
     pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
-        let Self { source, target, witness, restore, from, to, moved } = self;
+        let Self { source, target, witness, entropy, restore, from, to, moved } = self;
         if let Some(witness) = witness {
             // The move counts as a start: a copy of the directory that was made before it is an old one from now on.
-            witness.attest(&source, &from.display().to_string()).await?;
+            witness.attest(&*source, &from.display().to_string()).await?;
         }
-        let filling = match Filling::begin(&target, source.store_id(), restore.into_records(), &SystemEntropy).await {
+        let filling = match Filling::begin(&*target, source.store_id(), restore.into_records(), &*entropy).await {
             Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),
             filling => filling?,
         };
@@ -189,8 +199,43 @@ impl Migration {
     }
 }
 
+impl Source {
+    /// Reads a store, and checks that it may be moved to `to`.
+    async fn read(store: Arc<dyn Store>, from: PathBuf, to: String) -> Result<Self, MigrateError> {
+        let (records, moved) = records(&*store).await?;
+        if let Some(elsewhere) = moved.clone().filter(|before| *before != to) {
+            return Err(MigrateError::MovedBefore { dir: from, to: elsewhere });
+        }
+        founding::check_whole(&records).map_err(|source| MigrateError::NotWhole { dir: from.clone(), source })?;
+        Ok(Self { store, records, from, to, moved })
+    }
+
+    /// Checks that the target is empty, or that the same move into it was begun, and says what is to be done.
+    async fn onto(
+        self,
+        target: Arc<dyn Store>,
+        witness: Option<Witness>,
+        now: UnixNanos,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Migration, MigrateError> {
+        let Self { store: source, records, from, to, moved } = self;
+        if !filling::is_begun(&*target, source.store_id()).await? {
+            if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+                return Err(MigrateError::NotEmpty { to });
+            }
+            if moved.is_some() {
+                return Err(MigrateError::MovedBefore { dir: from, to });
+            }
+        }
+        // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
+        let copy = Copy { operation: "migrate", now, lost: None, floors: &[] };
+        let restore = Restore::of(records, now, &copy, &*entropy)?;
+        Ok(Migration { source, target, witness, entropy, restore, from, to, moved })
+    }
+}
+
 /// The records of the directory, and where it was moved to, if it was.
-async fn records(source: &SledStore) -> Result<(Vec<(Key, Vec<u8>)>, Option<String>), StoreFailure> {
+async fn records(source: &dyn Store) -> Result<(Vec<(Key, Vec<u8>)>, Option<String>), StoreFailure> {
     let records = source.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value));
     let (moved, records): (Vec<_>, Vec<_>) = records.partition(|(key, _)| *key == keys::MOVED);
     Ok((records, moved.first().map(|(_, to)| founding::place(to))))

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
-use kent_issue::{BURST, Forgotten, HolderId, Lapse, SlotRecord};
+use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
 use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
 use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId};
@@ -163,9 +163,6 @@ pub enum RestoreError {
     },
 }
 
-/// Clocks that issued may have been behind the one that the backup was made by. This does not follow `--clock-error`, so that all
-/// restores of one backup have the same bound.
-const SLACK: Duration = Duration::from_secs(3600);
 /// How far fences and revisions are moved: more than a store saw since its backup.
 const LEAP: u64 = 1_000_000;
 /// No identifier that was issued before the restore has a later time than this after it.
@@ -183,6 +180,21 @@ impl Restore {
         plan(args, backup, now, &SystemEntropy)
     }
 
+    /// The same for a backup in memory, at a time and with random bits that the caller brings.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`].
+    pub fn plan_in_memory(
+        args: &RestoreArgs,
+        backup: &[u8],
+        now: UnixNanos,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, RestoreError> {
+        let bad = |source| RestoreError::Source { path: args.source.clone(), source };
+        plan(args, checked(args, backup::decode(backup).map_err(bad)?)?, now, entropy)
+    }
+
     /// Writes the new store. Until it is whole, no daemon takes it.
     ///
     /// # Errors
@@ -191,19 +203,29 @@ impl Restore {
     pub async fn write(self, args: &RestoreArgs) -> Result<(), RestoreError> {
         let new_id = entropy::octets(&SystemEntropy);
         let store = SledStore::open(SledOptions { dir: args.data.clone(), new_id })?;
-        let written = self.write_to(&store, args).await;
+        let written = self.write_to(&store, args, &SystemEntropy).await;
         store.close().await;
         written
     }
 
-    async fn write_to(self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
+    /// Writes the new store into one that the caller has opened.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`].
+    pub async fn write_to(
+        self,
+        store: &dyn Store,
+        args: &RestoreArgs,
+        entropy: &dyn Entropy,
+    ) -> Result<(), RestoreError> {
         let not_empty = || RestoreError::NotEmpty { dir: args.data.clone() };
         if !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
             return Err(not_empty());
         }
         // Drawn, so that no other attempt goes on with what this one leaves behind.
-        let origin = StoreId::new(entropy::octets(&SystemEntropy));
-        let filled = match Filling::begin(store, origin, self.records, &SystemEntropy).await {
+        let origin = StoreId::new(entropy::octets(entropy));
+        let filled = match Filling::begin(store, origin, self.records, entropy).await {
             Ok(filling) => filling.write(|_, _| {}).await,
             Err(error) => Err(error),
         };
@@ -220,22 +242,25 @@ impl Restore {
 }
 
 async fn load(args: &RestoreArgs) -> Result<Backup, RestoreError> {
-    let not_whole = |source| RestoreError::NotWhole { path: args.source.clone(), source };
     if !args.source.is_dir() {
         let bad = |source| RestoreError::Source { path: args.source.clone(), source };
-        let backup = backup::read(&args.source).map_err(bad)?;
-        founding::check_whole(&backup.records).map_err(not_whole)?;
-        return Ok(backup);
+        return checked(args, backup::read(&args.source).map_err(bad)?);
     }
     let new_id = entropy::octets(&SystemEntropy);
     let store = SledStore::open(SledOptions { dir: args.source.clone(), new_id })?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
     store.close().await;
     let records: Vec<_> = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
-    founding::check_whole(&records).map_err(not_whole)?;
     let taken = latest(&records).map_err(StoreFailure::from)?;
     // OK because a time is within some centuries of 1970.
-    Ok(Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
+    checked(args, Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
+}
+
+/// What was read, if it is a whole store's.
+fn checked(args: &RestoreArgs, backup: Backup) -> Result<Backup, RestoreError> {
+    let not_whole = |source| RestoreError::NotWhole { path: args.source.clone(), source };
+    founding::check_whole(&backup.records).map_err(not_whole)?;
+    Ok(backup)
 }
 
 /// Until when the counter is paid that is paid for longest.
@@ -257,17 +282,10 @@ fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
 
 fn plan(args: &RestoreArgs, backup: Backup, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let taken = UnixNanos::new(backup.unix_nanos.into());
-    let nanos = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
-    let error = nanos(args.clock_error);
-    // By a clock that issued: no counter is paid further ahead of it than this.
-    let paid = latest_paid(&backup.records).map_err(StoreFailure::from)?.offset(-nanos(BURST));
-    let latest = taken.max(paid);
-    if latest > now.offset(error) {
-        return Err(RestoreError::ClockBehind { now, latest });
-    }
-    let now = now.max(latest);
-    // The same for every restore of a backup, whatever its --clock-error: otherwise their bounds would differ.
-    let lapse = Lapse { since: taken.offset(-error.max(nanos(SLACK))), until: now.offset(error) };
+    let paid = latest_paid(&backup.records).map_err(StoreFailure::from)?;
+    let lapse = Lapse::since_backup(taken, paid, now, args.clock_error)
+        .map_err(|latest| RestoreError::ClockBehind { now, latest })?;
+    let now = now.max(taken);
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };
     let copy = Copy { operation: "restore", now, lost: Some(lost), floors: &args.floor };
     Restore::of(backup.records, taken, &copy, entropy)

@@ -69,7 +69,27 @@ pub struct Lapse {
     pub until: UnixNanos,
 }
 
+/// Clocks that issued may have been behind the one that a backup was made by. This does not follow `--clock-error`, so that all
+/// restores of one backup have the same bound.
+const SLACK: Duration = Duration::from_secs(3600);
+
 impl Lapse {
+    /// From a backup to its restore. By the clock of the daemon that made it, it was `taken` then, and no counter in it is paid further
+    /// than until `paid`. The clock of the restoring host says `now`, and no lost clock was ahead of it by more than `error`.
+    ///
+    /// # Errors
+    ///
+    /// The latest time that a lost clock is known to have said, if that was ahead by more.
+    pub fn since_backup(taken: UnixNanos, paid: UnixNanos, now: UnixNanos, error: Duration) -> Result<Self, UnixNanos> {
+        // No counter is paid further ahead of a clock that issued than this.
+        let latest = taken.max(paid.offset(-nanos(BURST)));
+        let error = nanos(error);
+        if latest > now.offset(error) {
+            return Err(latest);
+        }
+        Ok(Self { since: taken.offset(-error.max(nanos(SLACK))), until: now.max(latest).offset(error) })
+    }
+
     /// How many numbers a counter may have reserved meanwhile, whose record says that it is paid until `paid`; and until when it is
     /// paid if it has. From then on it issues nothing before [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
@@ -81,7 +101,7 @@ impl Lapse {
 ///
 /// It is never ahead of the fastest clock by which the counters of a store were ever paid for, which is what a restore has to allow
 /// for. A wrong clock thus costs nothing but speed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PaceClock {
     /// The latest time, and what the steady clock said then.
     latest: Option<(UnixNanos, Duration)>,
@@ -164,6 +184,25 @@ mod tests {
         assert_eq!(clock.heed(after(1024)), after(2), "no clock was ahead of ours");
         assert_eq!(clock.heed(after(1024 + 60)), after(60));
         assert_eq!(clock.read(Some(after(3)), at(9)), after(61));
+    }
+
+    #[test]
+    fn ok_a_lapse_allows_for_clocks_that_are_wrong() {
+        let lapse = |paid, now, error| Lapse::since_backup(NOW, after(paid), after(now), Duration::from_secs(error));
+        let of = |since, until| Ok(Lapse { since: after(since), until: after(until) });
+        assert_eq!(lapse(1024, 100, 3600), of(-3600, 100 + 3600));
+        assert_eq!(lapse(1024, 100, 1), of(-3600, 101), "all restores of a backup have the same beginning");
+        assert_eq!(lapse(1024, 100, 7200), of(-7200, 7300));
+        assert_eq!(lapse(1024, -100, 3600), of(-3600, 3600), "a lost clock was right, or ahead");
+        assert_eq!(lapse(1024 + 60, 0, 3600), of(-3600, 3660), "a lost clock was ahead of the one of the backup");
+    }
+
+    #[test]
+    fn err_a_clock_that_is_further_behind_than_promised_is_refused() {
+        let lapse = |paid, now| Lapse::since_backup(NOW, after(paid), after(now), Duration::from_secs(60));
+        assert!(lapse(0, -60).is_ok());
+        assert_eq!(lapse(0, -61), Err(NOW));
+        assert_eq!(lapse(1024 + 61, 0), Err(after(61)));
     }
 
     /// Seconds that pass, what the clock is wrong by then, and whether all that is affordable is reserved.

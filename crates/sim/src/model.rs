@@ -3,6 +3,7 @@
 //! The models drive the real code of `kent-issue` and `kent-regions`; only the store, and the order in which the daemon calls
 //! the two, are modelled. stateright explores them breadth first, so a counterexample is a shortest one.
 
+mod pace;
 mod shared;
 mod slots;
 mod store;
@@ -11,6 +12,7 @@ mod tables;
 use std::{
     fmt::{Debug, Write},
     hash::Hash,
+    time::Instant,
 };
 
 use anyhow::{bail, ensure};
@@ -18,6 +20,7 @@ use clap::{Args, ValueEnum};
 use stateright::{Checker, HasDiscoveries, Model};
 
 use self::{
+    pace::{PaceBudget, PaceModel},
     slots::{Budget, SlotsModel},
     tables::{EditKind, TableBudget, TablesModel},
 };
@@ -25,7 +28,7 @@ use self::{
 /// Check the models of issuing and of table edits, exhaustively within bounds, and that each guard is needed.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Wider bounds: minutes instead of seconds, and some gigabytes of memory.
+    /// Wider bounds: more than ten million states in one run, minutes instead of seconds, and some gigabytes of memory.
     #[arg(long)]
     deep: bool,
     /// Only show how a broken guard goes wrong.
@@ -52,25 +55,45 @@ pub(crate) enum Mutant {
     OlderCounter,
     /// A thread that has looked at a region grants without another look, however long it slept.
     GrantUnchecked,
+    /// A slot whose record names this daemon is taken for its own, whoever wrote the record.
+    AdoptRecord,
+    /// A restore goes on where the backup's counter stands.
+    NoSkip,
+    /// A restore does not skip what may have been issued at once after a rest.
+    NoBurst,
+    /// A restore trusts the clock of its host.
+    NoClockError,
+    /// A restore trusts the clock that the backup was made by.
+    NoSlack,
+    /// A restored counter is paid for no longer than the backup says.
+    RestoreUnpaid,
+}
+
+/// The models that a guard is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Slots,
+    Tables,
+    Both,
+    Twins,
+    Pace,
 }
 
 impl Mutant {
     /// In which of the models it makes a difference.
-    const fn is_of_slots(self) -> bool {
-        matches!(self, Self::StartBelowCeiling) || self.is_of_all()
-    }
-
-    const fn is_of_tables(self) -> bool {
-        !matches!(self, Self::StartBelowCeiling)
-    }
-
-    const fn is_of_all(self) -> bool {
-        matches!(self, Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack)
+    const fn of(self) -> Of {
+        match self {
+            Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack => Of::Both,
+            Self::StartBelowCeiling => Of::Slots,
+            Self::NoRegionGuard | Self::NoRevisionCheck | Self::OlderCounter | Self::GrantUnchecked => Of::Tables,
+            Self::AdoptRecord => Of::Twins,
+            Self::NoSkip | Self::NoBurst | Self::NoClockError | Self::NoSlack | Self::RestoreUnpaid => Of::Pace,
+        }
     }
 
     /// In how many of them.
     fn models(self) -> usize {
-        usize::from(self.is_of_slots()) + usize::from(self.is_of_tables())
+        if self.of() == Of::Both { 2 } else { 1 }
     }
 }
 
@@ -81,6 +104,7 @@ struct Found {
     states: usize,
     unique: usize,
     depth: usize,
+    seconds: f64,
     /// The property that fails first, and the steps to it.
     broken: Option<(&'static str, Vec<String>)>,
     /// Something that must be possible and is not: the model would prove nothing.
@@ -100,7 +124,8 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
     tell(&explore(&slots(2, args.deep, None), "slots, 2 daemons"))?;
     tell(&explore(&slots_under_wild_clocks(None), "slots, 2 daemons, more clock readings"))?;
     tell(&explore(&slots(3, args.deep, None), "slots, 3 daemons"))?;
-    tell(&explore(&twins(), "slots, 2 daemons, one of which is cloned"))?;
+    tell(&explore(&twins(None), "slots, 2 daemons, one of which is cloned"))?;
+    tell(&explore(&paces(args.deep, None), "a counter's pace, backups and restores"))?;
     tell(&explore(&tables(2, args.deep, None), "tables and counters, 2 daemons"))?;
     tell(&explore(&tables(3, args.deep, None), "tables and counters, 3 daemons"))?;
     for mutant in Mutant::value_variants() {
@@ -115,8 +140,8 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
 }
 
 fn tell(found: &Found) -> anyhow::Result<()> {
-    let Found { name, bounds, states, unique, depth, .. } = found;
-    println!("{name}: {unique} states ({states} with repetitions), up to {depth} steps deep");
+    let Found { name, bounds, states, unique, depth, seconds, .. } = found;
+    println!("{name}: {unique} states ({states} with repetitions), up to {depth} steps deep, in {seconds:.1} s");
     println!("  {bounds}");
     if let Some(idle) = found.idle {
         bail!("{name}: never happens: {idle}");
@@ -133,7 +158,7 @@ const fn slots(replicas: usize, deep: bool, mutant: Option<Mutant>) -> SlotsMode
     let budget = match (replicas, deep) {
         (2, _) => Budget { clock_readings: 1, supplies: 3, grants: 2, faults: 2, twins: 0 },
         (_, false) => Budget { clock_readings: 1, supplies: 3, grants: 2, faults: 1, twins: 0 },
-        (_, true) => Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 1, twins: 0 },
+        (_, true) => Budget { clock_readings: 2, supplies: 4, grants: 3, faults: 2, twins: 0 },
     };
     SlotsModel { replicas, clocks: &[100, 98, 102], budget, mutant }
 }
@@ -144,16 +169,26 @@ const fn slots_under_wild_clocks(mutant: Option<Mutant>) -> SlotsModel {
 }
 
 /// Two daemons, one of which becomes a copy of the other one. What was in hand or on its way then, both have; nothing after it.
-const fn twins() -> SlotsModel {
+const fn twins(mutant: Option<Mutant>) -> SlotsModel {
     let budget = Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 0, twins: 1 };
-    SlotsModel { replicas: 2, clocks: &[100, 102], budget, mutant: None }
+    SlotsModel { replicas: 2, clocks: &[100, 102], budget, mutant }
+}
+
+/// A store that is lost and restored, some times.
+const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
+    let (ticks, budget): (&[i64], _) = match deep {
+        false => (&[1000], PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 }),
+        true => (&[500, 1000], PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 }),
+    };
+    PaceModel { ticks, budget, mutant }
 }
 
 const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesModel {
     let budget = match (replicas, deep) {
         (2, false) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
         (_, false) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 0 },
-        (2, true) => TableBudget { edits: 2, reservations: 2, grants: 2, faults: 0 },
+        // More than 10^7 states.
+        (2, true) => TableBudget { edits: 2, reservations: 2, grants: 2, faults: 1 },
         (_, true) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
     };
     TablesModel { replicas, edits: &EditKind::ALL, budget, mutant }
@@ -162,11 +197,17 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
 /// The models in which a mutant must be found, and is.
 fn mutated(mutant: Mutant) -> Vec<Found> {
     let mut found = Vec::new();
-    if mutant.is_of_slots() {
+    if matches!(mutant.of(), Of::Slots | Of::Both) {
         found.push(explore(&slots_under_wild_clocks(Some(mutant)), "slots"));
     }
-    if mutant.is_of_tables() {
+    if matches!(mutant.of(), Of::Tables | Of::Both) {
         found.push(explore(&tables(2, false, Some(mutant)), "tables"));
+    }
+    if mutant.of() == Of::Twins {
+        found.push(explore(&twins(Some(mutant)), "twins"));
+    }
+    if mutant.of() == Of::Pace {
+        found.push(explore(&paces(false, Some(mutant)), "pace"));
     }
     found.retain(|found| found.broken.is_some());
     found
@@ -178,6 +219,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq,
 {
+    let began = Instant::now();
     let checker = model.clone().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let mut broken = None;
     let mut idle = None;
@@ -193,7 +235,7 @@ where
     }
     let bounds = format!("{model:?}");
     let (states, unique, depth) = (checker.state_count(), checker.unique_state_count(), checker.max_depth());
-    Found { name, bounds, states, unique, depth, broken, idle }
+    Found { name, bounds, states, unique, depth, seconds: began.elapsed().as_secs_f64(), broken, idle }
 }
 
 fn counterexample(found: &Found) -> String {
@@ -234,7 +276,12 @@ mod tests {
 
     #[test]
     fn ok_a_cloned_daemon_adopts_nothing_of_its_twin() {
-        check_holds(&explore(&twins(), "twins"));
+        check_holds(&explore(&twins(None), "twins"));
+    }
+
+    #[test]
+    fn ok_a_store_that_is_restored_again_and_again_reserves_no_number_twice() {
+        check_holds(&explore(&paces(false, None), "pace"));
     }
 
     #[test]

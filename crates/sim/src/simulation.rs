@@ -5,6 +5,7 @@ mod chaos;
 mod edits;
 mod ledger;
 mod link;
+mod losses;
 mod places;
 mod run;
 mod world;
@@ -57,6 +58,10 @@ pub(crate) enum Mutant {
     TornCommit,
     /// Daemons that announce themselves are forgotten at once.
     LostPresence,
+    /// A restore trusts the clock of its host, and allows for no other.
+    ClockError,
+    /// An operator says that no table was edited since the backup, though some were.
+    TableUnchanged,
 }
 
 /// Seeds that are shown, with a promise that each broke.
@@ -132,6 +137,12 @@ mod tests {
         (1..=200).for_each(|seed| sum.add(simulate(seed, None)));
         assert_eq!(sum.violations, []);
         sum.tell(200);
+    }
+
+    #[test]
+    fn ok_a_clock_that_is_far_ahead_of_all_others_waits_for_an_operator() {
+        // One machine is ten minutes ahead, the others an hour behind.
+        assert_eq!(simulate(3543, None).violations, []);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::{
     collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher},
     ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use ahash::RandomState;
 
 /// A value behind a pointer, with its hash.
 #[derive(Clone, Debug)]
@@ -14,21 +16,23 @@ pub(super) struct Shared<T> {
     value: Arc<T>,
 }
 
-/// All values of a type that there have been, by their hashes. There are far fewer of them than states.
+/// Values by their hashes, in parts with a lock each, so that threads seldom wait for each other.
 #[derive(Debug)]
-pub(super) struct Pool<T>(Mutex<HashMap<u64, Arc<T>>>);
+pub(super) struct Pool<T>([Mutex<HashMap<u64, T, BuildHash>>; PARTS]);
 
-/// What is shared.
+const PARTS: usize = 64;
+
+/// What is shared, and all values of its type that there have been. There are far fewer of them than states.
 pub(super) trait Pooled: Hash + Eq + Sized + 'static {
-    fn pool() -> &'static Pool<Self>;
+    fn pool() -> &'static Pool<Arc<Self>>;
 }
 
 /// Gives each of these types a pool.
 macro_rules! pooled {
     ($($shared:ty),* $(,)?) => {
         $(impl $crate::model::shared::Pooled for $shared {
-            fn pool() -> &'static $crate::model::shared::Pool<Self> {
-                static POOL: std::sync::LazyLock<$crate::model::shared::Pool<$shared>> =
+            fn pool() -> &'static $crate::model::shared::Pool<std::sync::Arc<Self>> {
+                static POOL: std::sync::LazyLock<$crate::model::shared::Pool<std::sync::Arc<$shared>>> =
                     std::sync::LazyLock::new(Default::default);
                 &POOL
             }
@@ -39,20 +43,38 @@ pub(super) use pooled;
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl<T> Pool<T> {
+    fn part(&self, hash: u64) -> MutexGuard<'_, HashMap<u64, T, BuildHash>> {
+        // OK because of a remainder by a small constant.
+        self.0[(hash % PARTS as u64) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone> Pool<T> {
+    /// What was made for this hash, or is made now.
+    pub(super) fn get_or_make(&self, hash: u64, make: impl FnOnce() -> T) -> T {
+        if let Some(known) = self.part(hash).get(&hash) {
+            return known.clone();
+        }
+        let made = make();
+        self.part(hash).insert(hash, made.clone());
+        made
     }
 }
 
 impl<T: Pooled> Shared<T> {
     pub(super) fn new(value: T) -> Self {
         let hash = hash(&value);
-        let mut pool = T::pool().0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = pool.get(&hash).filter(|known| ***known == value).cloned();
-        let value = known.unwrap_or_else(|| {
-            let value = Arc::new(value);
-            pool.insert(hash, value.clone());
-            value
-        });
+        let mut part = T::pool().part(hash);
+        if let Some(known) = part.get(&hash).filter(|known| ***known == value) {
+            return Self { hash, value: known.clone() };
+        }
+        let value = Arc::new(value);
+        part.insert(hash, value.clone());
         Self { hash, value }
     }
 }
@@ -64,6 +86,13 @@ impl<T: Pooled + Clone> Shared<T> {
         let changed = change(&mut value);
         *self = Self::new(value);
         changed
+    }
+}
+
+impl<T> Shared<T> {
+    /// What stands for the value.
+    pub(super) const fn hash_of(&self) -> u64 {
+        self.hash
     }
 }
 
@@ -89,9 +118,39 @@ impl<T> Hash for Shared<T> {
     }
 }
 
-/// The same in every run: the keys of a new `DefaultHasher` are fixed.
+/// The same in every run: the keys of the hash are fixed.
 pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+    RandomState::with_seeds(1, 2, 3, 4).hash_one(value)
+}
+
+/// For keys that are hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+struct BuildHash;
+
+/// The hash of a hash is itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Same(u64);
+
+impl BuildHasher for BuildHash {
+    type Hasher = Same;
+
+    fn build_hasher(&self) -> Same {
+        Same(0)
+    }
+}
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        // The lowest bits choose the part.
+        self.0.rotate_right(8)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Not used: a key is written as a number.
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }

@@ -3,7 +3,7 @@
 //! Drives `kent_issue::TimeIssuer` in the order of `server/src/slots.rs`: `supply` (observe, extend or take), `extend` and
 //! `reread`, `committed`, `give_back`. A daemon is paused whenever none of its steps is taken.
 
-use std::{collections::BTreeSet, num::NonZeroU64, time::Duration};
+use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::{ClusterKey, Format, Slot, UnixNanos, UnixSeconds};
 use kent_issue::{ClockPolicy, HolderId, SlotPlan, SlotRecord, Stored, TimeIssuer};
@@ -11,7 +11,7 @@ use stateright::{Model, Property};
 
 use super::{
     Mutant,
-    shared::{hash, pooled},
+    shared::{Shared, hash, pooled},
     store::{Contents, ModelStore, ModelTxn},
 };
 
@@ -38,22 +38,21 @@ pub(crate) struct Budget {
 
 type Store = ModelStore<u8, SlotRecord>;
 
-pooled!(Contents<u8, SlotRecord>);
+pooled!(Contents<u8, SlotRecord>, Replica);
 
 /// A state of the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotsState {
     store: Store,
-    replicas: Vec<Replica>,
+    replicas: Vec<Shared<Replica>>,
     /// Commits whose senders have given them up.
     late: Vec<(SlotPlan, bool)>,
-    /// Slot and position of everything that was granted.
-    granted: BTreeSet<(u8, u128)>,
+    /// Slot and position of everything that was granted, in order.
+    granted: Vec<(u8, u128)>,
     /// Windows that two twins have, since they were in hand or under way when the machine was copied: slot and last second. No
     /// record in a store can take them away from one of the two.
     doubled: Vec<(u8, UnixSeconds)>,
     left: Budget,
-    lives: u8,
     broken: Option<&'static str>,
 }
 
@@ -68,8 +67,9 @@ struct Replica {
 enum Waiting {
     /// For the answer to a commit.
     Commit { plan: SlotPlan, give_back: bool },
-    /// To read a slot again, since it does not know what became of its commit.
-    Reread(u8),
+    /// To read a slot again, since it does not know what became of its commit. The plan is kept only if it is to be taken for made
+    /// wherever the record names this daemon.
+    Reread(u8, Option<SlotPlan>),
 }
 
 /// A step.
@@ -108,10 +108,11 @@ fn format() -> Option<Format> {
     Format::by_token(FORMAT)
 }
 
-fn issuer(life: u8) -> TimeIssuer {
+/// All daemons are the same holder: who holds a slot must make no difference, and which daemon is which makes none then.
+fn issuer() -> TimeIssuer {
     let policy =
         ClockPolicy { tolerance: Duration::ZERO, max_ahead: Duration::ZERO, window_first: SECOND, window_last: SECOND };
-    TimeIssuer::new(policy, HolderId::new([life; 16]), ClusterKey::new([0; 16]))
+    TimeIssuer::new(policy, HolderId::new([0; 16]), ClusterKey::new([0; 16]))
 }
 
 fn nanos(seconds: i64) -> UnixNanos {
@@ -148,94 +149,110 @@ impl SlotsState {
     /// `Slots::supply`: what it commits, if anything.
     fn supply(&mut self, replica: usize, mutant: Option<Mutant>) {
         let records = self.records(mutant);
-        let it = &mut self.replicas[replica];
-        let now = nanos(it.clock);
-        it.issuer.observe(now);
-        let plan = match it.issuer.held() {
-            Some(_) => it.issuer.plan_extension(now),
-            None => it.issuer.plan_take(&records, &[], now, 0).ok(),
-        };
-        it.waiting = plan.map(|plan| Waiting::Commit { plan, give_back: false });
+        self.replicas[replica].update(|it| {
+            let now = nanos(it.clock);
+            it.issuer.observe(now);
+            let plan = match it.issuer.held() {
+                Some(_) => it.issuer.plan_extension(now),
+                None => it.issuer.plan_take(&records, &[], now, 0).ok(),
+            };
+            it.waiting = plan.map(|plan| Waiting::Commit { plan, give_back: false });
+        });
     }
 
     /// The daemon hears what became of its commit.
-    fn hear(&mut self, replica: usize, plan: SlotPlan, give_back: bool, answer: Result<u64, u8>) {
-        let it = &mut self.replicas[replica];
-        let slot = plan.slot().get();
-        let holds = it.issuer.held().is_some_and(|(held, _)| held.get() == slot);
-        it.waiting = None;
-        match answer {
-            _ if give_back => {}
-            Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
-            // An extension is followed by a look at the record; a take that failed begins anew.
-            Err(_) if holds => it.waiting = Some(Waiting::Reread(slot)),
-            Err(_) => {}
-        }
+    fn hear(
+        &mut self,
+        replica: usize,
+        plan: SlotPlan,
+        give_back: bool,
+        answer: Result<u64, u8>,
+        mutant: Option<Mutant>,
+    ) {
+        self.replicas[replica].update(|it| {
+            it.waiting = None;
+            match answer {
+                _ if give_back => {}
+                Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
+                // An extension is followed by a look at the record; a take that failed begins anew.
+                Err(_) => it.waiting = it.reread(&plan, mutant),
+            }
+        });
     }
 
     /// What `Slots::extend` and `Slots::take` do if the outcome is not known.
-    fn unknown(&mut self, replica: usize, plan: &SlotPlan) {
-        let it = &mut self.replicas[replica];
-        let slot = plan.slot().get();
-        let holds = it.issuer.held().is_some_and(|(held, _)| held.get() == slot);
-        it.waiting = holds.then_some(Waiting::Reread(slot));
+    fn unknown(&mut self, replica: usize, plan: &SlotPlan, mutant: Option<Mutant>) {
+        self.replicas[replica].update(|it| it.waiting = it.reread(plan, mutant));
     }
 
-    fn reread(&mut self, replica: usize, number: u8) {
+    fn reread(&mut self, replica: usize, number: u8, adopts: Option<SlotPlan>) {
         let read = self.store.get(&number).map(|(version, value)| Stored { version: *version, value: *value });
-        let it = &mut self.replicas[replica];
-        it.waiting = None;
-        if let Ok(slot) = Slot::new(number) {
-            it.issuer.on_read(slot, read);
-        }
+        let Ok(slot) = Slot::new(number) else { return };
+        self.replicas[replica].update(|it| {
+            it.waiting = None;
+            match (adopts, read) {
+                (Some(plan), Some(read))
+                    if it.issuer.held().is_some_and(|(_, ours)| ours.epoch == read.value.epoch) =>
+                {
+                    it.issuer.on_committed(plan, read.version, nanos(it.clock));
+                }
+                _ => drop(it.issuer.on_read(slot, read)),
+            }
+        });
     }
 
     fn grant(&mut self, replica: usize) -> bool {
         let Some(format) = format() else { return false };
-        let it = &mut self.replicas[replica];
-        let Ok(granted) = it.issuer.grant(format, NonZeroU64::MIN, nanos(it.clock)) else { return false };
+        let granted = self.replicas[replica].update(|it| it.issuer.grant(format, NonZeroU64::MIN, nanos(it.clock)));
+        let Ok(granted) = granted else { return false };
         let Some(slot) = granted.block.slot_constants().map(|constants| constants.slot.get()) else { return false };
         let first = granted.block.first();
         let doubled = self.doubled.iter().any(|(of, until)| *of == slot && first < format.line().after_second(*until));
-        if !self.granted.insert((slot, first.get())) && !doubled {
-            self.broken = Some("a position was granted twice");
+        match self.granted.binary_search(&(slot, first.get())) {
+            Ok(_) if doubled => {}
+            Ok(_) => self.broken = Some("a position was granted twice"),
+            Err(index) => self.granted.insert(index, (slot, first.get())),
         }
         true
     }
 
     /// A machine is copied. What the daemon on the copy waits for is answered to the other one.
-    fn twin(&mut self, of: usize, replica: usize) {
-        if let Some(Waiting::Commit { plan, give_back }) = self.replicas[replica].waiting.take() {
+    fn twin(&mut self, of: usize, replica: usize, mutant: Option<Mutant>) {
+        if let Some(Waiting::Commit { plan, give_back }) = self.replicas[replica].update(|it| it.waiting.take()) {
             self.late.push((plan, give_back));
         }
         let mut twin = self.replicas[of].clone();
         let held = twin.issuer.held().map(|(slot, record)| (slot.get(), record.reserved_until));
         self.doubled.extend(held);
-        let waiting = twin.waiting.take();
+        let waiting = twin.update(|it| it.waiting.take());
         self.replicas[replica] = twin;
         if let Some(Waiting::Commit { plan, .. }) = waiting {
             self.doubled.push((plan.slot().get(), plan.record().reserved_until));
-            self.unknown(replica, &plan);
+            self.unknown(replica, &plan, mutant);
         }
+    }
+
+    /// Whether nobody waits for anything. Where somebody does, the next step without misfortune leads to a state that is checked itself.
+    fn is_quiet(&self) -> bool {
+        self.late.is_empty() && self.replicas.iter().all(|replica| replica.waiting.is_none())
     }
 
     /// Whether every daemon can grant once faults have stopped and clocks go on.
     fn recovers(&self, model: &SlotsModel) -> bool {
-        let mut calm = self.clone();
-        for (plan, give_back) in std::mem::take(&mut calm.late) {
-            // Whether it is made or refused makes no difference now.
-            let _ = calm.commit(&plan, give_back, model.mutant);
+        if !self.is_quiet() {
+            return true;
         }
+        let mut calm = self.clone();
         let later = model.clocks.iter().max().map_or(0, |latest| latest + 100);
         for replica in 0..calm.replicas.len() {
             for step in 0..12 {
-                calm.replicas[replica].clock = later + step;
+                calm.replicas[replica].update(|it| it.clock = later + step);
                 match calm.replicas[replica].waiting.clone() {
                     Some(Waiting::Commit { plan, give_back }) => {
                         let answer = calm.commit(&plan, give_back, model.mutant);
-                        calm.hear(replica, plan, give_back, answer);
+                        calm.hear(replica, plan, give_back, answer, model.mutant);
                     }
-                    Some(Waiting::Reread(slot)) => calm.reread(replica, slot),
+                    Some(Waiting::Reread(slot, plan)) => calm.reread(replica, slot, plan),
                     None => calm.supply(replica, model.mutant),
                 }
                 if calm.grant(replica) {
@@ -250,22 +267,34 @@ impl SlotsState {
     }
 }
 
+impl Replica {
+    /// The daemon dies, and another one starts in its place.
+    fn restart(&mut self) {
+        (self.issuer, self.waiting) = (issuer(), None);
+    }
+
+    /// A look at the record follows, if the slot is held.
+    fn reread(&self, plan: &SlotPlan, mutant: Option<Mutant>) -> Option<Waiting> {
+        let (held, _) = self.issuer.held()?;
+        let adopts = (mutant == Some(Mutant::AdoptRecord)).then(|| plan.clone());
+        (held == plan.slot()).then(|| Waiting::Reread(held.get(), adopts))
+    }
+}
+
 impl Model for SlotsModel {
     type State = SlotsState;
     type Action = SlotsStep;
 
     fn init_states(&self) -> Vec<SlotsState> {
         let clock = self.clocks.first().copied().unwrap_or_default();
-        let replica = |life| Replica { issuer: issuer(life), clock, waiting: None };
-        let lives = u8::try_from(self.replicas).unwrap_or(u8::MAX);
+        let replica = Shared::new(Replica { issuer: issuer(), clock, waiting: None });
         vec![SlotsState {
             store: Store::new(),
-            replicas: (0..lives).map(replica).collect(),
+            replicas: vec![replica; self.replicas],
             late: Vec::new(),
-            granted: BTreeSet::new(),
+            granted: Vec::new(),
             doubled: Vec::new(),
             left: self.budget,
-            lives,
             broken: None,
         }]
     }
@@ -292,7 +321,7 @@ impl Model for SlotsModel {
                         actions.push(SlotsStep::GiveUp(number));
                     }
                 }
-                Some(Waiting::Reread(_)) => actions.push(SlotsStep::Reread(number)),
+                Some(Waiting::Reread(..)) => actions.push(SlotsStep::Reread(number)),
             }
             if left.grants > 0 && replica.issuer.held().is_some() {
                 actions.push(SlotsStep::Grant(number));
@@ -316,29 +345,29 @@ impl Model for SlotsModel {
         match step {
             SlotsStep::Clock(replica, reading) => {
                 state.left.clock_readings -= 1;
-                state.replicas[replica].clock = reading;
+                state.replicas[replica].update(|it| it.clock = reading);
             }
             SlotsStep::Supply(replica) => {
                 state.left.supplies -= 1;
                 state.supply(replica, self.mutant);
             }
             SlotsStep::Arrive(replica) => {
-                let Some(Waiting::Commit { plan, give_back }) = state.replicas[replica].waiting.take() else {
+                let Some(Waiting::Commit { plan, give_back }) = last.replicas[replica].waiting.clone() else {
                     return None;
                 };
                 let answer = state.commit(&plan, give_back, self.mutant);
-                state.hear(replica, plan, give_back, answer);
+                state.hear(replica, plan, give_back, answer, self.mutant);
             }
             SlotsStep::ArriveUnheard(replica) | SlotsStep::Lose(replica) | SlotsStep::GiveUp(replica) => {
                 state.left.faults -= 1;
-                let Some(Waiting::Commit { plan, give_back }) = state.replicas[replica].waiting.take() else {
+                let Some(Waiting::Commit { plan, give_back }) = last.replicas[replica].waiting.clone() else {
                     return None;
                 };
                 if let SlotsStep::ArriveUnheard(_) = step {
                     // The answer is what is lost.
                     let _ = state.commit(&plan, give_back, self.mutant);
                 }
-                state.unknown(replica, &plan);
+                state.unknown(replica, &plan, self.mutant);
                 if let SlotsStep::GiveUp(_) = step {
                     state.late.push((plan, give_back));
                 }
@@ -349,8 +378,8 @@ impl Model for SlotsModel {
                 let _ = state.commit(&plan, give_back, self.mutant);
             }
             SlotsStep::Reread(replica) => {
-                let Some(Waiting::Reread(slot)) = state.replicas[replica].waiting else { return None };
-                state.reread(replica, slot);
+                let Some(Waiting::Reread(slot, plan)) = last.replicas[replica].waiting.clone() else { return None };
+                state.reread(replica, slot, plan);
             }
             SlotsStep::Grant(replica) => {
                 state.left.grants -= 1;
@@ -360,39 +389,39 @@ impl Model for SlotsModel {
             }
             SlotsStep::GiveBack(replica) => {
                 state.left.supplies -= 1;
-                let it = &mut state.replicas[replica];
-                let plan = it.issuer.plan_give_back()?;
-                if self.mutant == Some(Mutant::GrantAfterGiveBack) {
-                    it.issuer = last.replicas[replica].issuer.clone();
-                }
-                it.waiting = Some(Waiting::Commit { plan, give_back: true });
+                let goes_on = self.mutant == Some(Mutant::GrantAfterGiveBack);
+                state.replicas[replica].update(|it| {
+                    let before = goes_on.then(|| it.issuer.clone());
+                    let plan = it.issuer.plan_give_back()?;
+                    it.issuer = before.unwrap_or_else(|| it.issuer.clone());
+                    it.waiting = Some(Waiting::Commit { plan, give_back: true });
+                    Some(())
+                })?;
             }
             SlotsStep::Crash(replica) => {
                 state.left.faults -= 1;
-                if let Some(Waiting::Commit { plan, give_back }) = state.replicas[replica].waiting.take() {
+                if let Some(Waiting::Commit { plan, give_back }) = last.replicas[replica].waiting.clone() {
                     state.late.push((plan, give_back));
                 }
-                state.replicas[replica].issuer = issuer(state.lives);
-                state.lives += 1;
+                state.replicas[replica].update(Replica::restart);
             }
             SlotsStep::Twin(of, replica) => {
                 state.left.twins -= 1;
-                state.twin(of, replica);
+                state.twin(of, replica, self.mutant);
             }
             SlotsStep::PowerLoss => {
                 state.left.faults -= 1;
                 state.store.crash();
                 // On the embedded store the power of the machine goes: nobody is left.
-                for replica in 0..state.replicas.len() {
-                    state.replicas[replica].waiting = None;
-                    state.replicas[replica].issuer = issuer(state.lives);
-                    state.lives += 1;
-                }
+                state.replicas.iter_mut().for_each(|replica| replica.update(Replica::restart));
                 state.late.clear();
             }
         }
-        // The order in which they were given up makes no difference.
-        state.late.sort_by_cached_key(hash);
+        // Neither does it make a difference who is who, nor the order in which commits were given up.
+        state.replicas.sort_by_key(Shared::hash_of);
+        if state.late.len() > 1 {
+            state.late.sort_by_cached_key(hash);
+        }
         Some(state)
     }
 

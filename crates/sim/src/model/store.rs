@@ -38,6 +38,11 @@ where
         self.written.get(key)
     }
 
+    /// What stands for all that is in it.
+    pub(super) const fn contents(&self) -> u64 {
+        self.written.hash_of()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &(u64, V))> {
         self.written.iter()
     }

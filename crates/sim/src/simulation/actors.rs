@@ -7,9 +7,9 @@ use std::{
 
 use kent_ids::{Block, UnixNanos};
 use kent_proto::v1::{
-    AllocateRequest, AllocateResponse, CreateRegionRequest, CreateSpaceRequest, Encoding, GetRegionRequest,
-    GetStatusRequest, Policy, SealRegionRequest, UpdateRegionRequest, admin_server::Admin,
-    allocate_response::Identifiers, allocator_server::Allocator, regions_server::Regions,
+    AcceptClockRequest, AllocateRequest, AllocateResponse, CreateRegionRequest, CreateSpaceRequest, Encoding,
+    GetRegionRequest, GetStatusRequest, Policy, SealRegionRequest, UpdateRegionRequest, admin_server::Admin,
+    allocate_response::Identifiers, allocator_server::Allocator, region::Order, regions_server::Regions,
 };
 use kentd::clock::Clock;
 use tokio::time::{self, Instant};
@@ -18,6 +18,7 @@ use tonic::{Code, Request, Response, Status};
 use super::{
     edits::{Edit, What},
     ledger::Grant,
+    losses::RUSHED,
     places::{Place, Places, SPACES, STRICT_SPACE},
     run::{Life, REPLICAS, Run},
 };
@@ -42,6 +43,19 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
             parent: format!("spaces/{STRICT_SPACE}"),
             region_id: region.to_owned(),
             suffix_bits: 40,
+            request_id: format!("make {region}"),
+            ..CreateRegionRequest::default()
+        };
+        until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
+    }
+    for region in if run.loses_stores() { &RUSHED[..] } else { &[] } {
+        let order = if *region == RUSHED[0] { Order::Sequential } else { Order::Scrambled };
+        let create = CreateRegionRequest {
+            parent: format!("spaces/{STRICT_SPACE}"),
+            region_id: (*region).to_owned(),
+            suffix_bits: 40,
+            order: order.into(),
+            pace: 1,
             request_id: format!("make {region}"),
             ..CreateRegionRequest::default()
         };
@@ -92,24 +106,25 @@ pub(crate) async fn auditor(run: Arc<Run>) {
             if !seals {
                 run.unsealing(STRICT_SPACE, AUDITED_NUMBER);
             }
-            let made = loop {
+            loop {
+                let going_on = run.gate.read().await;
                 let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
                 let answer = match life(&run, replica) {
+                    _ if run.is_resting() => Err(Status::unavailable("the operators rest")),
                     Ok(life) if seals => life.node.regions().seal_region(Request::new(seal.clone())).await,
                     Ok(life) => life.node.regions().unseal_region(Request::new(seal.clone())).await,
                     Err(status) => Err(status),
                 };
                 match answer {
-                    Ok(made) => break made.into_inner(),
-                    Err(_) if run.ending.load(Ordering::SeqCst) => return,
-                    Err(_) => time::sleep(run.dice.millis(10, 400)).await,
+                    Ok(made) if seals => {
+                        let within = Duration::from_millis(made.into_inner().effective_within_ms);
+                        break run.sealed(STRICT_SPACE, AUDITED_NUMBER, Instant::now() + within);
+                    }
+                    Ok(_) => break run.unsealed(STRICT_SPACE, AUDITED_NUMBER),
+                    Err(_) if run.is_ending() => return,
+                    Err(_) => drop(going_on),
                 }
-            };
-            if seals {
-                let within = Duration::from_millis(made.effective_within_ms);
-                run.sealed(STRICT_SPACE, AUDITED_NUMBER, Instant::now() + within);
-            } else {
-                run.unsealed(STRICT_SPACE, AUDITED_NUMBER);
+                time::sleep(run.dice.millis(10, 400)).await;
             }
             time::sleep(run.dice.millis(0, 6000)).await;
         }
@@ -123,6 +138,7 @@ pub(crate) async fn audited(run: Arc<Run>) {
         run.step();
         time::sleep(run.dice.millis(10, 200)).await;
         for replica in 0..REPLICAS {
+            let _going_on = run.gate.read().await;
             let Ok(life) = life(&run, replica) else { continue };
             // A refusal is an answer.
             let _ = time::timeout(SOON, allocate(&run, &life, replica, &source, STRICT_SPACE, 1, "")).await;
@@ -152,6 +168,7 @@ pub(crate) async fn client(run: Arc<Run>, number: u64) {
             }
             continue;
         }
+        let _going_on = run.gate.read().await;
         let Ok(life) = life(&run, replica) else { continue };
         let asked = allocate(&run, &life, replica, &source, &space, count, "");
         if run.dice.per_mille(50) {
@@ -184,11 +201,7 @@ async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
     let mut refused = 0;
     while answers > 0 {
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
-        let answer = match life(run, replica) {
-            Ok(life) => allocate(run, &life, replica, &source, STRICT_SPACE, count, &request_id).await,
-            Err(status) => Err(status),
-        };
-        match answer {
+        match ask(run, replica, &source, STRICT_SPACE, count, &request_id).await {
             Ok(()) => answers -= 1,
             Err(status) if refused == REFUSALS_MAX => {
                 run.violation(format!("{request_id} is never granted: {status}"));
@@ -200,6 +213,19 @@ async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
             }
         }
     }
+}
+
+/// Asks the daemon of a replica, unless it is down.
+pub(crate) async fn ask(
+    run: &Arc<Run>,
+    replica: usize,
+    source: &str,
+    space: &str,
+    count: u64,
+    request_id: &str,
+) -> Result<(), Status> {
+    let _going_on = run.gate.read().await;
+    allocate(run, &*life(run, replica)?, replica, source, space, count, request_id).await
 }
 
 /// One call of a daemon's allocator. What it answers is checked at once, before time goes on.
@@ -260,7 +286,34 @@ pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
         number += 1;
         time::sleep(run.dice.millis(0, 1500)).await;
         let request_id = format!("o{operator}-{number}");
-        make(&run, &Edit::choose(&run.dice, &run.places, request_id, operator == 0)).await;
+        let edit = Edit::choose(&run.dice, &run.places, request_id, operator == 0);
+        let edit = if run.loses_stores() { cautious(&run, edit) } else { Some(edit) };
+        if let Some(edit) = edit {
+            make(&run, &edit).await;
+        }
+    }
+}
+
+/// An edit as an operator makes it whose store may be lost, or was. What nobody could repeat is not done; regions that are not what they
+/// were are not touched; and what is new after a restore is said to be new.
+fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
+    if run.is_resting() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {
+        return None;
+    }
+    let was_restored = run.restores() > 0;
+    match &mut edit.what {
+        What::Delegate(_) => None,
+        What::Update(update) if was_restored && update.next.is_some() => None,
+        What::Create(create) => {
+            create.pace = run.dice.between(0, 4);
+            if was_restored {
+                // A region that is not what it was must not be split.
+                create.auto_split = false;
+                create.next = run.dice.per_mille(700).then(|| 0.into());
+            }
+            Some(edit)
+        }
+        _ => Some(edit),
     }
 }
 
@@ -269,15 +322,26 @@ async fn make(run: &Run, edit: &Edit) {
     if let (What::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
         run.places.may_be_renamed(region, &rename.region_id);
     }
+    let restores = run.restores();
     for _ in 0..20 {
+        let going_on = run.gate.read().await;
+        // What was decided for a table that is lost may be wrong for the restored one.
+        if run.restores() != restores
+            || run.is_resting()
+            || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region))
+        {
+            return;
+        }
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
         let Ok(life) = life(run, replica) else {
+            drop(going_on);
             time::sleep(Duration::from_millis(300)).await;
             continue;
         };
         if let What::Unseal(unseal) = &edit.what {
             // Whatever becomes of it, the region may be granted from again.
             let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
+                drop(going_on);
                 time::sleep(Duration::from_millis(300)).await;
                 continue;
             };
@@ -296,7 +360,10 @@ async fn make(run: &Run, edit: &Edit) {
                 run.edited(&edit.space, &edit.request_id, made.revision);
                 return take_note(&run.places, edit);
             }
-            Err(status) if may_be_made_yet(status.code()) => time::sleep(run.dice.millis(50, 800)).await,
+            Err(status) if may_be_made_yet(status.code()) => {
+                drop(going_on);
+                time::sleep(run.dice.millis(50, 800)).await;
+            }
             Err(_) => return,
         }
     }
@@ -312,7 +379,7 @@ fn take_note(places: &Places, edit: &Edit) {
     }
 }
 
-fn may_be_made_yet(code: Code) -> bool {
+pub(crate) fn may_be_made_yet(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
@@ -322,9 +389,32 @@ async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
 }
 
+/// A daemon that has started with a clock more than an hour (`--clock-jump`) ahead of all others issues no time-based identifiers
+/// until an operator says that the clock is right. No other daemon may need that.
+async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
+    let admin = life(run, replica)?.node.admin();
+    let status = admin.get_status(Request::new(GetStatusRequest {})).await?.into_inner();
+    let Some(quarantine) = status.clock.and_then(|clock| clock.quarantine) else { return Ok(()) };
+    if quarantine.instead_unix_nanos.is_some() {
+        return Ok(());
+    }
+    let wall = |replica: usize| run.replicas[replica].machine.wall().get();
+    let others = (0..REPLICAS).filter(|other| *other != replica).map(wall).max();
+    if others.is_some_and(|latest| wall(replica) < latest + CLOCK_JUMP_NANOS) {
+        run.violation("a clock is not believed that another one agrees with".to_owned());
+    }
+    admin.accept_clock(Request::new(AcceptClockRequest {})).await.map(drop)
+}
+
+/// An hour, but for what others have been told of a clock that goes too fast or too slow.
+const CLOCK_JUMP_NANOS: i128 = (3600 - 10) * 1_000_000_000;
+
 /// Once faults have stopped, every daemon grants again: of time, of a series, of a region.
 pub(crate) async fn check_liveness(run: &Arc<Run>) {
     for replica in 0..REPLICAS {
+        if let Err(status) = accept_clock(run, replica).await {
+            run.violation(format!("a daemon does not say how it fares after faults have stopped: {status}"));
+        }
         for source in ["uuidv7", "uuidv6", "xid", "uid11-fullrand", "serial:AB"] {
             let granted = match life(run, replica) {
                 Ok(life) => allocate(run, &life, replica, source, "", 3, "").await,

@@ -23,6 +23,8 @@ pub(crate) struct Ledger {
     keys: HashMap<String, ClusterKey>,
     /// Answers of strict regions, by region and request.
     strict: BTreeMap<(u64, String), (u128, u64)>,
+    /// Answers of strict regions in stores that were lost: they may be given again, or not.
+    lost: HashSet<(u64, String, u128, u64)>,
     /// A sum of everything in its order: two runs of a seed must agree.
     digest: u64,
     pub(crate) identifiers: u64,
@@ -52,6 +54,9 @@ impl Ledger {
         self.digest(block.first().get() as u64 ^ block.count());
         if let Some(region) = block.region_constants().filter(|_| !grant.request_id.is_empty()) {
             let answer = (block.first().get(), block.count());
+            if self.lost.contains(&(region.number, grant.request_id.to_owned(), answer.0, answer.1)) {
+                return Ok(());
+            }
             match self.strict.insert((region.number, grant.request_id.to_owned()), answer) {
                 // The same block again is what a repeated request must get.
                 Some(before) if before == answer => return Ok(()),
@@ -114,6 +119,21 @@ impl Ledger {
             return Err(format!("P4: {} is {} ns behind", grant.source, now.get() - first));
         }
         Ok(())
+    }
+
+    /// The store is lost. No identifier may be granted again all the same; but regions may be others now, and a strict request that
+    /// was granted after the backup is not known.
+    pub(crate) fn lose(&mut self) {
+        self.issued.clear();
+        let strict = std::mem::take(&mut self.strict);
+        self.lost.extend(strict.into_iter().map(|((region, id), (first, count))| (region, id, first, count)));
+    }
+
+    /// The first identifier after all that were granted of the `bits` bits from `base` on.
+    pub(crate) fn next_in(&self, space: &str, base: u128, bits: u8) -> u128 {
+        let (sequence, end) = (format!("space {space}"), base + (1 << bits));
+        let within = |(of, id): &&(String, u128)| *of == sequence && (base..end).contains(id);
+        self.seen.iter().filter(within).map(|(_, id)| id + 1).max().unwrap_or(base)
     }
 
     /// P2: every identifier still belongs to the region that issued it, or to the one that this became.

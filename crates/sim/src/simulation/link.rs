@@ -51,6 +51,11 @@ impl Backend {
         Self { memory: Arc::new(memory), dice, weather, faults, mutant, undo: Arc::default() }
     }
 
+    /// Another store under the same weather.
+    pub(crate) fn with_store(&self, memory: MemoryStore) -> Self {
+        Self { memory: Arc::new(memory), undo: Arc::default(), ..self.clone() }
+    }
+
     fn is_foul(&self) -> bool {
         self.weather.foul.load(Ordering::SeqCst)
     }
@@ -86,6 +91,7 @@ impl Backend {
             Mutant::CounterVersion => key.to_string().starts_with("counter"),
             Mutant::TableVersion => ["region", "space"].iter().any(|kind| key.to_string().starts_with(kind)),
             Mutant::NoFlush | Mutant::TornCommit | Mutant::LostPresence => false,
+            Mutant::ClockError | Mutant::TableUnchanged => false,
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {

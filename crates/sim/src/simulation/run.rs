@@ -1,4 +1,7 @@
-//! One run: three daemons on one store, clients, an operator, and whatever can go wrong; then an hour of calm and the checks.
+//! One run: three daemons on one store, clients, operators, and what can go wrong; then some calm and the checks.
+//!
+//! In every second run the store is lost and restored or moved, some times. A restore assumes something about clocks, so they keep to
+//! that in such runs; in the others they say anything.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,6 +15,7 @@ use std::{
 };
 
 use futures_util::StreamExt;
+use kent_ids::UnixNanos;
 use kent_proto::{
     model::{apply_change, table_of},
     v1::{
@@ -19,16 +23,22 @@ use kent_proto::{
         watch_table_response::Event,
     },
 };
-use kent_regions::Table;
+use kent_regions::{Kind, Order, Region, Revision, Table};
 use kent_store::{MemoryStore, StoreId};
-use kentd::{Config, ConfigError, Node, Surroundings};
-use tokio::time::{self, Instant};
+use kentd::{Config, ConfigError, Node, StartError, Surroundings, WitnessError, clock::Clock};
+use tempfile::TempDir;
+use tokio::{
+    sync::RwLock,
+    time::{self, Instant},
+};
 use tonic::Request;
 
 use super::{
-    Mutant, actors, chaos,
+    Mutant, actors,
+    chaos::{self, Clocks},
     ledger::Ledger,
     link::{Backend, Link, on_its_way},
+    losses,
     places::{Places, STRICT_SPACE},
     world::{Dice, Machine},
 };
@@ -57,6 +67,10 @@ pub(crate) struct Faults {
     pub(crate) gone: Count,
     pub(crate) compactions: Count,
     pub(crate) backlogs: Count,
+    pub(crate) backups: Count,
+    pub(crate) restores: Count,
+    pub(crate) moves: Count,
+    pub(crate) copies: Count,
 }
 
 /// A number that only grows.
@@ -73,7 +87,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 8] = [
+const FAULTS: [&str; 12] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -82,6 +96,10 @@ const FAULTS: [&str; 8] = [
     "clients gone in the middle of a call",
     "compactions: old changes forgotten by the store",
     "backlogs: watches that stopped for up to a minute",
+    "backups",
+    "stores lost and restored from a backup",
+    "stores moved",
+    "old copies put back, and noticed by the witness",
 ];
 
 impl Outcome {
@@ -112,12 +130,22 @@ impl Outcome {
 
 /// A run under way.
 pub(crate) struct Run {
-    pub(crate) backend: Backend,
+    backend: Mutex<Backend>,
     pub(crate) dice: Dice,
     pub(crate) faults: Arc<Faults>,
     pub(crate) replicas: Vec<Replica>,
     pub(crate) places: Places,
     pub(crate) ending: AtomicBool,
+    pub(crate) clocks: Clocks,
+    /// Held by each call and by each fault; and alone while a store is lost and another one takes its place.
+    pub(crate) gate: RwLock<()>,
+    /// Where stores are lost, a directory that knows how often each was started.
+    pub(crate) witness: Option<TempDir>,
+    /// Starts that have begun, and the last one that the witness has seen.
+    begun: AtomicU64,
+    attested: AtomicU64,
+    /// Operators edit nothing for now.
+    resting: AtomicBool,
     lives: AtomicU64,
     state: Mutex<State>,
 }
@@ -132,6 +160,12 @@ struct State {
     sealed: HashMap<(String, u64), Instant>,
     /// Regions of which an unsealing may come through at any time.
     unsealing: HashSet<(String, u64)>,
+    /// How often the store was restored.
+    restores: u64,
+    /// Before this nothing is issued from the store.
+    until: Option<UnixNanos>,
+    /// Regions that are not what they were in a lost store, by space and first name: nobody touches them.
+    suspects: HashSet<String>,
     violations: Vec<String>,
 }
 
@@ -157,8 +191,10 @@ const WINDOWS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(6), 
 const FOUL: Duration = Duration::from_secs(60);
 /// After this long without faults everything must be as if nothing had been: windows are over, and clocks are believed.
 const CALM: Duration = Duration::from_secs(200);
+/// Slots are reserved for some seconds longer than the clocks of lost daemons may be ahead.
+const MARGIN: Duration = Duration::from_secs(3);
 /// A run that takes longer hangs.
-const HANGS: Duration = Duration::from_secs(20_000);
+const HANGS: Duration = Duration::from_secs(60_000);
 
 /// Runs a seed to its end.
 pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
@@ -178,22 +214,35 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
     let memory = MemoryStore::new(StoreId::new([7; 16]));
     let backend = Backend::new(memory, dice.clone(), faults.clone(), mutant);
     let boot = Instant::now();
+    // Not drawn, so that what the other runs draw stays the same.
+    let clocks = match seed % 4 {
+        0 => Clocks::Within,
+        2 => Clocks::Synchronized,
+        _ => Clocks::Wild,
+    };
     let mut replicas = Vec::new();
     for _ in 0..REPLICAS {
         // The shorter the window, the more partitions outlast it.
         let window = dice.pick(&WINDOWS).copied();
-        match Replica::new(boot, &dice, window) {
+        match Replica::new(boot, &dice, window, clocks) {
             Ok(replica) => replicas.push(replica),
             Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
         }
     }
     let run = Arc::new(Run {
-        backend,
+        backend: Mutex::new(backend),
         dice: dice.clone(),
         faults: faults.clone(),
         replicas,
         places: Places::default(),
         ending: AtomicBool::new(false),
+        clocks,
+        gate: RwLock::new(()),
+        // Without one, nothing that happens is another thing.
+        witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
+        begun: AtomicU64::new(0),
+        attested: AtomicU64::new(0),
+        resting: AtomicBool::new(false),
         lives: AtomicU64::new(0),
         state: Mutex::default(),
     });
@@ -201,13 +250,14 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         run.violation("P6: the run hangs".to_owned());
     }
     let state = run.lock();
-    let Faults { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs } = &*faults;
-    let faults = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs].map(Count::get);
+    let Faults { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, .. } = &*faults;
+    let Faults { backups, restores, moves, copies, .. } = &*faults;
+    let faults = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, backups, restores, moves, copies];
     Outcome {
         steps: state.steps,
         identifiers: state.ledger.identifiers,
         edits: state.edits.len() as u64,
-        faults,
+        faults: faults.map(Count::get),
         digest: state.ledger.sum(),
         violations: state.violations.iter().map(|violation| (seed, violation.clone())).collect(),
     }
@@ -230,13 +280,30 @@ async fn play(run: &Arc<Run>) {
     for replica in 0..REPLICAS {
         on_its_way(chaos::chaos(run.clone(), replica));
     }
-    time::sleep(FOUL).await;
+    if run.loses_stores() {
+        on_its_way(losses::rush(run.clone()));
+        losses::losses(run.clone()).await;
+    } else {
+        time::sleep(FOUL).await;
+    }
     // Faults stop; everybody comes to an end with what was begun.
     run.ending.store(true, Ordering::SeqCst);
-    run.backend.weather.foul.store(false, Ordering::SeqCst);
+    run.backend().weather.foul.store(false, Ordering::SeqCst);
     for replica in &run.replicas {
         replica.machine.set_off(0);
         replica.cut.store(false, Ordering::SeqCst);
+    }
+    let wait = run.until_issued_again();
+    if !wait.is_zero() {
+        // A clock was set back behind the moment from which on a restored or moved store issues.
+        let _alone = run.gate.write().await;
+        for replica in 0..REPLICAS {
+            run.crash(replica).await;
+        }
+        time::sleep(wait).await;
+        for replica in 0..REPLICAS {
+            run.start(replica).await;
+        }
     }
     time::sleep(CALM).await;
     for replica in 0..REPLICAS {
@@ -273,19 +340,7 @@ async fn check_spaces(run: &Arc<Run>) -> Result<(), String> {
 /// Checks owners, history, edits, and the numbers of strict regions.
 async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Result<(), String> {
     let parent = format!("spaces/{space}");
-    let watch = WatchTableRequest { parent: parent.clone(), after_revision: 0 };
-    let stream = regions.watch_table(Request::new(watch)).await.map_err(|status| status.to_string())?.into_inner();
-    let mut stream = pin!(stream);
-    let mut parts = Vec::new();
-    while let Some(Ok(message)) = stream.next().await {
-        let Some(Event::Snapshot(part)) = message.event else { break };
-        let last = part.last;
-        parts.push(part);
-        if last {
-            break;
-        }
-    }
-    let table = table_of(parts).map_err(|bad| bad.to_string())?;
+    let table = table(regions, space).await?;
     let history = history(regions, &parent).await?;
     check_history(&table, history.clone())?;
     let mut state = run.lock();
@@ -299,10 +354,28 @@ async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Res
             return Err(format!("P5: the edit {request_id} was acknowledged in {revision} and is in {made:?}"));
         }
     }
-    match space == STRICT_SPACE {
+    match space == STRICT_SPACE && state.restores == 0 {
         true => actors::STRICT.iter().try_for_each(|region| check_strict(&state.ledger, region, &table)),
+        // A restore leaves a gap.
         false => Ok(()),
     }
+}
+
+/// The whole table of a space.
+pub(crate) async fn table(regions: &impl Regions, space: &str) -> Result<Table, String> {
+    let watch = WatchTableRequest { parent: format!("spaces/{space}"), after_revision: 0 };
+    let stream = regions.watch_table(Request::new(watch)).await.map_err(|status| status.to_string())?.into_inner();
+    let mut stream = pin!(stream);
+    let mut parts = Vec::new();
+    while let Some(Ok(message)) = stream.next().await {
+        let Some(Event::Snapshot(part)) = message.event else { break };
+        let last = part.last;
+        parts.push(part);
+        if last {
+            break;
+        }
+    }
+    table_of(parts).map_err(|bad| bad.to_string())
 }
 
 async fn history(regions: &impl Regions, parent: &str) -> Result<Vec<HistoryEntry>, String> {
@@ -324,6 +397,12 @@ fn check_history(table: &Table, history: Vec<HistoryEntry>) -> Result<(), String
     let mut copy = Table::new(table.bits().into()).map_err(|bad| bad.to_string())?;
     for entry in history {
         let revision = entry.revision;
+        if entry.principal.starts_with("kentd ") && revision > copy.revision().0 {
+            // A restore or a move leaps over revisions that a lost table may have had.
+            let regions: Vec<Region> = copy.iter().cloned().collect();
+            copy = Table::restore(copy.bits(), Revision(revision - 1), copy.next_number(), regions)
+                .map_err(|damage| damage.to_string())?;
+        }
         apply_change(&mut copy, entry).map_err(|bad| format!("P5: revision {revision} of the history: {bad}"))?;
     }
     let places = |table: &Table| {
@@ -362,12 +441,25 @@ impl Run {
     pub(crate) async fn start(&self, replica: usize) {
         let place = &self.replicas[replica];
         for _ in 0..100 {
-            let link = Arc::new(Link::new(self.backend.clone(), place.cut.clone()));
+            let link = Arc::new(Link::new(self.backend(), place.cut.clone()));
             let surroundings = Surroundings {
                 store: Arc::new(kent_store::Bounded::new(link.clone(), Duration::from_secs(5))),
                 clock: place.machine.clone(),
                 entropy: Arc::new(self.dice.clone()),
             };
+            if let Some(witness) = &self.witness {
+                let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+                match kentd::attest(&surroundings, witness.path()).await {
+                    Ok(()) => drop(self.attested.fetch_max(number, Ordering::Relaxed)),
+                    Err(StartError::Witness(error @ WitnessError::OldCopy { .. })) => {
+                        return self.violation(format!("the store in use is taken for an old copy: {error}"));
+                    }
+                    Err(_) => {
+                        time::sleep(self.dice.millis(100, 1000)).await;
+                        continue;
+                    }
+                }
+            }
             match Node::start(surroundings, &place.config).await {
                 Ok(node) => {
                     let number = self.lives.fetch_add(1, Ordering::Relaxed);
@@ -390,7 +482,7 @@ impl Run {
         let Some(life) = self.replicas[replica].lock().take() else { return };
         self.faults.crashes.count();
         life.link.sever();
-        self.backend.lose_unflushed().await;
+        self.backend().lose_unflushed().await;
         if let Ok(life) = Arc::try_unwrap(life) {
             life.node.abandon().await;
         }
@@ -406,6 +498,109 @@ impl Run {
             }
             time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// The store, and how it misbehaves.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another store takes the place of the one that was, and issues from `until` on.
+    pub(crate) fn replace_store(&self, backend: Backend, until: UnixNanos) {
+        *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = backend;
+        let mut state = self.lock();
+        state.until = state.until.max(Some(until));
+    }
+
+    /// What was acknowledged, and was not backed up, is lost.
+    pub(crate) fn lose(&self) {
+        let mut state = self.lock();
+        state.restores += 1;
+        state.edits.clear();
+        state.sealed.clear();
+        state.unsealing.clear();
+        state.ledger.lose();
+    }
+
+    /// Whether stores are lost in this run, and so clocks are not wild.
+    pub(crate) fn loses_stores(&self) -> bool {
+        self.clocks != Clocks::Wild
+    }
+
+    /// How often the store was restored.
+    pub(crate) fn restores(&self) -> u64 {
+        self.lock().restores
+    }
+
+    /// How many starts have begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// The last start that the witness has seen.
+    pub(crate) fn attested(&self) -> u64 {
+        self.attested.load(Ordering::Relaxed)
+    }
+
+    /// The clock of one of the machines.
+    pub(crate) fn any_machine(&self) -> Arc<Machine> {
+        self.replicas[self.dice.between(0, REPLICAS as u64 - 1) as usize].machine.clone()
+    }
+
+    /// The settings of the first daemon.
+    pub(crate) fn config(&self) -> &Config {
+        &self.replicas[0].config
+    }
+
+    /// How long it takes until all clocks are past a time, as they go now.
+    pub(crate) fn until_all_are_past(&self, time: UnixNanos) -> Duration {
+        let last = self.replicas.iter().map(|replica| time.get() - replica.machine.wall().get()).max().unwrap_or(0);
+        // A clock may go a little too slow.
+        let last = u64::try_from(last.max(0)).unwrap_or(u64::MAX);
+        Duration::from_nanos(last.saturating_add(last / 1000)) + if last > 0 { MARGIN } else { Duration::ZERO }
+    }
+
+    /// How long it takes until the store is issued from again after a restore.
+    fn until_issued_again(&self) -> Duration {
+        let until = self.lock().until;
+        until.map_or(Duration::ZERO, |until| self.until_all_are_past(until))
+    }
+
+    /// Has the operators edit nothing, or go on. What they have asked for has been answered then.
+    pub(crate) async fn rest_from_edits(&self, rests: bool) {
+        self.resting.store(rests, Ordering::SeqCst);
+        if rests {
+            drop(self.gate.write().await);
+        }
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Takes note of a region that is not what it was in a lost store.
+    pub(crate) fn suspect(&self, space: &str, region: &str) {
+        let origin = self.places.origin(&format!("{space}/{region}"));
+        self.lock().suspects.insert(origin);
+    }
+
+    /// Whether nobody may touch a region any more.
+    pub(crate) fn is_suspect(&self, space: &str, region: &str) -> bool {
+        let origin = self.places.origin(&format!("{space}/{region}"));
+        self.lock().suspects.contains(&origin)
+    }
+
+    /// A number above all that were granted from a region, as long as it counts one by one.
+    pub(crate) fn floor(&self, space: &str, bits: u8, region: &Region) -> Option<u128> {
+        if region.kind == Kind::Closed || region.order != Order::Sequential {
+            return None;
+        }
+        let base = region.prefix.base(bits);
+        Some(self.lock().ledger.next_in(space, base, region.suffix) - base)
     }
 
     pub(crate) fn violation(&self, what: String) {
@@ -475,11 +670,16 @@ impl Run {
 
 impl Replica {
     /// A machine whose clock and whose settings are its own.
-    fn new(boot: Instant, dice: &Dice, window: Option<Duration>) -> Result<Self, ConfigError> {
+    fn new(boot: Instant, dice: &Dice, window: Option<Duration>, clocks: Clocks) -> Result<Self, ConfigError> {
         let settings =
             kentd::Settings { window, chunk_min: Some(4), chunk_max: Some(64), ..kentd::Settings::default() };
         let config = Config::check(settings)?;
-        Ok(Self { machine: Arc::new(chaos::machine(boot, dice)), cut: Arc::default(), config, up: Mutex::default() })
+        Ok(Self {
+            machine: Arc::new(chaos::machine(boot, dice, clocks)),
+            cut: Arc::default(),
+            config,
+            up: Mutex::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Life>>> {

@@ -41,6 +41,13 @@ impl Dice {
         Duration::from_millis(self.between(low, high))
     }
 
+    /// Sixteen random bytes.
+    pub(crate) fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        self.fill(&mut bytes);
+        bytes
+    }
+
     /// A generator of its own.
     pub(crate) fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.lock().random())

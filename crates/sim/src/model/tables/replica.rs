@@ -1,11 +1,13 @@
 //! One daemon of the model of regions: what it knows, and what it waits for.
 
+use std::sync::{Arc, LazyLock};
+
 use kent_issue::{Chunk, Counter, CounterPlan, Stored};
 use kent_regions::{Count, Kind, Plan, Region, RegionNumber, Revision, Table};
 
 use super::{
     super::{
-        shared::{Shared, pooled},
+        shared::{Pool, Shared, pooled},
         store::{Contents, ModelStore, ModelTxn},
     },
     edits::EditKind,
@@ -142,6 +144,12 @@ impl Stage {
 }
 
 impl View {
+    /// What is in a store, read once for all states that have the same in it.
+    pub(super) fn of(store: &Store) -> Arc<Option<Self>> {
+        static READ: LazyLock<Pool<Arc<Option<View>>>> = LazyLock::new(Pool::default);
+        READ.get_or_make(store.contents(), || Arc::new(Self::load(store)))
+    }
+
     /// `State::load`.
     pub(super) fn load(store: &Store) -> Option<Self> {
         let (_, Value::Space(revision, next)) = store.get(&Key::Space)? else { return None };
