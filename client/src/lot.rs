@@ -203,6 +203,30 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn ok_what_was_given_and_taken_is_counted() {
+        let (mut lot, _) = lot();
+        assert_eq!((lot.tally.taken(), lot.tally.left()), (0, 1000));
+        (0..3).for_each(|_| assert!(lot.pop().is_some()));
+        assert_eq!((lot.tally.taken(), lot.tally.left()), (3, 997));
+    }
+
+    #[test]
+    fn ok_identifiers_are_appended_if_they_are_of_the_type() {
+        let (mut ids, mut tails) = (Vec::<Uuid>::new(), new_tails());
+        for count in [3, 4] {
+            assert!(extend(&mut ids, &block(count), &mut tails).is_ok());
+        }
+        assert!(extend(&mut ids, &block_of("xid", 1, 5), &mut tails).is_err());
+        assert_eq!(ids.len(), 7);
+    }
+
+    #[test]
+    fn ok_what_is_too_old_by_the_clock_is_thrown_away() {
+        let (mut lot, _) = lot();
+        assert_eq!((lot.check_age(&Ages::unwatched(QUICK)), lot.pop()), (1000, None));
+    }
+
+    #[test]
     fn ok_a_stop_is_noticed_though_the_published_time_stands_still() {
         let (mut lot, ages) = lot();
         for looks in 0..5 {

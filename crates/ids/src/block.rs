@@ -512,6 +512,17 @@ mod tests {
                 assert_eq!(block(first.get(), count), Err(BlockError::BeyondLine { format, first, count }));
             }
         }
+        for series in ["uid11-fullrand", "serial:GBP$"].map(|token| token.parse::<Series>().expect("a series")) {
+            let block = |first, count| {
+                Block::series(series.clone(), ClusterKey::new([0; 16]), Position::new(first), count).map(|_| ())
+            };
+            let (start, end) = (series.first().get(), series.end().get());
+            assert_eq!((block(start, 0), block(start, 1), block(end - 1, 1)), (Err(BlockError::Empty), Ok(()), Ok(())));
+            for (first, count) in [(end - 1, 2), (end, 1), (u128::MAX, u64::MAX), (start.wrapping_sub(1), 1)] {
+                let (series, first) = (series.clone(), Position::new(first));
+                assert_eq!(block(first.get(), count), Err(BlockError::BeyondSeries { series, first, count }));
+            }
+        }
         check_region_err(64, 0, 32, 0, 0, &BlockError::Empty);
         check_region_err(0, 0, 0, 0, 1, &BlockError::BadWidth { bits: 0, suffix_bits: 0 });
         check_region_err(129, 0, 0, 0, 1, &BlockError::BadWidth { bits: 129, suffix_bits: 0 });
