@@ -11,11 +11,16 @@ use std::{
 
 use clap::Parser;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_store::{BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
+use kent_store::{Archiving, BadAddress, EtcdAddress, EtcdCredentials, EtcdTls, SCHEMA};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{cluster::WINDOW_MAX, migrate::MigrateArgs, restore::RestoreArgs};
+use crate::{
+    archive::{self, NoArchive},
+    cluster::WINDOW_MAX,
+    migrate::MigrateArgs,
+    restore::RestoreArgs,
+};
 
 /// What the daemon was told, by flags and environment.
 #[derive(Debug, Parser)]
@@ -86,6 +91,27 @@ pub struct Settings {
     /// that is on another disk than the data; for etcd none].
     #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
     pub witness: Option<PathBuf>,
+
+    /// Directory that gets every commit before it is acknowledged, on another disk or a mounted share: from it the store can be
+    /// restored without any loss (kentd restore --archive). It has to exist. For the embedded store.
+    #[arg(long, env = "KENT_ARCHIVE", value_name = "DIR")]
+    pub archive: Option<PathBuf>,
+
+    /// Bytes of commits in the archive after which all records are written to it anew [default: 67108864].
+    #[arg(long, env = "KENT_ARCHIVE_BASE_BYTES", value_name = "BYTES")]
+    pub archive_base_bytes: Option<u64>,
+
+    /// Ends the archive of a store that was archived before, and says so in the archive; with `=lost` also if the archive is gone
+    /// for ever.
+    #[arg(
+        long,
+        env = "KENT_NO_ARCHIVE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "told",
+        value_name = "lost"
+    )]
+    pub no_archive: Option<NoArchive>,
 
     /// Where state is kept: `sled` (embedded, durable), `etcd://HOST:PORT,HOST:PORT/PREFIX` (or `etcds://`, over TLS; for any
     /// number of replicas), or `memory` (lost at the end; for trying things out) [default: sled].
@@ -278,6 +304,8 @@ pub struct Config {
     pub data: PathBuf,
     /// The directory that remembers how often each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
+    /// Whether the embedded store is archived.
+    pub archiving: Archiving,
     /// Where state is kept.
     pub store: StoreKind,
     /// How to recognise etcd, and be recognised.
@@ -402,6 +430,9 @@ impl Settings {
             http: self.http.or(below.http),
             data: self.data.or(below.data),
             witness: self.witness.or(below.witness),
+            archive: self.archive.or(below.archive),
+            archive_base_bytes: self.archive_base_bytes.or(below.archive_base_bytes),
+            no_archive: self.no_archive.or(below.no_archive),
             store: self.store.or(below.store),
             etcd: self.etcd.over(below.etcd),
             schema: self.schema.or(below.schema),
@@ -437,6 +468,9 @@ impl Settings {
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 7601))),
             data: Some(PathBuf::from("kent-data")),
             witness: None,
+            archive: None,
+            archive_base_bytes: Some(archive::BASE_BYTES),
+            no_archive: None,
             store: Some(StoreKind::Sled),
             etcd: EtcdSettings::default(),
             schema: None,
@@ -480,7 +514,15 @@ impl Config {
             Some(StoreKind::Etcd(address)) => set.etcd.read(address)?,
             _ => (None, None),
         };
+        if set.archive.is_some() && set.store != Some(StoreKind::Sled) {
+            return Err(ConfigError::Needs {
+                setting: "archive",
+                needed: "the embedded store (store = \"sled\"): an etcd keeps copies by its own members, learners and snapshots",
+            });
+        }
+        let archiving = archive::archiving(set.archive, get(set.archive_base_bytes), set.no_archive)?;
         let config = Self {
+            archiving,
             etcd_tls,
             etcd_credentials,
             advertise: set.advertise,
@@ -539,6 +581,10 @@ impl Config {
             "1024 to 1073741824",
             (1024..=1 << 30).contains(&self.request_bytes),
         )?;
+        if let Archiving::To { base_after, .. } = self.archiving {
+            let allowed = (1 << 17..=1 << 40).contains(&base_after);
+            range("archive-base-bytes", base_after, "131072 to 1099511627776", allowed)?;
+        }
         range("grace", format!("{:?}", self.grace), "at most 1h", self.grace <= HOUR)?;
         let tolerance = self.clock.tolerance;
         range("clock-tolerance", format!("{tolerance:?}"), "0s to 1s (max-ahead)", millis(tolerance) <= ahead)?;
@@ -707,6 +753,9 @@ mod tests {
         check_err("history-keep = 0", "history-keep is 0, but must be at least 1");
         check_err("series-on-demand = 1000001", "series-on-demand is 1000001, but must be at most 1000000");
         check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
+        check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
+        check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
+        check_err("archive = 'a'\nno-archive = 'told'", "archive needs that no-archive is not set");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
     }

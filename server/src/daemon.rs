@@ -7,7 +7,8 @@ use kent_proto::v1::{
     regions_server::RegionsServer,
 };
 use kent_store::{
-    Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId,
+    Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions, SledStore, Store,
+    StoreId,
 };
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
@@ -264,7 +265,11 @@ async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, S
     let new_id = entropy::octets(&SystemEntropy);
     match &config.store {
         StoreKind::Sled => {
-            let store = SledStore::open(SledOptions { dir: config.data.clone(), new_id })?;
+            let options = SledOptions { dir: config.data.clone(), new_id };
+            let store = SledStore::open_archived(options, config.archiving.clone())?;
+            if let Archiving::To { dir, .. } = &config.archiving {
+                info!(archive = %dir.display(), "every commit goes to the archive before it is acknowledged");
+            }
             let place = ("sled", config.data.display().to_string());
             Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
         }

@@ -24,6 +24,7 @@
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `backup` | a store's records as they were at one moment, in a file |
+//! | `archive` | where a daemon's commits go beside its store, and a restore from there |
 //! | `restore` | a new store from a backup, from which nothing is issued twice |
 //! | `founding` | when a store is whole, and may be issued from or copied |
 //! | `filling` | filling a new store, so that nothing that comes late changes it |
@@ -33,6 +34,7 @@
 //! | `workers` | threads that serve connections, each with a runtime of its own |
 //! | `daemon` | start and stop, each one readable sequence |
 
+mod archive;
 mod backup;
 mod cell;
 pub mod clock;
@@ -71,6 +73,7 @@ pub mod telemetry;
 mod witness;
 pub mod workers;
 
+pub use archive::{FromArchive, NoArchive, NotRestored};
 pub use backup::BadBackup;
 pub use config::{Args, Command, Config, ConfigError, EtcdSettings, Settings};
 pub use daemon::{Daemon, StartError, attest, transport};

@@ -13,15 +13,16 @@ use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
 use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
 use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
-use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId};
+use kent_store::{Archiving, Key, OpenError, SledOptions, SledStore, Store, StoreId};
 use thiserror::Error;
 
 use crate::{
+    archive::{self, FromArchive, NotRestored},
     backup::{self, Backup, BadBackup},
     clock::{Clock, SystemClock},
     entropy::{self, Entropy, SystemEntropy},
     error::StoreFailure,
-    filling::{FillError, Filling},
+    filling::{self, FillError, Filling},
     founding::{self, NotWhole},
     keys, series,
 };
@@ -31,11 +32,19 @@ use crate::{
 #[command(after_help = "Examples:
   kentd restore kent.backup --data /var/lib/kent-new --dry-run
   kentd restore kent.backup --data /var/lib/kent-new --clock-error 1s --table-unchanged --yes
+  kentd restore --archive /mnt/other/kent-archive --data /var/lib/kent-new --yes
   kentd restore /old/kent-data --data /var/lib/kent-new --floor region:invoices=4712 --yes")]
 pub struct RestoreArgs {
-    /// The backup, or a data directory that no daemon holds.
+    /// The backup, or a data directory that no daemon holds; or an archive, which is taken for a backup unless --archive is said.
     #[arg(value_name = "FILE|DIR")]
     pub source: PathBuf,
+    /// DIR is an archive (kentd --archive DIR): nothing is lost, skipped or sealed. The store that it is of cannot be started again,
+    /// nor restored a second time.
+    #[arg(long, conflicts_with_all = ["clock_error", "floor", "table_unchanged"])]
+    pub archive: bool,
+    /// The identity of the store, if DIR is the archive of several.
+    #[arg(long, value_name = "ID", requires = "archive")]
+    pub store: Option<String>,
     /// The directory of the new store, which must not hold one.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
@@ -98,6 +107,8 @@ pub struct Restore {
     pub sealed: usize,
     /// The second up to which every slot is reserved.
     pub reserved_until: UnixSeconds,
+    /// The archive that it is made from; nothing was lost then.
+    pub archive: Option<FromArchive>,
     records: BTreeMap<Key, Vec<u8>>,
 }
 
@@ -129,6 +140,9 @@ pub enum RestoreError {
     /// The target was not filled.
     #[error(transparent)]
     Fill(#[from] FillError),
+    /// An archive is not restored.
+    #[error(transparent)]
+    Archive(#[from] NotRestored),
     /// The target is in use already.
     #[error("{} holds a store already: restore into a new directory", dir.display())]
     NotEmpty {
@@ -175,6 +189,9 @@ impl Restore {
     ///
     /// [`RestoreError`].
     pub async fn plan(args: &RestoreArgs) -> Result<Self, RestoreError> {
+        if args.archive {
+            return archive::plan(args);
+        }
         let now = SystemClock::new().wall();
         let backup = load(args).await?;
         plan(args, backup, now, &SystemEntropy)
@@ -220,11 +237,20 @@ impl Restore {
         entropy: &dyn Entropy,
     ) -> Result<(), RestoreError> {
         let not_empty = || RestoreError::NotEmpty { dir: args.data.clone() };
-        if !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+        // One from an archive that was broken off is gone on with: the archive names this store, and is given to no other one.
+        let origin = self.archive.as_ref().map(|archive| archive.store);
+        let goes_on = match origin {
+            Some(origin) => filling::is_begun(store, origin).await?,
+            None => false,
+        };
+        if !goes_on && !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
             return Err(not_empty());
         }
+        if let Some(archive) = &self.archive {
+            archive.hand_over(store.store_id(), &args.data)?;
+        }
         // Drawn, so that no other attempt goes on with what this one leaves behind.
-        let origin = StoreId::new(entropy::octets(entropy));
+        let origin = origin.unwrap_or_else(|| StoreId::new(entropy::octets(entropy)));
         let filled = match Filling::begin(store, origin, self.records, entropy).await {
             Ok(filling) => filling.write(|_, _| {}).await,
             Err(error) => Err(error),
@@ -246,8 +272,12 @@ async fn load(args: &RestoreArgs) -> Result<Backup, RestoreError> {
         let bad = |source| RestoreError::Source { path: args.source.clone(), source };
         return checked(args, backup::read(&args.source).map_err(bad)?);
     }
+    if let Some(backup) = archive::read_as_backup(&args.source)? {
+        return Ok(backup);
+    }
     let new_id = entropy::octets(&SystemEntropy);
-    let store = SledStore::open(SledOptions { dir: args.source.clone(), new_id })?;
+    let options = SledOptions { dir: args.source.clone(), new_id };
+    let store = SledStore::open_archived(options, Archiving::ReadOnly)?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
     store.close().await;
     let records: Vec<_> = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
@@ -273,7 +303,7 @@ fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
 }
 
 /// The latest time that a store knows to have passed: when a slot was last written, which is rounded up.
-fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
+pub(crate) fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
     slots
         .map(|(_, value)| Ok(stored::decode_slot(value)?.seen.offset(-1).nanos()))
@@ -345,6 +375,7 @@ impl Restore {
             taken,
             skips: Vec::new(),
             sealed: 0,
+            archive: None,
             reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
             records: records.into_iter().collect(),
         };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kent_regions::Count;
-use kentd::{Restore, RestoreArgs, RestoreError, Skip};
+use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
 
 use super::fail;
 
@@ -32,7 +32,11 @@ pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
     }
     match write(restore, args).await {
         Ok(()) => {
-            println!("restored into {}: start it with kentd --data {}", args.data.display(), args.data.display());
+            let data = args.data.display();
+            match args.archive {
+                false => println!("restored into {data}: start it with kentd --data {data}"),
+                true => println!("restored into {data}: start it with kentd --data {data} --archive DIR, as it was"),
+            }
             ExitCode::SUCCESS
         }
         Err(error) => fail(1, &error),
@@ -44,6 +48,9 @@ async fn write(restore: Restore, args: &RestoreArgs) -> Result<(), RestoreError>
 }
 
 fn tell(args: &RestoreArgs, restore: &Restore) {
+    if let Some(archive) = &restore.archive {
+        return tell_archive(archive, restore);
+    }
     let taken = restore.taken.rfc3339(0).unwrap_or_else(|| "an unknown time".to_owned());
     match args.source.is_dir() {
         true => println!("{}, a directory", args.source.display()),
@@ -63,6 +70,18 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
              unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
         ),
     }
+}
+
+fn tell_archive(archive: &FromArchive, restore: &Restore) {
+    println!("{}, the archive of store {}", archive.dir.display(), archive.store);
+    println!(
+        "{} records at revision {}; the last slot was written at {}",
+        archive.records,
+        archive.revision,
+        restore.taken.rfc3339(0).unwrap_or_default()
+    );
+    println!("it has every commit that was acknowledged: nothing is skipped, and nothing is sealed");
+    println!("the archive goes over to the new store: the old one cannot be started or restored again");
 }
 
 /// From where to where counters go.

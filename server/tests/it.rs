@@ -2,6 +2,7 @@
 
 mod it {
     mod allocate;
+    mod archive;
     mod backup;
     mod chaos;
     mod client;

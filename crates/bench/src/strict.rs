@@ -2,20 +2,24 @@
 
 use std::{fs::File, io::Write, time::Duration};
 
+use anyhow::Context;
 use clap::Args;
+use kent_client::Client;
 
 use crate::{
     arena::Arena,
     contest::{Bound, Contender, Options, Slice, Unit},
     figures::now,
     load::{Load, lease},
+    process::Served,
     regions,
 };
 
 /// Grants from a strict region beside one that is not: requests a second and latencies.
 ///
-/// A strict region's numbers have no gaps: each grant is on the disk before it is answered. `fdatasync` appends a record of the
-/// same size to a file on the disk of the daemon's store, and synchronizes it.
+/// A strict region's numbers have no gaps: each grant is on the disk before it is answered. `archived` is a second daemon, whose
+/// grants are in an archive on the same disk as well. `fdatasync` appends a record of the same size to a file on the disk of the
+/// daemon's store, and synchronizes it.
 #[derive(Debug, Args)]
 pub(crate) struct StrictArgs {
     #[command(flatten)]
@@ -32,6 +36,14 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         regions::create(&client, "plain").await?;
         regions::create_strict(&client, "strict").await
     })?;
+    let (archive, data) = (tempfile::tempdir_in(arena.data())?, tempfile::tempdir_in(arena.data())?);
+    let archive = archive.path().to_str().context("the directory's name is text")?;
+    let more = ["--archive", archive];
+    let archived = Served::kentd_with(arena.options.kentd.as_ref(), &data.path().join("store"), &more)?;
+    arena.runtime.block_on(async {
+        let client = Client::new(format!("http://{}", archived.address))?;
+        regions::create_strict(&client, "strict").await
+    })?;
     // Beside the store, and not in it.
     let file = tempfile::tempfile_in(arena.data())?;
     for in_flight in [1, 64] {
@@ -44,6 +56,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         let contenders = vec![
             Contender::new("plain", || arena.slice(&arena.daemon, &plain)),
             Contender::new("strict", || arena.slice(&arena.daemon, &strict)),
+            Contender::new("archived", || arena.slice(&archived, &strict)),
             Contender::new("fdatasync", || synchronize(&file, arena.options.length())),
         ];
         let outcomes = arena.contest.run(&name, contenders)?;
@@ -52,9 +65,13 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
             let costs =
                 strict.zip(plain).map(|(strict, plain)| strict - plain).zip(sync).map(|(more, sync)| more / sync);
             arena.contest.fact("1 in flight, what strict costs, in fdatasyncs", costs, Bound::AtMost(1.0));
+            let ratio = outcomes.ratio("archived", "strict");
+            arena.contest.fact("1 in flight, archived of strict", ratio, Bound::AtLeast(0.4));
         } else {
             let ratio = outcomes.ratio("strict", "plain");
             arena.contest.fact(format!("{name}, strict of plain"), ratio, Bound::AtLeast(0.6));
+            let ratio = outcomes.ratio("archived", "strict");
+            arena.contest.fact(format!("{name}, archived of strict"), ratio, Bound::AtLeast(0.5));
         }
     }
     arena.close()

@@ -45,6 +45,6 @@ pub use key::{InvalidKey, KEY_BYTES_MAX, Key};
 pub use memory::{Delay, Fault, MemoryStore, Operation};
 pub use pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, Pages};
 pub use peers::{Change, Peers, Watch};
-pub use sled::{OpenError, SledOptions, SledStore};
+pub use sled::{ArchiveError, ArchiveLock, Archived, Archiving, Ending, OpenError, SledOptions, SledStore};
 pub use store::{Stats, Store, StoreId};
 pub use txn::{Committed, InvalidTxn, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, VALUE_BYTES_MAX, Version, Versioned};

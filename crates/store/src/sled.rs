@@ -26,6 +26,11 @@
 //! the whole of `DIR/db` and of the journal and writes the same bytes back before syncing them, and then writes a marker: from
 //! there on, what is read is what the disk holds. It costs one pass over a file of some megabytes.
 //!
+//! # The archive
+//!
+//! A store that is archived has every commit in a second place before it is answered: see `archive`. While that place cannot be
+//! written, the store is not available, as with a full disk.
+//!
 //! # Damage
 //!
 //! Every value has a checksum of ours, so that a damaged one is refused. sled itself cuts its log off at the first damaged
@@ -38,7 +43,9 @@
 //! and everything queued behind it waits for ever. Callers bound their waiting and treat a commit that they gave up on
 //! as unknown.
 
+mod archive;
 mod disk;
+mod frame;
 mod journal;
 mod leaves;
 mod ledger;
@@ -56,8 +63,10 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::archive::{ArchiveError, ArchiveLock, Archived, Archiving, Ending};
 pub use self::disk::OpenError;
 
+use self::archive::{Ship, WriteAndSync};
 use self::disk::{Disk, Durability, FlushAndSync};
 use self::snapshot::{Part, Reading};
 use self::worker::{Commit, Counters, Read, Request, Worker};
@@ -88,6 +97,7 @@ pub struct SledOptions {
 pub struct SledStore {
     dir: PathBuf,
     id: StoreId,
+    is_read_only: bool,
     counters: Arc<Counters>,
     /// Taken when the store is dropped, which ends the thread.
     requests: Option<mpsc::Sender<Request>>,
@@ -102,20 +112,34 @@ impl SledStore {
     ///
     /// [`OpenError`] says who or what is in the way. Nothing that was stored is overwritten then.
     pub fn open(options: SledOptions) -> Result<Self, OpenError> {
-        Self::open_with(options, Box::new(FlushAndSync))
+        Self::open_archived(options, Archiving::None)
     }
 
-    fn open_with(options: SledOptions, durability: Box<dyn Durability>) -> Result<Self, OpenError> {
-        let dir = options.dir.clone();
-        let mut disk = Disk::acquire(options.dir, options.new_id, durability)?;
+    /// The same, for a store that is archived, or was. Where an archive begins, its generation is `options.new_id`.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], also if store and archive are not each other's.
+    pub fn open_archived(options: SledOptions, archiving: Archiving) -> Result<Self, OpenError> {
+        Self::open_with(options, archiving, Box::new(FlushAndSync), Box::new(WriteAndSync))
+    }
+
+    fn open_with(
+        options: SledOptions,
+        archiving: Archiving,
+        durability: Box<dyn Durability>,
+        ship: Box<dyn Ship>,
+    ) -> Result<Self, OpenError> {
+        let (dir, is_read_only) = (options.dir.clone(), archiving == Archiving::ReadOnly);
+        let mut disk = Disk::acquire(options.dir, options.new_id, archiving, durability, ship)?;
         let ledger = disk.open_first()?;
         let id = ledger.id();
         let counters = Arc::new(Counters::default());
         let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
-        let worker = Worker::new(disk, ledger, queue, Arc::clone(&counters));
+        let worker = Worker::new(disk, ledger, (requests.downgrade(), queue), Arc::clone(&counters));
         let thread = std::thread::Builder::new().name("kent-store".into()).spawn(move || worker.run());
         let thread = thread.map_err(|source| OpenError::Io { path: dir.clone(), source })?;
-        Ok(Self { dir, id, counters, requests: Some(requests), thread: Mutex::new(Some(thread)) })
+        Ok(Self { dir, id, is_read_only, counters, requests: Some(requests), thread: Mutex::new(Some(thread)) })
     }
 
     /// Sends a request that carries `reply`'s other end, and awaits the answer.
@@ -150,6 +174,9 @@ impl Store for SledStore {
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
         txn.check()?;
+        if self.is_read_only {
+            return Err(Unavailable::backend("it was opened to be read only").into());
+        }
         match self.ask(|reply| Request::Commit(Commit { txn, reply })).await {
             Ok(answer) => answer,
             Err(Unanswered::NeverSent) => Err(Unavailable::Closed.into()),

@@ -19,7 +19,7 @@ const ROUNDS: u32 = 12;
 const ROUNDS_LONG: u32 = 400;
 
 /// Every source, in both encodings, in sizes from one identifier to many.
-const LOAD: [(&str, u64, Encoding); 11] = [
+pub(crate) const LOAD: [(&str, u64, Encoding); 11] = [
     ("uuidv7", 1, Encoding::Packed),
     ("uuidv7", 1000, Encoding::Lease),
     ("uuidv6", 1, Encoding::Lease),

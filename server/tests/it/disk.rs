@@ -20,14 +20,14 @@ use tonic::{Code, Status, transport::Channel};
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
 /// A small disk, and a process that keeps it mounted.
-struct SmallDisk {
+pub(crate) struct SmallDisk {
     holder: Child,
     mounted_at: PathBuf,
 }
 
 impl SmallDisk {
     /// Mounts a disk of 12 MiB at `at`, for the processes that are started with [`SmallDisk::kentd`] only.
-    fn mount(at: &Path) -> Option<Self> {
+    pub(crate) fn mount(at: &Path) -> Option<Self> {
         let script = format!("mount -t tmpfs -o size=12m none {} && echo mounted && exec cat", at.display());
         let mut command = Command::new("unshare");
         command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
@@ -40,27 +40,36 @@ impl SmallDisk {
 
     /// The command line of a daemon that keeps its store there.
     fn kentd(&self) -> Command {
-        let daemon = kentd(&self.mounted_at.join("data"));
+        self.run(&kentd(&self.mounted_at.join("data")))
+    }
+
+    /// The command line of a daemon that sees the disk.
+    pub(crate) fn run(&self, daemon: &Command) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.holder.id().to_string(), "--user", "--mount", "--preserve-credentials", "--"]);
         command.arg(daemon.get_program()).args(daemon.get_args()).args(["--log", "off"]);
         command
     }
 
-    /// A file on the disk that takes all space there is, as it is seen from here.
-    fn filler(&self) -> PathBuf {
+    /// The disk, as it is seen from here.
+    pub(crate) fn root(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
-        root.join(self.mounted_at.strip_prefix("/").expect("absolute")).join("filler")
+        root.join(self.mounted_at.strip_prefix("/").expect("absolute"))
     }
 
-    fn fill(&self) {
+    /// A file on the disk that takes all space there is.
+    fn filler(&self) -> PathBuf {
+        self.root().join("filler")
+    }
+
+    pub(crate) fn fill(&self) {
         let mut file = File::create(self.filler()).expect("a file");
         for size in [1 << 20, 4096, 1] {
             while file.write_all(&vec![1; size]).is_ok() {}
         }
     }
 
-    fn empty(&self) {
+    pub(crate) fn empty(&self) {
         fs::remove_file(self.filler()).expect("removed");
     }
 }
@@ -73,7 +82,7 @@ impl Drop for SmallDisk {
 }
 
 /// Someone who edits the table and numbers invoices, and remembers all that was acknowledged.
-struct User {
+pub(crate) struct User {
     regions: RegionsClient<Channel>,
     allocator: AllocatorClient<Channel>,
     regions_made: BTreeSet<String>,
@@ -81,17 +90,17 @@ struct User {
 }
 
 impl User {
-    fn of(daemon: &Daemon) -> Self {
+    pub(crate) fn of(daemon: &Daemon) -> Self {
         let (regions_made, invoices) = (BTreeSet::new(), Ledger::default());
         Self { regions: daemon.regions(), allocator: daemon.allocator(), regions_made, invoices }
     }
 
-    fn talks_to(&mut self, daemon: &Daemon) {
+    pub(crate) fn talks_to(&mut self, daemon: &Daemon) {
         (self.regions, self.allocator) = (daemon.regions(), daemon.allocator());
     }
 
     /// Makes a region, with a description that takes room in the store.
-    async fn create(&mut self, name: &str) -> Result<(), Status> {
+    pub(crate) async fn create(&mut self, name: &str) -> Result<(), Status> {
         let create = CreateRegionRequest {
             parent: "spaces/default".to_owned(),
             region_id: name.to_owned(),
@@ -104,18 +113,18 @@ impl User {
         self.update(UpdateRegionRequest { name: full_name(name), description, ..UpdateRegionRequest::default() }).await
     }
 
-    async fn update(&mut self, update: UpdateRegionRequest) -> Result<(), Status> {
+    pub(crate) async fn update(&mut self, update: UpdateRegionRequest) -> Result<(), Status> {
         self.regions.update_region(update).await.map(drop)
     }
 
-    async fn number_invoices(&mut self) -> Result<(), Status> {
+    pub(crate) async fn number_invoices(&mut self) -> Result<(), Status> {
         let granted = self.allocator.allocate(request("region:invoices", 10, Encoding::Packed)).await?;
         self.invoices.record("region:invoices", identifiers(granted.get_ref()));
         Ok(())
     }
 
     /// Every region whose making was acknowledged is there.
-    async fn check(&mut self) {
+    pub(crate) async fn check(&mut self) {
         let (mut listed, mut page_token) = (BTreeSet::new(), String::new());
         loop {
             let list = ListRegionsRequest { parent: "spaces/default".to_owned(), page_token, ..Default::default() };
@@ -131,12 +140,12 @@ impl User {
     }
 }
 
-fn full_name(region: &str) -> String {
+pub(crate) fn full_name(region: &str) -> String {
     format!("spaces/default/regions/{region}")
 }
 
 /// Acts until it works, for half a minute. Meanwhile it may only be refused as it should be while the disk is full.
-async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User) -> Result<(), Status>) {
+pub(crate) async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User) -> Result<(), Status>) {
     for _ in 0..300 {
         match act(user).await {
             Ok(()) => return,

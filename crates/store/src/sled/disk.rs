@@ -13,9 +13,11 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::journal::Journal;
+use super::archive::{self, Appender, Archive, ArchiveError, Archiving, BaseJob, Entry, Mark, Ship};
+use super::journal::{Journal, Redo};
 use super::ledger::{Ledger, LedgerError};
 use super::leftovers;
 use super::newest::Newest;
@@ -82,6 +84,10 @@ pub(super) struct Disk {
     dir: PathBuf,
     new_id: [u8; 16],
     durability: Box<dyn Durability>,
+    archiving: Archiving,
+    appender: Appender,
+    /// There while the database is open and archived.
+    archive: Option<Archive>,
     /// Opened before sled writes anything, and kept: see [`FlushAndSync`].
     log: File,
     journal: Journal,
@@ -92,7 +98,13 @@ pub(super) struct Disk {
 
 impl Disk {
     /// Creates the directory if need be, and takes hold of it.
-    pub(super) fn acquire(dir: PathBuf, new_id: [u8; 16], durability: Box<dyn Durability>) -> Result<Self, OpenError> {
+    pub(super) fn acquire(
+        dir: PathBuf,
+        new_id: [u8; 16],
+        archiving: Archiving,
+        durability: Box<dyn Durability>,
+        ship: Box<dyn Ship>,
+    ) -> Result<Self, OpenError> {
         create_dir(&dir)?;
         let lock = open_file(&dir.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
@@ -102,7 +114,8 @@ impl Disk {
         let log = open_file(&dir.join("db"))?;
         let journal = Journal::new(open_file(&dir.join("journal"))?);
         let newest = Newest::new(open_file(&dir.join("newest"))?);
-        Ok(Self { dir, new_id, durability, log, journal, newest, lock })
+        let appender = Appender::start(ship).map_err(|source| OpenError::io(&dir, source))?;
+        Ok(Self { dir, new_id, durability, archiving, appender, archive: None, log, journal, newest, lock })
     }
 
     /// Opens the database for the first time since the directory was acquired.
@@ -131,11 +144,7 @@ impl Disk {
         // A log that has lost its beginning looks new, and after a power cut `newest` may be behind.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
         let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
-        let recovered = ledger.recover(journal, known).map_err(DiskError::from);
-        let marked = recovered.and_then(|()| Ok(caught(|| ledger.mark_opened())??));
-        let durable = marked.and_then(|()| self.flush(&mut ledger));
-        let durable = durable.and_then(|()| Ok(self.newest.write(ledger.revision())?));
-        match durable.and_then(|()| self.sync_all_files()) {
+        match self.make_whole(&mut ledger, journal, known) {
             Ok(()) => Ok(ledger),
             Err(error) => {
                 self.release(ledger);
@@ -144,26 +153,88 @@ impl Disk {
         }
     }
 
-    /// The frame of what `ledger` has decided, for which there is room in the journal. It is not written yet.
-    pub(super) fn make_room(&mut self, ledger: &mut Ledger) -> Result<Vec<u8>, DiskError> {
+    /// Gives the database what the journal and the archive have and it has not, and the archive what it lacks. Nothing is written
+    /// before all of them were read.
+    fn make_whole(&mut self, ledger: &mut Ledger, journal: Vec<Redo>, known: Option<u64>) -> Result<(), DiskError> {
+        ledger.recover(journal.clone(), known)?;
+        let mark = caught(|| ledger.archive_mark())??;
+        let entry = Entry::find(&self.archiving, ledger.id(), mark.clone(), self.new_id, ledger.revision())?;
+        ledger.recover(entry.missed(ledger.revision(), &journal)?, None)?;
+        caught(|| ledger.mark_opened())??;
+        self.flush(ledger)?;
+        self.newest.write(ledger.revision())?;
+        self.enter_archive(entry, ledger, mark, &journal)?;
+        Ok(self.sync_all_files()?)
+    }
+
+    fn enter_archive(
+        &mut self,
+        entry: Entry,
+        ledger: &mut Ledger,
+        mark: Option<Mark>,
+        journal: &[Redo],
+    ) -> Result<(), DiskError> {
+        match entry {
+            Entry::None => return Ok(()),
+            Entry::Begin(place, generation) => {
+                // First, so that there is never an archive that the store does not know.
+                self.remember(ledger, Some(&archive::begins(&place, generation)))?;
+                self.archive = Some(Archive::begin(place, generation, ledger)?);
+            }
+            Entry::GoOn(place, chain) => self.archive = Some(Archive::go_on(place, chain, journal, ledger)?),
+            Entry::End(place, chain) => archive::end(&place, &chain, ledger.revision())?,
+            Entry::Forget(dir) => archive::try_end(&dir, ledger.revision()),
+        }
+        let now = self.archive.as_ref().map(Archive::mark);
+        match now == mark {
+            true => Ok(()),
+            false => self.remember(ledger, now.as_ref()),
+        }
+    }
+
+    /// Has the store remember its archive, durably.
+    fn remember(&mut self, ledger: &Ledger, mark: Option<&Mark>) -> Result<(), DiskError> {
+        caught(|| ledger.write_archive_mark(mark))??;
+        caught(|| self.durability.flush(ledger.db(), &self.log))?
+    }
+
+    /// The frame of what `ledger` has decided, for which there is room in the journal and in the archive. It is not written yet.
+    pub(super) fn make_room(&mut self, ledger: &mut Ledger) -> Result<Arc<Vec<u8>>, DiskError> {
         let frame = ledger.redo().frame();
         if !self.journal.has_room(&frame) {
             self.flush(ledger)?;
         }
-        Ok(frame)
+        if let Some(archive) = &mut self.archive {
+            archive.make_room(frame.len(), ledger.redo().first)?;
+        }
+        Ok(Arc::new(frame))
     }
 
-    /// Returns when what is in `frame` is durable.
-    pub(super) fn make_durable(&mut self, frame: &[u8]) -> Result<(), DiskError> {
-        caught(|| self.durability.append(self.journal.file(), frame, self.journal.place()))??;
+    /// A base of what is durable now that the archive is to get.
+    pub(super) fn due_base(&mut self) -> Option<BaseJob> {
+        self.archive.as_mut()?.due_base()
+    }
+
+    /// Returns when what is in `frame` is durable, in the journal and in the archive: both are written at the same time.
+    pub(super) fn make_durable(&mut self, frame: &Arc<Vec<u8>>) -> Result<(), DiskError> {
+        if let Some(archive) = &self.archive {
+            archive.begin_append(&self.appender, frame);
+        }
+        let kept = caught(|| self.durability.append(self.journal.file(), frame, self.journal.place()));
+        let archived = self.archive.as_mut().map_or(Ok(()), |archive| archive.end_append(&self.appender, frame));
+        kept??;
         self.journal.keep(frame);
-        Ok(())
+        Ok(archived?)
     }
 
     /// Takes note of what `ledger` has decided and is durable.
     pub(super) fn settle(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
         caught(|| ledger.settle())??;
-        Ok(self.newest.write(ledger.revision())?)
+        self.newest.write(ledger.revision())?;
+        match &mut self.archive {
+            Some(archive) => Ok(archive.settle(ledger.revision())?),
+            None => Ok(()),
+        }
     }
 
     /// Writes what `ledger` keeps to sled, durably, and begins the journal anew.
@@ -188,8 +259,9 @@ impl Disk {
         self.release(ledger);
     }
 
-    /// Drops the database and returns when sled has let go of its file.
-    pub(super) fn release(&self, ledger: Ledger) {
+    /// Drops the database, lets go of the archive, and returns when sled has let go of its file.
+    pub(super) fn release(&mut self, ledger: Ledger) {
+        self.archive = None;
         // sled syncs while it is dropped, and panics if that fails. Nothing is lost: what was acknowledged is durable.
         if let Err(error) = caught(|| drop(ledger)) {
             tracing::warn!(dir = %self.dir.display(), %error, "sled did not end cleanly");
@@ -247,6 +319,7 @@ impl Disk {
             }
             DiskError::Ledger(LedgerError::Value(ReadError::NewerSchema(fact))) => OpenError::NewerSchema(fact),
             DiskError::Ledger(LedgerError::Value(ReadError::Corrupt(fact))) => OpenError::Corrupt(fact),
+            DiskError::Archive(error) => OpenError::Archive(error),
             error @ (DiskError::Ledger(_) | DiskError::Panicked(_)) => {
                 OpenError::Damaged { dir, what: error.to_string() }
             }
@@ -317,6 +390,9 @@ pub enum OpenError {
         /// What the recovery said.
         what: String,
     },
+    /// The archive of the store.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// The file system fails.
     #[error("cannot use {}: {source}", path.display())]
     Io {
@@ -349,6 +425,9 @@ pub(super) enum DiskError {
     /// The database fails.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The archive cannot be used.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// sled panicked.
     #[error("sled panicked: {0}")]
     Panicked(String),
@@ -416,7 +495,10 @@ mod tests {
     #[test]
     fn a_copy_of_the_handle_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
-        let acquire = || Disk::acquire(dir.path().to_owned(), [7; 16], Box::new(FlushAndSync));
+        let acquire = || {
+            let (dir, archiving) = (dir.path().to_owned(), Archiving::None);
+            Disk::acquire(dir, [7; 16], archiving, Box::new(FlushAndSync), Box::new(archive::WriteAndSync))
+        };
         let disk = acquire().unwrap();
         let copy = disk.lock.try_clone().unwrap();
         assert!(matches!(acquire(), Err(OpenError::InUse { .. })));

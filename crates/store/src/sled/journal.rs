@@ -5,19 +5,10 @@
 //! journal is full and when the database is closed, and the journal begins anew. When a database is opened, sled is given what it
 //! does not have yet.
 //!
-//! The file has its full length from the beginning, so that a sync has no length or blocks to record. A frame, one batch, is:
-//!
-//! ```text
-//! offset  bytes  what
-//! 0       4      "KJF1", where a frame begins; "KJM1" at each further 4096 octets: nothing that is stored looks like a frame
-//! 4       4      length of the message, big-endian
-//! 8       4      CRC-32 (IEEE), big-endian, of the length and the message
-//! 12      n      the message: a Redo
-//! ```
-//!
-//! Frames begin at multiples of 4096, so that no write touches a frame that was acknowledged, and the next is written after the one
-//! before was synced: only the newest can be torn. Frames are told by the revisions in them, not by their place. Those that sled has
-//! are of no use any more; those that it has not must follow each other without a gap, or something is lost.
+//! The file has its full length from the beginning, so that a sync has no length or blocks to record. Each batch is a frame
+//! ([`frame`](super::frame)), and the next is written after the one before was synced: only the newest can be torn. Frames are told
+//! by the revisions in them, not by their place. Those that sled has are of no use any more; those that it has not must follow each
+//! other without a gap, or something is lost.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -25,6 +16,7 @@ use std::os::unix::fs::FileExt;
 
 use prost::Message;
 
+use super::frame::{self, BLOCK_BYTES};
 use super::ledger::LedgerError;
 use crate::store::StoreId;
 
@@ -32,13 +24,6 @@ use crate::store::StoreId;
 const JOURNAL_BYTES: usize = 1024 * 1024;
 /// More than the largest batch makes of it: 256 transactions of 1 MiB each.
 const LONGEST_BYTES: u64 = 1024 * 1024 * 1024;
-/// Frames begin at multiples of it: a page of the kernel's cache, and no less than what a disk writes in one piece.
-const BLOCK_BYTES: usize = 4096;
-const TAG_BYTES: usize = 4;
-const BEGINS: [u8; TAG_BYTES] = *b"KJF1";
-const GOES_ON: [u8; TAG_BYTES] = *b"KJM1";
-/// Length and checksum of the message.
-const HEADER_BYTES: usize = 4 + 4;
 
 /// What a batch of commits wrote, to be written again.
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -134,18 +119,7 @@ impl Redo {
 
     /// The frame: whole blocks.
     pub(super) fn frame(&self) -> Vec<u8> {
-        let message = self.encode_to_vec();
-        // OK because a batch has at most BATCH_REQUESTS_MAX transactions of TXN_BYTES_MAX, which 32 bits count.
-        let length = (message.len() as u32).to_be_bytes();
-        let sum = checksum(length, &message).to_be_bytes();
-        let contents = [&length[..], &sum, &message].concat();
-        let mut frame = Vec::with_capacity(contents.len().next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES);
-        for part in contents.chunks(BLOCK_BYTES - TAG_BYTES) {
-            frame.extend(if frame.is_empty() { BEGINS } else { GOES_ON });
-            frame.extend(part);
-        }
-        frame.resize(frame.len().next_multiple_of(BLOCK_BYTES), 0);
-        frame
+        frame::seal(self)
     }
 
     /// Whether it holds commits after `revision`. An error says that some before them are missing.
@@ -157,29 +131,14 @@ impl Redo {
     }
 }
 
-/// The frame that begins here, if one does that is whole.
+/// The batch whose frame begins here, if there is one that is whole.
 fn decode(blocks: &[u8]) -> Option<Redo> {
-    let (header, _) = blocks.strip_prefix(&BEGINS)?.split_first_chunk::<HEADER_BYTES>()?;
-    let (length, sum) = header.split_first_chunk::<4>()?;
-    let bytes = HEADER_BYTES + usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let count = bytes.div_ceil(BLOCK_BYTES - TAG_BYTES);
-    let mut contents = Vec::new();
-    for (number, block) in blocks.chunks(BLOCK_BYTES).take(count).enumerate() {
-        contents.extend(block.strip_prefix(if number == 0 { &BEGINS } else { &GOES_ON })?);
-    }
-    let message = contents.get(HEADER_BYTES..bytes)?;
-    (checksum(*length, message).to_be_bytes() == sum).then(|| Redo::decode(message).ok())?
-}
-
-fn checksum(length: [u8; 4], message: &[u8]) -> u32 {
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&length);
-    sum.update(message);
-    sum.finalize()
+    frame::open(blocks).map(|(redo, _)| redo)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::{BEGINS, HEADER_BYTES, TAG_BYTES};
     use super::*;
 
     const STORE: StoreId = StoreId::new([7; 16]);

@@ -16,6 +16,7 @@ use crate::key::Key;
 use crate::store::StoreId;
 use crate::txn::{Committed, Txn, Version, Versioned};
 
+use super::archive::Mark;
 use super::disk::SEGMENT_BYTES;
 use super::journal::{RawWrite, Redo};
 use super::leaves::Leaves;
@@ -162,6 +163,21 @@ impl Ledger {
     /// What was decided and is not applied yet.
     pub(super) const fn redo(&self) -> &Redo {
         &self.redo
+    }
+
+    /// What the store remembers of its archive.
+    pub(super) fn archive_mark(&self) -> Result<Option<Mark>, LedgerError> {
+        let sealed = self.db.get(Meta::Archive.raw_key())?;
+        Ok(sealed.map(|sealed| Meta::Archive.open_message(&sealed)).transpose()?)
+    }
+
+    /// Writes it, to be flushed.
+    pub(super) fn write_archive_mark(&self, mark: Option<&Mark>) -> Result<(), LedgerError> {
+        match mark {
+            Some(mark) => drop(self.db.insert(Meta::Archive.raw_key(), Meta::Archive.seal_message(mark))?),
+            None => drop(self.db.remove(Meta::Archive.raw_key())?),
+        }
+        Ok(())
     }
 
     pub(super) fn db(&self) -> &::sled::Db {

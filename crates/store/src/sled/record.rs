@@ -9,9 +9,12 @@
 //! | `0x00` and `meta/id` | envelope of: the store's identity (16 bytes) |
 //! | `0x00` and `meta/revision` | envelope of: the store's revision (8 bytes, big-endian); written by every commit |
 //! | `0x00` and `meta/opened` | envelope of: how often the database was opened (8 bytes, big-endian) |
+//! | `0x00` and `meta/archive` | envelope of: what the store remembers of its archive, if it is archived (protobuf) |
 //!
 //! No [`Key`] holds a zero byte, so the two kinds cannot meet, and scans begin behind the zero. The revision of a
 //! value is inside its envelope: a damaged revision is a damaged value.
+
+use prost::Message;
 
 use crate::envelope;
 use crate::error::{Corrupt, Damage, ReadError};
@@ -31,6 +34,7 @@ pub(super) enum Meta {
     Id,
     Revision,
     Opened,
+    Archive,
 }
 
 impl Meta {
@@ -43,6 +47,18 @@ impl Meta {
 
     pub(super) fn seal<const N: usize>(self, payload: [u8; N]) -> Vec<u8> {
         envelope::seal(&self.key(), &payload)
+    }
+
+    /// The raw value for a message.
+    pub(super) fn seal_message(self, message: &impl Message) -> Vec<u8> {
+        envelope::seal(&self.key(), &message.encode_to_vec())
+    }
+
+    /// The message of a raw value.
+    pub(super) fn open_message<M: Message + Default>(self, sealed: &[u8]) -> Result<M, ReadError> {
+        let key = self.key();
+        let payload = envelope::open(&key, sealed)?;
+        M::decode(payload).map_err(|_| Corrupt { key, damage: Damage::TooShort { bytes: payload.len() } }.into())
     }
 
     pub(super) fn open<const N: usize>(self, sealed: &[u8]) -> Result<[u8; N], ReadError> {
@@ -58,6 +74,7 @@ impl Meta {
             Self::Id => Key::from_static("meta/id"),
             Self::Revision => Key::from_static("meta/revision"),
             Self::Opened => Key::from_static("meta/opened"),
+            Self::Archive => Key::from_static("meta/archive"),
         }
     }
 }

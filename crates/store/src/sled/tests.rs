@@ -11,6 +11,7 @@ use std::sync::mpsc as blocking;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use super::archive::WriteAndSync;
 use super::disk::DiskError;
 use super::record::Meta;
 use super::*;
@@ -85,7 +86,9 @@ fn options(dir: &Path) -> SledOptions {
 fn scripted() -> (TempDir, Scripted, Arc<SledStore>) {
     let dir = tempfile::tempdir().unwrap();
     let script = Scripted::default();
-    let store = SledStore::open_with(options(dir.path()), Box::new(script.clone())).unwrap();
+    let store =
+        SledStore::open_with(options(dir.path()), Archiving::None, Box::new(script.clone()), Box::new(WriteAndSync))
+            .unwrap();
     (dir, script, Arc::new(store))
 }
 
@@ -393,7 +396,9 @@ async fn err_held_by_a_tool_that_goes_round_our_lock() {
 #[test]
 fn space_is_reclaimed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut disk = Disk::acquire(dir.path().to_owned(), [7; 16], Box::new(FlushAndSync)).unwrap();
+    let mut disk =
+        Disk::acquire(dir.path().to_owned(), [7; 16], Archiving::None, Box::new(FlushAndSync), Box::new(WriteAndSync))
+            .unwrap();
     let mut ledger = disk.open().unwrap();
     for round in 0..20_000_u64 {
         let key = Key::new(format!("slot/{:02}", round % 64)).unwrap();
@@ -443,7 +448,10 @@ impl Durability for FlushOnly {
 /// Overwrites the records of all slots, again and again, as a daemon's windows do.
 async fn grow(overwrites: u32) -> u64 {
     let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(SledStore::open_with(options(dir.path()), Box::new(FlushOnly)).unwrap());
+    let store = Arc::new(
+        SledStore::open_with(options(dir.path()), Archiving::None, Box::new(FlushOnly), Box::new(WriteAndSync))
+            .unwrap(),
+    );
     for round in 0..overwrites / 64 {
         let mut writing = JoinSet::new();
         for slot in 0..64 {

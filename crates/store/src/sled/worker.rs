@@ -57,6 +57,8 @@ pub(super) struct Worker {
     /// Pages that were asked for. Each turn serves one, so that what others wait for comes in between.
     pages: VecDeque<Read>,
     counters: Arc<Counters>,
+    /// For what reads the store beside its callers.
+    requests: mpsc::WeakSender<Request>,
 }
 
 /// A transaction that has been decided and waits for the journal.
@@ -66,8 +68,13 @@ struct Pending {
 }
 
 impl Worker {
-    pub(super) fn new(disk: Disk, ledger: Ledger, queue: mpsc::Receiver<Request>, counters: Arc<Counters>) -> Self {
-        Self { disk, ledger: Some(ledger), queue, pages: VecDeque::new(), counters }
+    pub(super) fn new(
+        disk: Disk,
+        ledger: Ledger,
+        (requests, queue): (mpsc::WeakSender<Request>, mpsc::Receiver<Request>),
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self { disk, ledger: Some(ledger), queue, pages: VecDeque::new(), counters, requests }
     }
 
     /// Serves requests until the store is closed or dropped, then lets go of the directory.
@@ -185,8 +192,17 @@ impl Worker {
         Ok(caught(|| ledger.decide(txn))??)
     }
 
-    fn make_room(&mut self) -> Result<Vec<u8>, DiskError> {
-        self.disk.make_room(self.ledger.as_mut().ok_or(DiskError::Held)?)
+    fn make_room(&mut self) -> Result<Arc<Vec<u8>>, DiskError> {
+        let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
+        let frame = self.disk.make_room(ledger)?;
+        if let Some(job) = self.disk.due_base() {
+            // What is decided and not durable yet is not in it.
+            let reading = Arc::new(Reading { prefix: Key::ROOT });
+            let first = caught(|| ledger.page(&reading, None))??;
+            let requests = self.requests.clone();
+            job.start(first, move |after| next_page(&requests, &reading, after));
+        }
+        Ok(frame)
     }
 
     fn settle(&mut self) -> Result<(), DiskError> {
@@ -275,6 +291,14 @@ impl Worker {
     }
 }
 
+/// The page behind a key, for a thread that may wait; `None` if there is none any more.
+fn next_page(requests: &mpsc::WeakSender<Request>, reading: &Arc<Reading>, after: Key) -> Option<Part> {
+    let (reply, answer) = oneshot::channel();
+    let read = Read::Page { reading: Arc::clone(reading), after: Some(after), reply };
+    requests.upgrade()?.blocking_send(Request::Read(read)).ok()?;
+    answer.blocking_recv().ok()?.ok()
+}
+
 // Each `refuse` answers a request that was never begun.
 
 impl Request {
@@ -332,15 +356,17 @@ fn count(counter: &AtomicU64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sled::archive::{Archiving, WriteAndSync};
     use crate::sled::disk::FlushAndSync;
 
     #[test]
     fn ok_a_turn_serves_one_page_and_all_else() {
         let dir = tempfile::tempdir().unwrap();
-        let mut disk = Disk::acquire(dir.path().to_owned(), [7; 16], Box::new(FlushAndSync)).unwrap();
+        let (at, archiving) = (dir.path().to_owned(), Archiving::None);
+        let mut disk = Disk::acquire(at, [7; 16], archiving, Box::new(FlushAndSync), Box::new(WriteAndSync)).unwrap();
         let ledger = disk.open_first().unwrap();
         let (requests, queue) = mpsc::channel(10);
-        let mut worker = Worker::new(disk, ledger, queue, Arc::default());
+        let mut worker = Worker::new(disk, ledger, (requests.downgrade(), queue), Arc::default());
         let mut answers = Vec::new();
         for _ in 0..3 {
             let (reply, answer) = oneshot::channel();

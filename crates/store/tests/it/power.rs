@@ -11,10 +11,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kent_store::{Key, SledOptions, SledStore, Store, Txn};
+use kent_store::{Archived, Archiving, Key, SledOptions, SledStore, Store, Txn};
 
 /// Names the directory in which the recorded process works.
 const CHILD_DIR: &str = "KENT_STORE_POWER_CHILD_DIR";
+/// The archive in it, if the store has one.
+const ARCHIVE: &str = "archive";
 /// Lines that the recorded process writes when a commit was acknowledged.
 const ACK: &str = "acknowledged ";
 const KEYS: u32 = 5;
@@ -24,8 +26,14 @@ const COMMITS: u32 = 40;
 const FILLING: u32 = 25;
 const SECTOR: usize = 512;
 
+/// The store in a directory, and its archive if there is a place for one.
 fn open(dir: &Path) -> Result<SledStore, kent_store::OpenError> {
-    SledStore::open(SledOptions { dir: dir.to_owned(), new_id: [5; 16] })
+    let archive = dir.join(ARCHIVE);
+    let archiving = match archive.is_dir() {
+        true => Archiving::To { dir: archive, base_after: 1 << 17 },
+        false => Archiving::None,
+    };
+    SledStore::open_archived(SledOptions { dir: dir.join("store"), new_id: [5; 16] }, archiving)
 }
 
 fn key(round: u32) -> Key {
@@ -70,9 +78,10 @@ enum Event {
 }
 
 /// Runs the child under strace and reads the trace.
-fn record(dir: &Path) -> Vec<Event> {
+fn record(dir: &Path, is_archived: bool) -> Vec<Event> {
     let trace = dir.join("trace");
     let data = dir.join("data");
+    fs::create_dir_all(if is_archived { data.join(ARCHIVE) } else { data.clone() }).unwrap();
     let calls =
         "openat,write,pwrite64,pwritev,ftruncate,rename,renameat,renameat2,unlink,unlinkat,mkdir,fsync,fdatasync,lseek";
     let status = Command::new("strace")
@@ -252,22 +261,38 @@ fn build(events: &[Event], cut: usize, kept: Kept) -> BTreeMap<PathBuf, Vec<u8>>
 }
 
 /// Opens what is left after a cut; an error says which promise is broken.
-async fn check(
-    files: &BTreeMap<PathBuf, Vec<u8>>,
-    data: &Path,
-    acknowledged: Option<u32>,
-    into: &Path,
-) -> Result<(), String> {
+///
+/// It is put where it was, since a store knows where its archive is.
+async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Option<u32>) -> Result<(), String> {
+    let into = data;
+    let is_archived = data.join(ARCHIVE).is_dir();
     // OK because there may be none from the turn before.
     let _ = fs::remove_dir_all(into);
-    fs::create_dir_all(into.join("blobs")).unwrap();
+    fs::create_dir_all(into.join("store/blobs")).unwrap();
+    if is_archived {
+        fs::create_dir_all(into.join(ARCHIVE)).unwrap();
+    }
     for (path, octets) in files {
         let path = into.join(path.strip_prefix(data).unwrap());
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, octets).unwrap();
     }
-    let store = open(into).map_err(|error| format!("it does not open: {error}"))?;
     let last = acknowledged.map_or(0, |last| last + 1);
+    // First what would be there if the store were lost with its disk.
+    for (dir, _) in Archived::list(&into.join(ARCHIVE)).unwrap_or_default() {
+        let archived = Archived::read(&dir).map_err(|error| format!("the archive cannot be read: {error}"))?;
+        for round in last.saturating_sub(KEYS)..last {
+            let found = archived.records.iter().find(|(found, _)| *found == key(round));
+            let found = found.and_then(|(_, value)| String::from_utf8_lossy(&value[..8]).parse::<u32>().ok());
+            if found.is_none_or(|found| found < round) {
+                return Err(format!("round {round} was acknowledged, and the archive has {found:?}"));
+            }
+        }
+    }
+    if last > 0 && is_archived && Archived::list(&into.join(ARCHIVE)).unwrap().is_empty() {
+        return Err("there is no archive".to_owned());
+    }
+    let store = open(into).map_err(|error| format!("it does not open: {error}"))?;
     let mut lost = None;
     for round in last.saturating_sub(KEYS)..last {
         let found = store.get(&key(round)).await.map_err(|error| error.to_string())?;
@@ -287,7 +312,6 @@ async fn check(
 
 /// Cuts the power after every `step`th event, and returns how many states were tried and what went wrong.
 async fn cut(events: &[Event], data: &Path, step: usize, some: u64) -> (usize, Vec<String>) {
-    let dir = tempfile::tempdir().unwrap();
     let (mut tried, mut wrong) = (0, Vec::new());
     for cut in (1..=events.len()).filter(|cut| cut % step == 0 || *cut == events.len()) {
         let acknowledged = events[..cut].iter().rev().find_map(|event| match event {
@@ -304,7 +328,7 @@ async fn cut(events: &[Event], data: &Path, step: usize, some: u64) -> (usize, V
                 continue;
             }
             tried += 1;
-            if let Err(what) = check(&files, data, acknowledged, &dir.path().join("after")).await {
+            if let Err(what) = check(&files, data, acknowledged).await {
                 wrong.push(format!("power cut after event {cut} of {}, {kept:?} kept: {what}", events.len()));
             }
             seen.push(files);
@@ -313,9 +337,9 @@ async fn cut(events: &[Event], data: &Path, step: usize, some: u64) -> (usize, V
     (tried, wrong)
 }
 
-async fn all(step: usize, some: u64) {
+async fn all(step: usize, some: u64, is_archived: bool) {
     let dir = tempfile::tempdir().unwrap();
-    let events = record(dir.path());
+    let events = record(dir.path(), is_archived);
     let acknowledged = events.iter().filter(|event| matches!(event, Event::Acknowledged(_))).count();
     assert_eq!(acknowledged, COMMITS as usize);
     let (tried, wrong) = cut(&events, &dir.path().join("data"), step, some).await;
@@ -325,21 +349,52 @@ async fn all(step: usize, some: u64) {
 
 #[tokio::test]
 async fn every_acknowledged_commit_survives_a_power_cut() {
-    all(2, 2).await;
+    all(2, 2, false).await;
 }
 
 #[tokio::test]
 #[ignore = "long: a cut after every system call"]
 async fn long_every_acknowledged_commit_survives_a_power_cut() {
-    all(1, 6).await;
+    all(1, 6, false).await;
+}
+
+/// The power fails on both disks at the same moment: in every state the archive alone has what was acknowledged, and the store opens
+/// with it.
+#[tokio::test]
+async fn every_acknowledged_commit_is_in_the_archive_after_a_power_cut() {
+    all(5, 1, true).await;
+}
+
+#[tokio::test]
+#[ignore = "long: a cut after every system call"]
+async fn long_every_acknowledged_commit_is_in_the_archive_after_a_power_cut() {
+    all(1, 4, true).await;
+}
+
+#[tokio::test]
+async fn a_missing_sync_of_the_archive_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = record(dir.path(), true);
+    let archive = dir.path().join("data").join(ARCHIVE);
+    let is_of = |path: &Path, name: &str| {
+        path.starts_with(&archive) && path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+    };
+    // Segments with their frames, and the directory with their names.
+    for name in ["commits.", "0505"] {
+        let mut events = recorded.clone();
+        events.retain(|event| !matches!(event, Event::Sync(path) if is_of(path, name)));
+        assert!(events.len() < recorded.len());
+        let (tried, wrong) = cut(&events, &dir.path().join("data"), 25, 0).await;
+        assert!(!wrong.is_empty(), "{name}: {tried} states, and none lost anything");
+    }
 }
 
 /// Without the syncs that we add to sled's, a cut loses what was acknowledged, and this suite sees it.
 #[tokio::test]
 async fn a_missing_sync_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    let recorded = record(dir.path());
-    for file in ["data/db", "data/journal"] {
+    let recorded = record(dir.path(), false);
+    for file in ["data/store/db", "data/store/journal"] {
         let (mut events, file) = (recorded.clone(), dir.path().join(file));
         events.retain(|event| !matches!(event, Event::Sync(path) if *path == file));
         let (tried, wrong) = cut(&events, &dir.path().join("data"), 25, 0).await;

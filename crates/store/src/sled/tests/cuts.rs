@@ -111,7 +111,7 @@ fn cut(dir: &Path) -> (Known, Arc<Mutex<Tried>>, SledStore) {
     let (known, tried) = (Known::default(), Arc::<Mutex<Tried>>::default());
     let cutting =
         Cutting { dir: dir.to_owned(), synced: Vec::new(), known: known.clone(), random: 7, tried: tried.clone() };
-    let store = SledStore::open_with(options(dir), Box::new(cutting)).unwrap();
+    let store = SledStore::open_with(options(dir), Archiving::None, Box::new(cutting), Box::new(WriteAndSync)).unwrap();
     (known, tried, store)
 }
 
@@ -192,7 +192,8 @@ async fn a_power_cut_while_sled_is_opened_loses_nothing() {
         if life > 0 {
             copy(&data, &before, is_snapshot, "");
         }
-        let store = SledStore::open_with(options(&data), Box::new(FlushOnly)).unwrap();
+        let store =
+            SledStore::open_with(options(&data), Archiving::None, Box::new(FlushOnly), Box::new(WriteAndSync)).unwrap();
         if life > 0 {
             for has_old in [true, false] {
                 let after = dir.path().join(format!("after-{life}-{has_old}"));

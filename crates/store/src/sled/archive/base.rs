@@ -1,0 +1,161 @@
+//! Bases: all records at one revision, written beside the commits that go on.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::super::disk::{DiskError, caught};
+use super::super::frame;
+use super::super::journal::RawWrite;
+use super::super::ledger::Ledger;
+use super::super::record;
+use super::super::snapshot::{Part, Reading};
+use super::ArchiveError;
+use super::files::{self, BasePart, Head, base_path};
+use crate::key::Key;
+use crate::pages::Page;
+
+/// Between two pages, so that commits have the store for themselves for most of the time.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A base that is being written, and has not got its name yet.
+struct BaseFile {
+    file: File,
+    path: PathBuf,
+    rows: u64,
+    bytes: u64,
+}
+
+impl BaseFile {
+    fn create(dir: &Path, head: &Head) -> Result<Self, ArchiveError> {
+        let path = base_path(dir, head.revision);
+        let mut base = Self { file: files::create(&path)?, path, rows: 0, bytes: 0 };
+        base.write(&frame::seal(head))?;
+        Ok(base)
+    }
+
+    fn push(&mut self, page: Page) -> Result<(), ArchiveError> {
+        self.rows += page.len() as u64;
+        let seal = |(key, versioned): (Key, crate::Versioned)| RawWrite {
+            value: Some(record::seal(&key, versioned.version, &versioned.value)),
+            key: key.as_str().into(),
+        };
+        self.write(&frame::seal(&BasePart { rows: page.into_iter().map(seal).collect(), count: None }))
+    }
+
+    /// Makes it durable.
+    fn finish(&mut self) -> Result<(), ArchiveError> {
+        self.write(&frame::seal(&BasePart { rows: Vec::new(), count: Some(self.rows) }))?;
+        self.file.sync_all().map_err(|error| ArchiveError::io(&self.path, error))
+    }
+
+    fn write(&mut self, frame: &[u8]) -> Result<(), ArchiveError> {
+        self.bytes += frame.len() as u64;
+        self.file.write_all(frame).map_err(|error| ArchiveError::io(&self.path, error))
+    }
+}
+
+/// Writes a base of what `ledger` has now, and removes what is older.
+pub(super) fn write(dir: &Path, head: &Head, ledger: &mut Ledger) -> Result<u64, DiskError> {
+    let reading = Arc::new(Reading { prefix: Key::ROOT });
+    let (mut base, mut after) = (BaseFile::create(dir, head)?, None);
+    loop {
+        let Part { page, rest } = caught(|| ledger.page(&reading, after.as_ref()))??;
+        base.push(page)?;
+        after = rest;
+        if after.is_none() {
+            break;
+        }
+    }
+    base.finish()?;
+    files::give_name(&base.path)?;
+    files::remove_older(dir, head)?;
+    Ok(base.bytes)
+}
+
+/// What an archive and the thread that writes a base for it share.
+#[derive(Debug, Default)]
+pub(super) struct BaseState {
+    /// Whether the archive was let go of. Locked while a base gets its name.
+    is_over: Mutex<bool>,
+    is_running: AtomicBool,
+    /// The length of the newest base.
+    bytes: AtomicU64,
+}
+
+impl BaseState {
+    pub(super) fn new(bytes: u64) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicU64::new(bytes), ..Self::default() })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns when nothing is changed in the directory any more.
+    pub(super) fn end(&self) {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}
+
+/// A base to be written in the background.
+#[derive(Debug)]
+pub(in crate::sled) struct BaseJob {
+    dir: PathBuf,
+    head: Head,
+    state: Arc<BaseState>,
+}
+
+impl BaseJob {
+    /// `None` while another one is being written.
+    pub(super) fn new(dir: &Path, head: Head, state: &Arc<BaseState>) -> Option<Self> {
+        let is_first = !state.is_running.swap(true, Ordering::Relaxed);
+        is_first.then(|| Self { dir: dir.to_owned(), head, state: Arc::clone(state) })
+    }
+
+    /// Writes it on a thread of its own: the first page, and what follows a key until there is no more.
+    pub(in crate::sled) fn start(self, first: Part, next: impl FnMut(Key) -> Option<Part> + Send + 'static) {
+        let thread = std::thread::Builder::new().name("kent-archive-base".into());
+        let run = move || match self.write(first, next) {
+            Ok(true) => {
+                tracing::info!(dir = %self.dir.display(), revision = self.head.revision, "the archive has a new base")
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the archive gets no new base for now"),
+        };
+        if let Err(error) = thread.spawn(run) {
+            tracing::warn!(%error, "the archive gets no new base for now");
+        }
+    }
+
+    /// False if it was given up.
+    fn write(&self, first: Part, mut next: impl FnMut(Key) -> Option<Part>) -> Result<bool, ArchiveError> {
+        let mut base = BaseFile::create(&self.dir, &self.head)?;
+        let mut part = first;
+        loop {
+            base.push(part.page)?;
+            let Some(after) = part.rest else { break };
+            std::thread::sleep(PAUSE);
+            let Some(more) = next(after) else { return Ok(false) };
+            part = more;
+        }
+        base.finish()?;
+        let is_over = self.state.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_over {
+            return Ok(false);
+        }
+        files::give_name(&base.path)?;
+        self.state.bytes.store(base.bytes, Ordering::Relaxed);
+        files::remove_older(&self.dir, &self.head)?;
+        Ok(true)
+    }
+}
+
+impl Drop for BaseJob {
+    fn drop(&mut self) {
+        self.state.is_running.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,624 @@
+//! Archives: their format, and what a store and its archive do when one of them is not what it should be.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::super::disk::{DiskError, Durability, FlushAndSync};
+use super::super::frame::{self, BLOCK_BYTES};
+use super::super::journal::Redo;
+use super::super::{OpenError, SledOptions, SledStore};
+use super::files::{Head, Listing, base_path, segment_path};
+use super::*;
+use crate::error::CommitError;
+use crate::key::Key;
+use crate::store::Store;
+use crate::txn::{Committed, Txn};
+
+const ID: StoreId = StoreId::new([7; 16]);
+const LOAD: u64 = 128 * 1024;
+
+/// What happens to what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It is there, durably.
+    Work,
+    /// It is not there, and an error says so.
+    Lose,
+    /// It is there, and an error says that it is not.
+    KeepButFail,
+}
+
+/// Follows a script, then works.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<VecDeque<Step>>>);
+
+impl Script {
+    fn next(&self, step: Step) {
+        self.0.lock().unwrap().push_back(step);
+    }
+
+    fn follow(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match self.0.lock().unwrap().pop_front() {
+            None | Some(Step::Work) => work(),
+            Some(Step::Lose) => Err(io::ErrorKind::StorageFull.into()),
+            Some(Step::KeepButFail) => work().and(Err(io::ErrorKind::StorageFull.into())),
+        }
+    }
+}
+
+impl Ship for Script {
+    fn append(&mut self, file: &File, frame: &[u8], at: u64) -> io::Result<()> {
+        self.follow(|| file.write_all_at(frame, at))
+    }
+}
+
+/// The journal of a disk that forgets nothing: what is measured elsewhere is not measured here.
+impl Durability for Script {
+    fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError> {
+        Ok(self.follow(|| journal.write_all_at(frame, at))?)
+    }
+
+    fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
+        FlushAndSync.flush(db, log)
+    }
+}
+
+/// A store and its archive, in a directory that is gone at the end.
+struct Pair {
+    dir: TempDir,
+    journal: Script,
+    archive: Script,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let pair = Self { dir: tempfile::tempdir().unwrap(), journal: Script::default(), archive: Script::default() };
+        fs::create_dir(pair.dir.path().join("archive")).unwrap();
+        pair
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The directory of the store's own archive.
+    fn own(&self) -> PathBuf {
+        self.at("archive").join(ID.to_string())
+    }
+
+    fn to(&self, dir: &str) -> Archiving {
+        Archiving::To { dir: self.at(dir), base_after: LOAD }
+    }
+
+    fn open_as(&self, data: &str, drawn: u8, archiving: Archiving) -> Result<SledStore, OpenError> {
+        let options = SledOptions { dir: self.at(data), new_id: [drawn; 16] };
+        SledStore::open_with(options, archiving, Box::new(self.journal.clone()), Box::new(self.archive.clone()))
+    }
+
+    fn open(&self) -> SledStore {
+        self.open_as("data", 7, self.to("archive")).unwrap()
+    }
+
+    fn refusal(&self, data: &str, archiving: Archiving) -> ArchiveError {
+        match self.open_as(data, 9, archiving) {
+            Err(OpenError::Archive(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        copy(&self.at(from), &self.at(to));
+    }
+
+    fn archived(&self) -> Result<BTreeMap<Key, Vec<u8>>, ArchiveError> {
+        Ok(Archived::read(&self.own())?.records.into_iter().collect())
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() { copy(&entry.path(), &to) } else { drop(fs::copy(entry.path(), to)) }
+    }
+}
+
+fn key(number: u32) -> Key {
+    Key::new(format!("key/{number:03}")).unwrap()
+}
+
+async fn put(store: &SledStore, number: u32, value: &[u8]) -> Result<Committed, CommitError> {
+    store.commit(Txn::new().put(key(number), value)).await
+}
+
+async fn all(store: &SledStore) -> BTreeMap<Key, Vec<u8>> {
+    store.scan(&Key::ROOT).await.unwrap().into_iter().map(|(key, it)| (key, it.value)).collect()
+}
+
+/// Commits until the archive has got a new base, and returns when what is older was removed.
+async fn until_a_new_base(pair: &Pair, store: &SledStore) {
+    let before = Listing::of(&pair.own()).unwrap().bases;
+    for round in 0..2000_u32 {
+        put(store, round % 50, &round.to_be_bytes()).await.unwrap();
+        let listing = Listing::of(&pair.own()).unwrap();
+        if listing.bases != before && listing.bases.len() == 1 && listing.segments[0] > listing.bases[0] {
+            return;
+        }
+    }
+    panic!("no new base");
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Put(u32, usize),
+    Delete(u32),
+    Reopen,
+    Fail(Step, Step),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let step = prop_oneof![Just(Step::Work), Just(Step::Lose), Just(Step::KeepButFail)];
+    let act = prop_oneof![
+        8 => (0..40_u32, prop_oneof![9 => 0..2000_usize, 1 => 10_000..16_000_usize]).prop_map(|(n, size)| Act::Put(n, size)),
+        2 => (0..40_u32).prop_map(Act::Delete),
+        1 => Just(Act::Reopen),
+        1 => (step.clone(), step).prop_map(|(journal, archive)| Act::Fail(journal, archive)),
+    ];
+    prop::collection::vec(act, 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever fails in the journal, in the archive or in both: what was acknowledged is in both, and they have the same.
+    #[test]
+    fn ok_an_archive_has_what_its_store_has(acts in acts()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let pair = Pair::new();
+            let mut store = pair.open();
+            let mut known = BTreeMap::new();
+            for (round, act) in acts.into_iter().enumerate() {
+                let txn = match act {
+                    Act::Put(number, size) => Txn::new().put(key(number), vec![round as u8; size]),
+                    Act::Delete(number) => Txn::new().delete(key(number)),
+                    Act::Reopen => {
+                        store.close().await;
+                        prop_assert_eq!(&pair.archived().unwrap(), &known);
+                        store = pair.open();
+                        continue;
+                    }
+                    Act::Fail(journal, archive) => {
+                        pair.journal.next(journal);
+                        pair.archive.next(archive);
+                        Txn::new().put(key(99), round.to_be_bytes())
+                    }
+                };
+                let fails = !matches!((pair.journal.0.lock().unwrap().front(), pair.archive.0.lock().unwrap().front()),
+                    (None | Some(Step::Work), None | Some(Step::Work)));
+                let committed = store.commit(txn.clone()).await;
+                prop_assert_eq!(committed.is_err(), fails, "{:?}", committed);
+                // One that failed may have been made, and reading tells.
+                let found = all(&store).await;
+                for (key, value) in txn.writes() {
+                    match (committed.is_ok() || found.get(key) == value.as_ref(), value) {
+                        (false, _) => {}
+                        (true, Some(value)) => drop(known.insert(key.clone(), value.clone())),
+                        (true, None) => drop(known.remove(key)),
+                    }
+                }
+                prop_assert_eq!(&found, &known);
+                if fails {
+                    prop_assert_eq!(&pair.archived().unwrap(), &known, "what can be seen is in both");
+                }
+            }
+            store.close().await;
+            prop_assert_eq!(pair.archived().unwrap(), known);
+            Ok(())
+        })?;
+    }
+}
+
+/// The commit would be lost with the store's disk.
+#[tokio::test]
+async fn err_what_the_archive_did_not_take_is_not_acknowledged() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    pair.archive.next(Step::Lose);
+    let error = put(&store, 2, b"two").await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown(_)), "{error}");
+    assert!(error.to_string().contains("the archive cannot be used: "), "{error}");
+    assert_eq!(pair.archived().unwrap().len(), 1);
+    // It is in the journal, so it goes to the archive before anybody sees it.
+    assert_eq!(all(&store).await.len(), 2);
+    assert_eq!(pair.archived().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn ok_what_only_the_archive_has_is_taken_into_the_store() {
+    let pair = Pair::new();
+    let store = pair.open();
+    pair.journal.next(Step::Lose);
+    put(&store, 1, b"one").await.unwrap_err();
+    assert_eq!(pair.archived().unwrap().len(), 1);
+    assert_eq!(all(&store).await.len(), 1, "its revision is never used again for something else");
+}
+
+#[tokio::test]
+async fn ok_an_archive_stays_small_and_whole_while_bases_follow_each_other() {
+    let pair = Pair::new();
+    let store = pair.open();
+    for _ in 0..4 {
+        until_a_new_base(&pair, &store).await;
+        assert_eq!(pair.archived().unwrap(), all(&store).await);
+    }
+    let listing = Listing::of(&pair.own()).unwrap();
+    assert!(listing.bases[0] > 0 && listing.bases.len() <= 2, "{listing:?}");
+    let segments = LOAD / (64 * 1024);
+    assert!(listing.segments.len() as u64 <= segments + 4, "{listing:?}");
+}
+
+/// A segment in which a crash left what it likes of the newest commit, which was not acknowledged.
+#[tokio::test]
+async fn ok_a_torn_commit_is_cut_off_at_every_byte() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    let before = pair.archived().unwrap();
+    put(&store, 2, &[b'x'; 9000]).await.unwrap();
+    let after = pair.archived().unwrap();
+    store.close().await;
+    let path = segment_path(&pair.own(), 1);
+    let (whole, head) = (fs::read(&path).unwrap(), 2 * BLOCK_BYTES);
+    let frame = 3 * BLOCK_BYTES;
+    fs::remove_file(pair.own().join("newest")).unwrap();
+    let check = |state: &[u8]| {
+        fs::write(&path, state).unwrap();
+        let read = pair.archived().unwrap();
+        assert!(read == before || read == after);
+        read == after
+    };
+    for at in (head..head + frame).step_by(13).chain([head, head + frame - 1]) {
+        let mut torn = whole.clone();
+        torn[at..].fill(0);
+        let has_all = check(&torn);
+        assert!(has_all || at < head + 9200, "zeros from {at} on");
+        assert!(!has_all || at > head + 9000, "zeros from {at} on");
+        assert!(!check(&whole[..at]), "cut at {at}");
+    }
+    for lost in 1..8_u8 {
+        let mut torn = whole.clone();
+        for block in (0..3).filter(|block| lost & 1 << block != 0) {
+            torn[head + block * BLOCK_BYTES..][..BLOCK_BYTES].fill(0);
+        }
+        assert!(!check(&torn), "blocks {lost:b} are lost");
+    }
+    // A store that was killed then goes on behind what is whole.
+    let mut torn = whole.clone();
+    torn[head + 5000] ^= 1;
+    fs::write(&path, &torn).unwrap();
+    let store = pair.open();
+    assert_eq!(all(&store).await, after, "the store had it");
+    put(&store, 3, b"three").await.unwrap();
+    store.close().await;
+    assert_eq!(pair.archived().unwrap().len(), 3);
+}
+
+/// Of a commit that was acknowledged nothing is cut off, also of the last one.
+#[tokio::test]
+async fn err_a_flipped_bit_is_told_with_its_place() {
+    let pair = Pair::new();
+    let store = pair.open();
+    until_a_new_base(&pair, &store).await;
+    for number in 0..10 {
+        put(&store, number, &[b'x'; 3000]).await.unwrap();
+    }
+    store.close().await;
+    let known = pair.archived().unwrap();
+    let mut refused = 0;
+    for entry in fs::read_dir(pair.own()).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let name = entry.file_name().into_string().unwrap();
+        let whole = fs::read(&path).unwrap();
+        let used = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        for at in (0..used).step_by(211) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            for damaged in [&flipped, &whole[..at]] {
+                fs::write(&path, damaged).unwrap();
+                match pair.archived() {
+                    Ok(read) => assert!(read == known, "{name} at {at}: other records"),
+                    Err(ArchiveError::Damaged { path: named, at: place, .. }) => {
+                        assert!(named == path && place <= at as u64, "{name} at {at}: {named:?} at {place}");
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{name} at {at}: {error}"),
+                }
+            }
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    assert!(refused > 100, "{refused} refused");
+}
+
+#[tokio::test]
+async fn err_an_archive_of_which_a_part_is_missing() {
+    let pair = Pair::new();
+    let long = Archiving::To { dir: pair.at("archive"), base_after: 1 << 20 };
+    let store = pair.open_as("data", 7, long).unwrap();
+    for round in 0..60_u32 {
+        put(&store, round, &round.to_be_bytes()).await.unwrap();
+    }
+    store.close().await;
+    let listing = Listing::of(&pair.own()).unwrap();
+    assert!(listing.segments.len() > 2, "{listing:?}");
+    for first in &listing.segments {
+        let path = segment_path(&pair.own(), *first);
+        let whole = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(pair.archived(), Err(ArchiveError::Damaged { .. })), "without {first}");
+        fs::write(&path, whole).unwrap();
+    }
+    fs::remove_file(base_path(&pair.own(), listing.bases[0])).unwrap();
+    assert!(matches!(pair.archived(), Err(ArchiveError::Nothing { .. })));
+    assert!(matches!(pair.refusal("data", pair.to("archive")), ArchiveError::Missing { .. }));
+}
+
+#[tokio::test]
+async fn err_a_store_is_not_opened_without_its_archive() {
+    let pair = Pair::new();
+    drop(pair.open_as("data", 7, Archiving::None).unwrap());
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    assert!(matches!(ArchiveLock::take(&pair.own()), Err(ArchiveError::InUse { .. })));
+    store.close().await;
+    let refusal = pair.refusal("data", Archiving::None);
+    assert!(refusal.to_string().contains("--no-archive"), "{refusal}");
+    // What would be a new archive is a mount point without its disk.
+    fs::create_dir(pair.at("other")).unwrap();
+    assert!(matches!(pair.refusal("data", pair.to("other")), ArchiveError::Missing { .. }));
+    assert!(matches!(pair.refusal("data", pair.to("nowhere")), ArchiveError::Io { .. }));
+    assert_eq!(fs::read_dir(pair.at("other")).unwrap().count(), 0);
+    // It can be read, and no more.
+    let reader = pair.open_as("data", 7, Archiving::ReadOnly).unwrap();
+    assert_eq!(all(&reader).await.len(), 1);
+    assert!(put(&reader, 1, b"two").await.unwrap_err().has_no_side_effects());
+    drop(reader);
+    // The archive may move.
+    fs::remove_dir(pair.at("other")).unwrap();
+    fs::rename(pair.at("archive"), pair.at("other")).unwrap();
+    let store = pair.open_as("data", 7, pair.to("other")).unwrap();
+    put(&store, 2, b"two").await.unwrap();
+    drop(store);
+    assert!(pair.refusal("data", Archiving::None).to_string().contains("/other"));
+}
+
+#[tokio::test]
+async fn ok_an_old_copy_of_the_store_gets_what_the_archive_has() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    pair.copy("data", "old");
+    let store = pair.open();
+    put(&store, 1, b"two").await.unwrap();
+    put(&store, 2, b"two").await.unwrap();
+    let known = all(&store).await;
+    store.close().await;
+    let store = pair.open_as("old", 7, pair.to("archive")).unwrap();
+    assert_eq!(all(&store).await, known);
+    put(&store, 3, b"three").await.unwrap();
+    store.close().await;
+    assert_eq!(all(&pair.open()).await.len(), 3, "and so does the other one, which is the old copy now");
+}
+
+#[tokio::test]
+async fn err_an_old_copy_that_the_archive_cannot_help() {
+    let pair = Pair::new();
+    drop(pair.open_as("data", 7, Archiving::None).unwrap());
+    pair.copy("data", "before");
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    pair.copy("data", "old");
+    // From before the archive began: it may have done anything since.
+    assert!(matches!(pair.refusal("before", pair.to("archive")), ArchiveError::Unknown { .. }));
+    let store = pair.open();
+    until_a_new_base(&pair, &store).await;
+    store.close().await;
+    for archiving in [pair.to("archive"), Archiving::End { even_if_lost: true }] {
+        let refusal = pair.refusal("old", archiving);
+        assert!(matches!(refusal, ArchiveError::OldCopy { .. }), "{refusal}");
+    }
+    // A directory that is refused is left as it was.
+    assert_eq!(all(&pair.open_as("old", 7, Archiving::ReadOnly).unwrap()).await.len(), 1);
+}
+
+/// Two copies that were archived in turns, one of which has a commit that was never answered.
+#[tokio::test]
+async fn err_other_commits_of_the_same_revision() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    pair.copy("data", "other");
+    let store = pair.open();
+    pair.archive.next(Step::Lose);
+    put(&store, 2, b"two").await.unwrap_err();
+    drop(store);
+    let store = pair.open_as("other", 7, pair.to("archive")).unwrap();
+    put(&store, 2, b"another").await.unwrap();
+    store.close().await;
+    let refusal = pair.refusal("data", pair.to("archive"));
+    assert!(matches!(refusal, ArchiveError::Differs { revision: 2, .. }), "{refusal}");
+}
+
+#[tokio::test]
+async fn ok_an_archive_that_was_set_back_gets_a_new_base() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    pair.copy("archive", "old");
+    let store = pair.open();
+    for round in 0..600_u32 {
+        put(&store, round, &round.to_be_bytes()).await.unwrap();
+    }
+    let known = all(&store).await;
+    store.close().await;
+    fs::remove_dir_all(pair.at("archive")).unwrap();
+    fs::rename(pair.at("old"), pair.at("archive")).unwrap();
+    let store = pair.open();
+    assert_eq!(pair.archived().unwrap(), known);
+    put(&store, 700, b"on").await.unwrap();
+    store.close().await;
+    assert_eq!(pair.archived().unwrap().len(), known.len() + 1);
+}
+
+#[tokio::test]
+async fn ok_an_archive_ends_is_told_and_another_one_begins() {
+    let pair = Pair::new();
+    let end = || Archiving::End { even_if_lost: false };
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    pair.copy("data", "old");
+    for _ in 0..2 {
+        let store = pair.open_as("data", 7, end()).unwrap();
+        put(&store, 2, b"two").await.unwrap();
+        store.close().await;
+        assert_eq!(Archived::read(&pair.own()).unwrap().ending, Some(Ending::Left));
+        assert_eq!(pair.archived().unwrap().len(), 1);
+    }
+    let lock = ArchiveLock::take(&pair.own()).unwrap();
+    assert!(matches!(lock.hand_over(StoreId::new([1; 16]), "here"), Err(ArchiveError::Left { .. })));
+    drop(lock);
+    let store = pair.open_as("data", 8, pair.to("archive")).unwrap();
+    put(&store, 3, b"three").await.unwrap();
+    store.close().await;
+    let read = Archived::read(&pair.own()).unwrap();
+    assert!(read.ending.is_none() && read.records.len() == 3);
+    // The copy knows an archive that is not there any more.
+    assert!(matches!(pair.refusal("old", pair.to("archive")), ArchiveError::Unknown { .. }));
+}
+
+/// The store forgot its archive in the moment after it had told it.
+#[tokio::test]
+async fn ok_a_crash_between_telling_and_forgetting() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    pair.copy("data", "as-before");
+    drop(pair.open_as("data", 7, Archiving::End { even_if_lost: false }).unwrap());
+    pair.copy("as-before", "again");
+    drop(pair.open_as("again", 7, Archiving::End { even_if_lost: false }).unwrap());
+    let store = pair.open_as("as-before", 8, pair.to("archive")).unwrap();
+    assert_eq!(all(&store).await.len(), 1);
+    assert!(Archived::read(&pair.own()).unwrap().ending.is_none(), "it was begun anew");
+}
+
+#[tokio::test]
+async fn ok_an_archive_that_is_lost_is_given_up_by_word_only() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    fs::rename(pair.at("archive"), pair.at("gone")).unwrap();
+    let refusal = pair.refusal("data", Archiving::End { even_if_lost: false });
+    assert!(matches!(refusal, ArchiveError::Untold(_)), "{refusal}");
+    let store = pair.open_as("data", 7, Archiving::End { even_if_lost: true }).unwrap();
+    put(&store, 2, b"two").await.unwrap();
+    store.close().await;
+    drop(pair.open_as("data", 7, Archiving::None).unwrap());
+    // It turns up again: it is not the store's any more.
+    fs::rename(pair.at("gone"), pair.at("archive")).unwrap();
+    assert!(matches!(pair.refusal("data", pair.to("archive")), ArchiveError::Unknown { .. }));
+}
+
+#[tokio::test]
+async fn err_a_store_that_was_restored_is_never_started_again() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    let (into, other) = (StoreId::new([1; 16]), StoreId::new([2; 16]));
+    let lock = ArchiveLock::take(&pair.own()).unwrap();
+    assert!(matches!(pair.refusal("data", pair.to("archive")), ArchiveError::InUse { .. }));
+    lock.hand_over(into, "/new").unwrap();
+    lock.hand_over(into, "/new").unwrap();
+    assert!(matches!(lock.hand_over(other, "/other"), Err(ArchiveError::Restored { .. })));
+    drop(lock);
+    let listed = Archived::list(&pair.at("archive")).unwrap();
+    assert_eq!(listed, [(pair.own(), Some(Ending::Restored { into, place: "/new".to_owned() }))]);
+    for archiving in [pair.to("archive"), Archiving::End { even_if_lost: true }] {
+        assert!(matches!(pair.refusal("data", archiving), ArchiveError::Restored { .. }));
+    }
+}
+
+/// The start was broken off when the store knew its archive, and before there was one, or before the store knew that there is one.
+#[tokio::test]
+async fn ok_an_archive_whose_begin_was_broken_off_begins() {
+    let pair = Pair::new();
+    let store = pair.open_as("data", 7, Archiving::None).unwrap();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    let remember = || {
+        let named = pair.at("archive").to_string_lossy().into_owned();
+        let mark = Mark { generation: vec![7; 16], begun: false, dir: named };
+        let config = ::sled::Config::new().path(pair.at("data")).segment_size(2 << 20).flush_every_ms(None);
+        let db = config.open().unwrap();
+        db.insert(
+            super::super::record::Meta::Archive.raw_key(),
+            super::super::record::Meta::Archive.seal_message(&mark),
+        )
+        .unwrap();
+        db.flush().unwrap();
+        drop(db);
+        File::open(pair.at("data/db")).unwrap().lock().unwrap();
+    };
+    remember();
+    let refusal = pair.refusal("data", Archiving::None);
+    assert!(matches!(refusal, ArchiveError::NotAsked { .. }), "{refusal}");
+    drop(pair.open());
+    assert_eq!(pair.archived().unwrap().len(), 1);
+    remember();
+    drop(pair.open());
+    assert_eq!(pair.archived().unwrap().len(), 1);
+}
+
+/// A file that was removed can still be written to.
+#[tokio::test]
+async fn err_an_archive_that_vanishes_under_the_store() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    fs::rename(pair.at("archive"), pair.at("gone")).unwrap();
+    for _ in 0..3 {
+        let error = put(&store, 2, b"two").await.unwrap_err();
+        assert!(error.has_no_side_effects() && error.is_retryable(), "{error}");
+        assert!(error.to_string().contains("/archive"), "{error}");
+    }
+    fs::rename(pair.at("gone"), pair.at("archive")).unwrap();
+    put(&store, 2, b"two").await.unwrap();
+    store.close().await;
+    assert_eq!(pair.archived().unwrap().len(), 2);
+}
+
+/// What was written once must be read for ever: these bytes never change.
+#[test]
+fn ok_golden_frames() {
+    let head = frame::seal(&Head::new(StoreId::new([1; 16]), [2; 16], 3));
+    assert_eq!(head.len(), BLOCK_BYTES);
+    assert_eq!(&head[..12], b"KJF1\x00\x00\x00\x26\x35\x78\x69\x46");
+    assert_eq!(&head[12..14], b"\x0a\x10");
+    let mut redo = Redo::default();
+    redo.add(StoreId::new([1; 16]), 4, []);
+    assert_eq!(frame::open::<Redo>(&redo.frame()), Some((redo, BLOCK_BYTES)));
+}

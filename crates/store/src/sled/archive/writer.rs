@@ -1,0 +1,200 @@
+//! An archive that is written to: begun, gone on with, and given one frame after the other.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::super::disk::DiskError;
+use super::super::frame;
+use super::super::journal::Redo;
+use super::super::ledger::Ledger;
+use super::super::newest::Newest;
+use super::appender::{Appender, Job};
+use super::base::{self, BaseJob, BaseState};
+use super::entry::Place;
+use super::files::{self, Head, Listing, segment_path};
+use super::read::Chain;
+use super::{ArchiveError, Ending, Generation, Mark};
+use crate::store::StoreId;
+
+/// The length of a segment: a sixteenth of what makes a base, between these.
+const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
+const SEGMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The archive of an open store.
+#[derive(Debug)]
+pub(in crate::sled) struct Archive {
+    place: Place,
+    store: StoreId,
+    generation: Generation,
+    /// The segment that is written, and where its next frame goes.
+    file: Arc<File>,
+    path: PathBuf,
+    at: usize,
+    newest: Newest,
+    /// Bytes of segments since a base was last begun.
+    since_base: u64,
+    base: Arc<BaseState>,
+    /// The revision before a segment that was just begun.
+    rolled_after: Option<u64>,
+}
+
+impl Archive {
+    /// Begins one: all that the store has is its base.
+    pub(in crate::sled) fn begin(place: Place, generation: Generation, ledger: &mut Ledger) -> Result<Self, DiskError> {
+        let revision = ledger.revision();
+        // Those of an archive that ended before hold nothing: they would follow the base.
+        let listing = Listing::of(&place.dir)?;
+        let stale = listing.segments.into_iter().filter(|first| *first > revision);
+        stale.map(|first| segment_path(&place.dir, first)).try_for_each(|path| files::remove(&path))?;
+        files::sync_dir(&place.dir)?;
+        Self::with_base(place, generation, ledger)
+    }
+
+    fn with_base(place: Place, generation: Generation, ledger: &mut Ledger) -> Result<Self, DiskError> {
+        let (store, revision) = (ledger.id(), ledger.revision());
+        let head = Head::new(store, generation, revision);
+        let bytes = base::write(&place.dir, &head, ledger)?;
+        let frames = frame::seal(&head);
+        Ok(Self::open(place, store, generation, (revision, revision + 1, &frames), bytes)?)
+    }
+
+    /// Goes on with one that has everything up to `chain`, for a store that has as much, or more: its `journal` may say what.
+    pub(in crate::sled) fn go_on(
+        place: Place,
+        chain: Chain,
+        journal: &[Redo],
+        ledger: &mut Ledger,
+    ) -> Result<Self, DiskError> {
+        let (dir, revision) = (place.dir.clone(), ledger.revision());
+        let generation = generation(&dir, &chain.base)?;
+        let (mut frames, mut last) = (Vec::new(), chain.last);
+        for redo in journal.iter().filter(|redo| redo.first > chain.last) {
+            if redo.first == last + 1 {
+                frames.extend(redo.frame());
+                last = redo.last;
+            }
+        }
+        if last != revision {
+            tracing::warn!(archive = %dir.display(), "the archive lacks commits of the store: it gets a new base");
+            return Self::with_base(place, generation, ledger);
+        }
+        let head = Head { revision: chain.last, ..chain.base };
+        let (first, mut bytes) = chain.tail.unwrap_or_else(|| (chain.last + 1, frame::seal(&head)));
+        bytes.extend(frames);
+        let base = Listing::of(&dir)?.bases.last().map(|base| files::base_path(&dir, *base));
+        let base = base.map_or(Ok(0), |path| fs::metadata(&path).map(|it| it.len()));
+        let base = base.map_err(|error| ArchiveError::io(&dir, error))?;
+        Ok(Self::open(place, ledger.id(), generation, (revision, first, &bytes), base)?)
+    }
+
+    /// Writes the last segment anew, since what was read of it may not be durable, and goes on behind it.
+    fn open(
+        place: Place,
+        store: StoreId,
+        generation: Generation,
+        (revision, first, bytes): (u64, u64, &[u8]),
+        base_bytes: u64,
+    ) -> Result<Self, ArchiveError> {
+        Listing::of(&place.dir)?.unfinished.iter().try_for_each(|path| files::remove(path))?;
+        let file = Arc::new(files::write_segment(&place.dir, first, bytes, segment_bytes(place.base_after))?);
+        let mut newest = files::newest(&place.dir)?;
+        newest.write(revision).map_err(|error| ArchiveError::io(&place.dir, error))?;
+        files::sync_dir(&place.dir)?;
+        let (path, at) = (segment_path(&place.dir, first), bytes.len());
+        let since_base = Listing::of(&place.dir)?.segments.len() as u64 * segment_bytes(place.base_after) as u64;
+        let base = BaseState::new(base_bytes);
+        Ok(Self { place, store, generation, file, path, at, newest, since_base, base, rolled_after: None })
+    }
+
+    /// What the store remembers of it.
+    pub(in crate::sled) fn mark(&self) -> Mark {
+        mark(&self.place, self.generation, true)
+    }
+
+    /// Makes room for a frame, whose first commit has this revision. Nothing of it is written yet.
+    pub(in crate::sled) fn make_room(&mut self, bytes: usize, first: u64) -> Result<(), ArchiveError> {
+        // A file that was removed can still be written to, and what is written is lost.
+        if !self.path.try_exists().map_err(|error| ArchiveError::io(&self.path, error))? {
+            return Err(ArchiveError::io(&self.path, ErrorKind::NotFound.into()));
+        }
+        let length = segment_bytes(self.place.base_after);
+        if self.at + bytes <= length {
+            return Ok(());
+        }
+        let head = frame::seal(&Head::new(self.store, self.generation, first - 1));
+        let length = length.max(head.len() + bytes);
+        let file = files::write_segment(&self.place.dir, first, &head, length)?;
+        (self.file, self.path, self.at) = (Arc::new(file), segment_path(&self.place.dir, first), head.len());
+        self.since_base += length as u64;
+        self.rolled_after = Some(first - 1);
+        Ok(())
+    }
+
+    /// A base that is to be written now, before anything of the segment is committed that was just begun.
+    pub(in crate::sled) fn due_base(&mut self) -> Option<BaseJob> {
+        let revision = self.rolled_after.take()?;
+        if self.since_base < self.place.base_after.max(2 * self.base.bytes()) {
+            return None;
+        }
+        let job = BaseJob::new(&self.place.dir, Head::new(self.store, self.generation, revision), &self.base)?;
+        self.since_base = 0;
+        Some(job)
+    }
+
+    /// Begins to write a frame.
+    pub(in crate::sled) fn begin_append(&self, appender: &Appender, frame: &Arc<Vec<u8>>) {
+        appender.begin(Job { file: Arc::clone(&self.file), frame: Arc::clone(frame), at: self.at as u64 });
+    }
+
+    /// Returns when the frame is durable.
+    pub(in crate::sled) fn end_append(&mut self, appender: &Appender, frame: &[u8]) -> Result<(), ArchiveError> {
+        appender.end().map_err(|error| ArchiveError::io(&self.path, error))?;
+        self.at += frame.len();
+        Ok(())
+    }
+
+    /// Takes note of a revision that is durable.
+    pub(in crate::sled) fn settle(&mut self, revision: u64) -> Result<(), ArchiveError> {
+        self.newest.write(revision).map_err(|error| ArchiveError::io(&self.place.dir, error))
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        self.base.end();
+    }
+}
+
+/// The mark of an archive that begins.
+pub(in crate::sled) fn begins(place: &Place, generation: Generation) -> Mark {
+    mark(place, generation, false)
+}
+
+fn mark(place: &Place, generation: Generation, begun: bool) -> Mark {
+    Mark { generation: generation.into(), begun, dir: place.named.to_string_lossy().into_owned() }
+}
+
+/// Says in an archive that its store goes on without it.
+pub(in crate::sled) fn end(place: &Place, chain: &Chain, revision: u64) -> Result<(), ArchiveError> {
+    files::write_ended(&place.dir, &Head { revision, ..chain.base.clone() }, &Ending::Left)
+}
+
+/// Says it if that is possible.
+pub(in crate::sled) fn try_end(dir: &Path, revision: u64) {
+    if let Ok(Some((_, base))) = Listing::of(dir).and_then(|listing| listing.base(dir)) {
+        // OK because the operator has said that it is lost.
+        let _ = files::write_ended(dir, &Head { revision, ..base }, &Ending::Left);
+    }
+}
+
+fn generation(dir: &Path, base: &Head) -> Result<Generation, ArchiveError> {
+    let damaged = |_| ArchiveError::Damaged { path: files::base_path(dir, base.revision), at: 0, what: "its head" };
+    base.generation.clone().try_into().map_err(damaged)
+}
+
+fn segment_bytes(base_after: u64) -> usize {
+    // OK because it is between two numbers that fit.
+    (base_after / 16).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize
+}

@@ -1,0 +1,354 @@
+//! Archives: a store that is lost, disk and all, goes on from its archive as if nothing had happened.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kent_proto::v1::{Encoding, ListRegionsRequest, Policy, UpdateRegionRequest};
+use kent_store::{ArchiveLock, SledOptions, SledStore, Store};
+use rand::RngExt;
+use tokio::task::JoinSet;
+use tonic::{Code, Status};
+
+use super::{
+    backup::{create, issue, restore, said},
+    crash::LOAD,
+    disk::{SmallDisk, User, full_name, until_it_works},
+    harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
+};
+
+const ROUNDS: usize = 6;
+const ROUNDS_LONG: usize = 60;
+/// Clients of the strict region; each has one request in flight.
+const NUMBERERS: usize = 3;
+
+/// A daemon whose archive gets a new base after every second segment.
+fn archived(data: &Path, archive: &Path) -> Command {
+    let mut command = kentd(data);
+    command.arg("--archive").arg(archive).args(["--archive-base-bytes", "131072"]);
+    command
+}
+
+/// The directory of the one store in an archive that has not ended.
+fn own(archive: &Path) -> PathBuf {
+    let dirs = fs::read_dir(archive).expect("there").map(|entry| entry.expect("read").path());
+    let live: Vec<_> = dirs.filter(|dir| !dir.join("ended").exists()).collect();
+    assert_eq!(live.len(), 1, "{live:?}");
+    live[0].clone()
+}
+
+/// Runs a daemon that must not start, and gives what it says.
+fn refused(command: &mut Command) -> String {
+    let output = command.stdout(Stdio::piped()).output().expect("it ran");
+    assert!(!output.status.success(), "it started");
+    said(&output)
+}
+
+async fn make_strict(daemon: &Daemon, region: &str) {
+    create(daemon, region).await;
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    let update = UpdateRegionRequest { name: full_name(region), policy, ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(update).await.expect("strict");
+}
+
+/// What was acknowledged, over all stores.
+#[derive(Clone, Default)]
+struct Acknowledged {
+    issued: Arc<Mutex<Ledger>>,
+    invoices: Arc<Mutex<BTreeSet<u128>>>,
+    regions: Arc<Mutex<BTreeSet<String>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Acknowledged {
+    /// Clients of all kinds that go on until the daemon is killed, whatever they are answered.
+    fn load(&self, daemon: &Daemon, round: usize) -> JoinSet<()> {
+        let mut clients = JoinSet::new();
+        for (source, count, encoding) in LOAD {
+            let (known, mut client) = (self.clone(), daemon.allocator());
+            clients.spawn(async move {
+                while !known.is_over.load(Ordering::SeqCst) {
+                    match client.allocate(request(source, count, encoding)).await {
+                        Ok(reply) => known.issued.lock().expect("whole").record(source, identifiers(reply.get_ref())),
+                        Err(status) => known.pause_after(&status).await,
+                    }
+                }
+            });
+        }
+        for _ in 0..NUMBERERS {
+            let (known, mut client) = (self.clone(), daemon.allocator());
+            clients.spawn(async move {
+                while !known.is_over.load(Ordering::SeqCst) {
+                    match client.allocate(request("region:invoices", 1, Encoding::Packed)).await {
+                        Ok(reply) => {
+                            let number = identifiers(reply.get_ref())[0];
+                            assert!(known.invoices.lock().expect("whole").insert(number), "invoice {number} twice");
+                        }
+                        Err(status) => known.pause_after(&status).await,
+                    }
+                }
+            });
+        }
+        let (known, mut user) = (self.clone(), User::of(daemon));
+        clients.spawn(async move {
+            for number in 0.. {
+                let name = format!("r{round}-{number}");
+                match user.create(&name).await {
+                    Ok(()) => drop(known.regions.lock().expect("whole").insert(name)),
+                    Err(status) => known.pause_after(&status).await,
+                }
+                if known.is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        });
+        clients
+    }
+
+    /// A restored store has no slot for two seconds, so what is refused passes, until the daemon is gone.
+    async fn pause_after(&self, status: &Status) {
+        let is_over = self.is_over.load(Ordering::SeqCst);
+        let codes = [Code::Unavailable, Code::Unknown, Code::Cancelled, Code::Internal];
+        assert!(is_over || codes.contains(&status.code()), "{status}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    /// Every region whose making was acknowledged is there, and none is sealed.
+    async fn check(&self, daemon: &Daemon) {
+        let (mut listed, mut page_token) = (BTreeSet::new(), String::new());
+        loop {
+            let list = ListRegionsRequest { parent: "spaces/default".to_owned(), page_token, ..Default::default() };
+            let page = daemon.regions().list_regions(list).await.expect("a page").into_inner();
+            assert!(page.regions.iter().all(|region| !region.sealed));
+            listed.extend(page.regions.iter().filter_map(|it| Some(it.name.rsplit_once('/')?.1.to_owned())));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        let regions = self.regions.lock().expect("whole");
+        let lost: Vec<_> = regions.difference(&listed).collect();
+        assert!(lost.is_empty(), "{lost:?} are lost");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_lost_store_goes_on_from_its_archive() {
+    lose_stores(ROUNDS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "long: many stores lost"]
+async fn long_lost_stores_go_on_from_their_archives() {
+    lose_stores(ROUNDS_LONG).await;
+}
+
+async fn lose_stores(rounds: usize) {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("archive")).expect("created");
+    let data = |round: usize| at(&format!("data{round}"));
+    let daemon = Daemon::spawn(&mut archived(&data(0), &at("archive")));
+    create(&daemon, "orders").await;
+    make_strict(&daemon, "invoices").await;
+    daemon.kill();
+    let known = Acknowledged::default();
+    for round in 0..rounds {
+        let daemon = Daemon::spawn(&mut archived(&data(round), &at("archive")));
+        known.check(&daemon).await;
+        known.is_over.store(false, Ordering::SeqCst);
+        let mut clients = known.load(&daemon, round);
+        let moment = Duration::from_millis(rand::rng().random_range(100..3500));
+        tokio::time::sleep(moment).await;
+        known.is_over.store(true, Ordering::SeqCst);
+        daemon.kill();
+        while let Some(ended) = clients.join_next().await {
+            ended.expect("a client found something twice, or broke");
+        }
+        let done = restore(&at("archive"), &data(round + 1), &["--archive", "--yes"]);
+        assert!(done.status.success(), "{}", said(&done));
+        assert!(said(&done).contains("nothing is skipped, and nothing is sealed"), "{}", said(&done));
+        // Only one store goes on.
+        let old = refused(&mut archived(&data(round), &at("archive")));
+        assert!(old.contains("was restored from its archive"), "{old}");
+        let again = restore(&at("archive"), &at("other"), &["--archive", "--yes"]);
+        assert!(!again.status.success() && !at("other").exists(), "{}", said(&again));
+    }
+    let daemon = Daemon::spawn(&mut archived(&data(rounds), &at("archive")));
+    known.check(&daemon).await;
+    let reply = daemon.allocator().allocate(request("region:invoices", 1, Encoding::Packed)).await.expect("granted");
+    let next = identifiers(reply.get_ref())[0];
+    let invoices = known.invoices.lock().expect("whole");
+    assert!(!invoices.contains(&next));
+    let first = *invoices.first().expect("some");
+    let gaps = (next - first) as usize - invoices.len();
+    // A request that was not answered may have been granted.
+    assert!(gaps <= rounds * NUMBERERS, "{gaps} numbers were skipped");
+    let (issued, edits) = (known.issued.lock().expect("whole").len(), known.regions.lock().expect("whole").len());
+    println!("{rounds} stores lost: {issued} identifiers, {} invoices, {gaps} skipped, {edits} edits", invoices.len());
+    assert!(issued > 1000 * rounds && edits > rounds, "the load was too small to show anything");
+}
+
+#[tokio::test]
+async fn err_an_archived_store_is_not_started_without_its_archive() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let nowhere = refused(&mut archived(&at("data"), &at("archive")));
+    assert!(nowhere.contains("the archive cannot be used"), "{nowhere}");
+    fs::create_dir(at("archive")).expect("created");
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));
+    create(&daemon, "orders").await;
+    issue(&daemon, &mut ledger, 1).await;
+    // It may be looked at while the daemon writes to it, and not more.
+    let shown = restore(&at("archive"), &at("new"), &["--archive", "--dry-run"]);
+    assert!(shown.status.success() && said(&shown).contains("dry run"), "{}", said(&shown));
+    let held = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    assert!(!held.status.success() && said(&held).contains("stop it first"), "{}", said(&held));
+    daemon.kill();
+    let without = refused(&mut kentd(&at("data")));
+    assert!(without.contains("--archive") && without.contains("--no-archive"), "{without}");
+    // What a daemon cannot be started on can be restored as a copy.
+    let copy = restore(&at("data"), &at("new"), &["--dry-run"]);
+    assert!(copy.status.success() && said(&copy).contains("skipped"), "{}", said(&copy));
+
+    let daemon = Daemon::spawn(kentd(&at("data")).arg("--no-archive"));
+    issue(&daemon, &mut ledger, 1).await;
+    daemon.kill();
+    let daemon = Daemon::start(&at("data"));
+    issue(&daemon, &mut ledger, 1).await;
+    daemon.kill();
+    // The archive knows that it does not know all, and is a backup.
+    let ended = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    assert!(!ended.status.success() && said(&ended).contains("is a backup since"), "{}", said(&ended));
+    let own = fs::read_dir(at("archive")).expect("there").next().expect("one").expect("read").path();
+    let done = restore(&own, &at("new"), &["--yes", "--table-unchanged", "--clock-error", "0s"]);
+    assert!(done.status.success() && said(&done).contains("skipped"), "{}", said(&done));
+    let daemon = Daemon::start(&at("new"));
+    let granted = until_granted(&daemon, "uuidv7").await;
+    ledger.record("uuidv7", granted);
+    issue(&daemon, &mut ledger, 2).await;
+}
+
+/// All slots are reserved up to two seconds after a restore.
+async fn until_granted(daemon: &Daemon, source: &str) -> Vec<u128> {
+    loop {
+        match daemon.allocator().allocate(request(source, 1, Encoding::Packed)).await {
+            Ok(granted) => return identifiers(granted.get_ref()),
+            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+        }
+    }
+}
+
+/// The restore said in the archive which store goes on, and was killed then.
+#[tokio::test]
+async fn ok_a_restore_that_was_broken_off_is_finished() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("archive")).expect("created");
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));
+    create(&daemon, "orders").await;
+    issue(&daemon, &mut ledger, 2).await;
+    daemon.kill();
+    let store = SledStore::open(SledOptions { dir: at("new"), new_id: [3; 16] }).expect("opened");
+    let lock = ArchiveLock::take(&own(&at("archive"))).expect("held");
+    lock.hand_over(store.store_id(), "here").expect("said");
+    store.close().await;
+    drop((store, lock));
+    let other = restore(&at("archive"), &at("other"), &["--archive", "--yes"]);
+    assert!(!other.status.success() && said(&other).contains("(made in here)"), "{}", said(&other));
+    let done = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let twice = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    assert!(!twice.status.success() && said(&twice).contains("holds a store already"), "{}", said(&twice));
+    let daemon = Daemon::start(&at("new"));
+    ledger.record("uuidv7", until_granted(&daemon, "uuidv7").await);
+    issue(&daemon, &mut ledger, 2).await;
+}
+
+/// Someone renames the directory, or a share goes away: what is not archived is not granted, and it heals.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_an_archive_that_goes_away_and_comes_back() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("archive")).expect("created");
+    let daemon = Daemon::spawn(archived(&at("data"), &at("archive")).args(["--log", "off"]));
+    make_strict(&daemon, "invoices").await;
+    let mut user = User::of(&daemon);
+    user.number_invoices().await.expect("granted");
+    fs::rename(at("archive"), at("gone")).expect("renamed");
+    for _ in 0..3 {
+        let refused = user.number_invoices().await.expect_err("it is not archived");
+        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+        assert!(refused.message().contains("the archive cannot be used"), "{refused}");
+    }
+    fs::rename(at("gone"), at("archive")).expect("renamed");
+    until_it_works(&mut user, User::number_invoices).await;
+    user.create("after").await.expect("created");
+    daemon.kill();
+    let done = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("new"));
+    user.talks_to(&daemon);
+    user.check().await;
+    user.number_invoices().await.expect("granted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_an_archive_on_a_full_disk_refuses_and_heals() {
+    let dir = data_dir();
+    let (mount, data) = (dir.path().join("mount"), dir.path().join("data"));
+    fs::create_dir(&mount).expect("created");
+    let Some(disk) = SmallDisk::mount(&mount) else {
+        eprintln!("skipped: this machine lets nobody mount a disk in a namespace");
+        return;
+    };
+    let archive = mount.join("archive");
+    fs::create_dir(disk.root().join("archive")).expect("created");
+    let mut daemon = Daemon::spawn(&mut disk.run(&archived(&data, &archive)));
+    let mut user = User::of(&daemon);
+    make_strict(&daemon, "invoices").await;
+    for round in 0..2 {
+        user.number_invoices().await.expect("there is space");
+        disk.fill();
+        let mut refusals = Vec::new();
+        for attempt in 0..2000 {
+            // The segment has its full length from the beginning.
+            refusals.extend(user.create(&format!("r{round}-{attempt}")).await.err());
+            refusals.extend(user.number_invoices().await.err());
+            if refusals.len() >= 4 {
+                break;
+            }
+        }
+        assert!(refusals.len() >= 4, "the disk is full, but nothing was refused");
+        for refusal in &refusals {
+            assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
+            assert!(refusal.message().contains("the archive cannot be used"), "{refusal}");
+        }
+        disk.empty();
+        if round == 1 {
+            daemon.kill();
+            daemon = Daemon::spawn(&mut disk.run(&archived(&data, &archive)));
+            user.talks_to(&daemon);
+        }
+        until_it_works(&mut user, User::number_invoices).await;
+        until_it_works(&mut user, async |user| user.create(&format!("after{round}")).await).await;
+        user.check().await;
+    }
+    daemon.kill();
+    let done = restore(&disk.root().join("archive"), &dir.path().join("new"), &["--archive", "--yes"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&dir.path().join("new"));
+    user.talks_to(&daemon);
+    user.check().await;
+    user.number_invoices().await.expect("there is space");
+}
