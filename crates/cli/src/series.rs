@@ -12,8 +12,15 @@ use crate::output::Out;
 use crate::table::{Cell, Table};
 
 pub(crate) async fn run(command: &SeriesCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let mut admin = daemon.admin();
     let mut shown = Vec::new();
+    // What was done before one is refused is shown all the same.
+    let done = carry_out(command, daemon, &mut shown).await;
+    let printed = print(&shown, out);
+    done.and(printed)
+}
+
+async fn carry_out(command: &SeriesCommand, daemon: &Daemon, shown: &mut Vec<Series>) -> Result<(), Failure> {
+    let mut admin = daemon.admin();
     match command {
         SeriesCommand::Ls => {
             // A list of a million has no deadline.
@@ -35,10 +42,17 @@ pub(crate) async fn run(command: &SeriesCommand, daemon: &Daemon, out: &mut Out)
             }
         }
     }
+    Ok(())
+}
+
+fn print(shown: &[Series], out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         return shown.iter().try_for_each(|series| out.json(&to_json(series)));
     }
-    let text = table(&shown).render(out.palette());
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let text = table(shown).render(out.palette());
     out.text(&text)
 }
 
