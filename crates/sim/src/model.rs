@@ -213,6 +213,7 @@ fn mutated(mutant: Mutant) -> Vec<Found> {
     found
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long a check took is for people to read")]
 fn explore<M>(model: &M, name: &'static str) -> Found
 where
     M: Model + Clone + Debug + Send + Sync + 'static,

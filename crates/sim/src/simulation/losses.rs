@@ -344,7 +344,7 @@ async fn remake(run: &Run, space: &'static str, before: &Table, restored: &Table
         suffix_bits: if is_open { was.suffix.into() } else { u32::from(bits - was.prefix.len()) },
         prefix: Some(was.prefix.to_string()),
         order: order.into(),
-        pace: was.pace.get().into(),
+        pace: was.pace.get(),
         next: floor.filter(|_| run.dice.per_mille(500)).map(Into::into),
         request_id: request_id.clone(),
         ..CreateRegionRequest::default()
