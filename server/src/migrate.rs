@@ -156,7 +156,7 @@ impl Migration {
         }
         let now = SystemClock::new().wall();
         // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
-        let copy = Copy { operation: "migrate", now, lost: None, floors: &[] };
+        let copy = Copy { operation: "migrate", now, lost: None, older: None, floors: &[] };
         let restore = Restore::of(records, now, &copy, &SystemEntropy)?;
         let witness = Witness::of(args.witness.as_deref(), Some(&from));
         Ok(Self { source, target, witness, restore, from, to, moved })

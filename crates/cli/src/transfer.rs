@@ -205,7 +205,8 @@ async fn dress(space: &str, entry: &Entry, daemon: &Daemon) -> Result<(), Failur
         description: given("description"),
         set_labels: labels.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect(),
         policy: policy(&entry.value["policy"]),
-        next: (is_open && entry.reserved() > 0).then(|| entry.reserved().into()),
+        // A top-level region was made with it.
+        next: (is_open && entry.reserved() > 0 && entry.parent().is_some()).then(|| entry.reserved().into()),
         reason: REASON.to_owned(),
         ..UpdateRegionRequest::default()
     };
