@@ -581,30 +581,28 @@ impl Counter {
     /// A counter that never moved.
     pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
 
-    /// A counter that has no record, of which the first number is `first`. After restores it may be one that was lost: it is where
-    /// that can have come to.
+    /// A series' counter that has no record, of which the first number is `first`. After restores it may be one that was lost: it
+    /// is where that can have come to.
     #[must_use]
-    pub fn begun<'r>(
-        first: Count,
-        restores: impl IntoIterator<Item = &'r Restored>,
-        is_of_table: bool,
-        pace: Pace,
-        capacity: Count,
-    ) -> Self {
-        let lost = restores.into_iter().filter(|restored| restored.tables_edited || !is_of_table);
+    pub fn of_series(first: Count, restores: &[Restored], pace: Pace, capacity: Count) -> Self {
         let new = Self { reserved: first, ..Self::NEW };
-        lost.fold(new, |counter, restored| counter.after(restored, pace, capacity))
+        restores.iter().fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
+    }
+
+    /// A new region's counter, whose numbers below `next` count as issued. If a restore may have lost edits, a lost region may have
+    /// been in its place, of any size and pace: only a floor tells where it goes on.
+    #[must_use]
+    pub fn of_region(next: Count, restores: &[Restored]) -> Self {
+        Self { reserved: next, unsure: restores.iter().any(|restored| restored.tables_edited), ..Self::NEW }
     }
 
     /// The counter after a restore: moved past whatever it may have issued meanwhile or, if that is more than the `capacity`,
-    /// left where it is until an operator names a floor. A full one may have been expanded if tables were edited.
+    /// left where it is until an operator names a floor. A full one may have been expanded, also by its own policy.
     #[must_use]
-    pub fn after(&self, restored: &Restored, pace: Pace, capacity: Count) -> Self {
-        let (skipped, paid) = restored.lapse.skip(pace, self.paid);
-        let moved = self.reserved.checked_add(skipped).filter(|reserved| *reserved < capacity);
+    pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
+        let (skipped, paid) = lapse.skip(pace, self.paid);
+        let moved = self.reserved.checked_add(skipped).filter(|reserved| *reserved < capacity && !self.unsure);
         match moved {
-            _ if self.unsure => Self { paid, ..*self },
-            _ if self.reserved >= capacity => Self { paid, unsure: restored.tables_edited, ..*self },
             Some(reserved) => Self { reserved, paid, unsure: false },
             None => Self { paid, unsure: true, ..*self },
         }
@@ -810,5 +808,45 @@ mod tests {
         let (listed, count) = (Listed { on_demand: true }, SeriesCount { on_demand: 7, made: 8 });
         assert_eq!(decode_listed(&encode_listed(listed)), Ok(listed));
         assert_eq!(decode_series_count(&encode_series_count(count)), Ok(count));
+    }
+
+    fn restored(tables_edited: bool) -> Restored {
+        let at = |seconds: i128| UnixNanos::new((1_800_000_000 + seconds) * 1_000_000_000);
+        Restored { lapse: Lapse { since: at(0), until: at(1000) }, tables_edited }
+    }
+
+    #[test]
+    fn ok_a_counter_moves_by_what_its_pace_allows_or_waits_for_a_floor() {
+        let (pace, capacity) = (Pace::for_bits(0), Count::Below(1 << 40));
+        let lapse = restored(false).lapse;
+        let skipped = (1000 + kent_issue::BURST.as_secs()) << 20;
+        let moved = |counter: Counter| counter.after(&lapse, pace, capacity);
+        let at = |reserved: u128| Counter { reserved: Count::Below(reserved), ..Counter::NEW };
+        let paid = lapse.until.offset(1024 * 1_000_000_000);
+        assert_eq!(moved(at(7)), Counter { paid, ..at(7 + u128::from(skipped)) });
+        // Nothing that is left, a full one, and one that was not known before: each waits, where it was.
+        for known in [at((1 << 40) - u128::from(skipped)), at(1 << 40), Counter { unsure: true, ..at(7) }] {
+            assert_eq!(moved(known), Counter { paid, unsure: true, ..known });
+        }
+        assert!(!moved(at((1 << 40) - u128::from(skipped) - 1)).unsure, "one is left");
+    }
+
+    #[test]
+    fn ok_a_new_counter_may_be_that_of_one_that_was_lost() {
+        let (kept, edited) = (restored(false), restored(true));
+        let next = Count::Below(5);
+        let new = Counter { reserved: next, ..Counter::NEW };
+        for restores in [&[][..], &[kept]] {
+            assert_eq!(Counter::of_region(next, restores), new);
+        }
+        for restores in [&[edited][..], &[kept, edited], &[edited, kept]] {
+            assert_eq!(Counter::of_region(next, restores), Counter { unsure: true, ..new });
+        }
+        let series = |restores: &[Restored]| Counter::of_series(next, restores, Pace::for_bits(0), Count::Max);
+        assert_eq!(series(&[]), new);
+        let once = new.after(&kept.lapse, Pace::for_bits(0), Count::Max);
+        assert_eq!(series(&[kept]), once);
+        assert_eq!(series(&[kept, edited]), once.after(&edited.lapse, Pace::for_bits(0), Count::Max));
+        assert!(series(&[kept]).reserved > next);
     }
 }

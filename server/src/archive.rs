@@ -116,7 +116,7 @@ pub(crate) fn plan(args: &RestoreArgs) -> Result<Restore, RestoreError> {
     let taken = latest(&archived.records).map_err(StoreFailure::from)?;
     let from =
         FromArchive { store: archived.store, revision: archived.revision, records: archived.records.len(), lock, dir };
-    let copy = Copy { operation: "restore", now: SystemClock::new().wall(), lost: None, floors: &[] };
+    let copy = Copy { operation: "restore", now: SystemClock::new().wall(), lost: None, older: None, floors: &[] };
     let mut restore = Restore::of(archived.records, taken, &copy, &SystemEntropy)?;
     restore.archive = Some(from);
     Ok(restore)

@@ -13,7 +13,7 @@ use kent_ids::ClusterKey;
 use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{EditOptions, Invalid},
-    stored::{self, EditId, HistoryEntry, Malformed, SpaceFacts, TextForm},
+    stored::{self, EditId, HistoryEntry, Malformed, Restored, SpaceFacts, TextForm},
 };
 use kent_regions::{Count, Edit, Patch, Plan, Refusal, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
@@ -30,6 +30,7 @@ use crate::{
     history::{self, NoHistory},
     keys::{self, Requested},
     node::Surroundings,
+    pacing,
     requests::{Request, Requests},
     space::{Space, State, space_record},
 };
@@ -42,6 +43,8 @@ pub(crate) struct Directory {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     requests: Arc<Requests>,
+    /// What the store came through, oldest first.
+    restores: Vec<Restored>,
     /// By key.
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// Held while a space is made.
@@ -91,8 +94,9 @@ impl Directory {
     ) -> Result<Self, LoadError> {
         let Surroundings { store, clock, entropy } = surroundings;
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
+        let restores = pacing::restores(&*store).await?;
         let (spaces, making) = (RwLock::default(), Mutex::default());
-        let directory = Self { store, clock, entropy, requests, chunk, spaces, making };
+        let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, making };
         // A space's key begins with that of the space around it, so that comes first.
         for (key, _) in &records {
             let key = keys::parse_space(key).map_err(StoreFailure::from)?;
@@ -382,15 +386,14 @@ impl Directory {
             let key = keys::region(id, change.after.number.0);
             let (_, version) = space.versions(change.after.number);
             txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
-            // A counter without a record may be one that a restore has lost: then the heir's has none either.
-            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number)
-                && counter.is_some_and(|(_, settled)| settled.version != 0);
-            if change.before.is_none() && (is_heir || change.after.issued != Count::ZERO) {
+            // The heir of a region that closes goes on from its counter, if that has a record.
+            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number);
+            let inherited = counter.filter(|(_, settled)| is_heir && settled.version != 0);
+            if change.before.is_none() && (inherited.is_some() || change.after.issued != Count::ZERO) {
                 let key = keys::counter(id, change.after.number.0);
-                // The heir of a region that closes goes on from its counter.
-                let paid = counter.map_or(stored::Counter::NEW.paid, |(_, settled)| settled.value.paid);
-                let paid = if is_heir { paid } else { stored::Counter::NEW.paid };
-                let made = stored::Counter { reserved: change.after.issued, paid, unsure: false };
+                let reserved = change.after.issued;
+                let new = stored::Counter::of_region(reserved, &self.restores);
+                let made = inherited.map_or(new, |(_, settled)| stored::Counter { reserved, ..settled.value });
                 txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&made));
             }
         }

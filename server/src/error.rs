@@ -147,9 +147,10 @@ pub(crate) enum AllocateError {
     },
     /// After a restore it is not known how far the counter had come.
     #[error(
-        "how much {subject} had issued when its store was lost is not known, so nothing is issued: say where it goes on ({})",
+        "how much {subject} had issued when its store was lost is not known, so nothing is issued: name a number above every one in \
+         use ({})",
         match region {
-            Some(region) => format!("kent region set {region} --next N"),
+            Some(region) => format!("kent region set {region} --next N, or 0 if it is new"),
             None => format!("kentd restore ... --floor {subject}=N"),
         }
     )]

@@ -228,7 +228,7 @@ impl Source {
             }
         }
         // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
-        let copy = Copy { operation: "migrate", now, lost: None, floors: &[] };
+        let copy = Copy { operation: "migrate", now, lost: None, older: None, floors: &[] };
         let restore = Restore::of(records, now, &copy, &*entropy)?;
         Ok(Migration { source, target, witness, entropy, restore, from, to, moved })
     }

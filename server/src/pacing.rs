@@ -18,6 +18,12 @@ use crate::{
     slots::Slots,
 };
 
+/// The restores that a store came through, oldest first.
+pub(crate) async fn restores(store: &dyn Store) -> Result<Vec<Restored>, StoreFailure> {
+    let record = store.get(&keys::RESTORES).await?;
+    Ok(record.map_or(Ok(Vec::new()), |record| stored::decode_restores(&record.value))?)
+}
+
 /// What counters are paid by. One for all counters of a daemon.
 #[derive(Debug)]
 pub(crate) struct Pacing {
@@ -35,10 +41,7 @@ impl Pacing {
         clock: Arc<dyn Clock>,
         slots: Arc<Slots>,
     ) -> Result<Arc<Self>, StoreFailure> {
-        let restores = match store.get(&keys::RESTORES).await? {
-            Some(record) => stored::decode_restores(&record.value)?,
-            None => Vec::new(),
-        };
+        let restores = restores(store).await?;
         Ok(Arc::new(Self { clock, slots, time: Mutex::default(), restores }))
     }
 
@@ -57,7 +60,10 @@ impl Pacing {
             return read;
         }
         let (first, capacity) = (Count::Below(record.first.get()), Count::Below(record.capacity.get()));
-        let value = stored::Counter::begun(first, &self.restores, record.is_of_table, record.pace, capacity);
+        let value = match record.is_of_table {
+            true => stored::Counter::of_region(first, &self.restores),
+            false => stored::Counter::of_series(first, &self.restores, record.pace, capacity),
+        };
         Stored { version: read.version, value }
     }
 

@@ -3,10 +3,15 @@
 //! What was issued after the backup was taken is not in it, but there is a bound: no counter moves faster than its pace. So every
 //! counter is moved past what it can have issued since; where that is more than is left, nothing is issued from it until an operator
 //! names a floor. Every slot is reserved up to the moment of the restore, and its fence moved far ahead; and the regions are sealed
-//! unless the operator vouches that no table was edited since. The clocks of lost hosts may have been ahead of this one's by
+//! unless the operator vouches that no table was edited since. Where another store was restored from an older backup before, that
+//! backup bounds the counters as well. The clocks of lost hosts may have been ahead of this one's by
 //! `--clock-error`: the new store issues nothing before they all are past. It has a new identity.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
@@ -55,6 +60,10 @@ pub struct RestoreArgs {
     /// Go on from N in this source, whatever it may have issued: N is above every number in use. Can be repeated.
     #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
     pub floor: Vec<Floor>,
+    /// The oldest backup of this store that was restored before, if that is older than this one. What that store issued is skipped
+    /// as well.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub restored_before: Option<PathBuf>,
     /// No table was edited after the backup: the regions stay as they are, and are not sealed.
     #[arg(long)]
     pub table_unchanged: bool,
@@ -131,6 +140,12 @@ pub enum RestoreError {
         /// Why.
         source: NotWhole,
     },
+    /// What was restored before is of another store.
+    #[error("{} is not of the same store, or not older", path.display())]
+    NotOlder {
+        /// The other backup or directory.
+        path: PathBuf,
+    },
     /// The source or the target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -193,8 +208,12 @@ impl Restore {
             return archive::plan(args);
         }
         let now = SystemClock::new().wall();
-        let backup = load(args).await?;
-        plan(args, backup, now, &SystemEntropy)
+        let backup = load(&args.source).await?;
+        let older = match &args.restored_before {
+            Some(path) => Some(Older::of(path, load(path).await?, &backup)?),
+            None => None,
+        };
+        plan(args, backup, older, now, &SystemEntropy)
     }
 
     /// The same for a backup in memory, at a time and with random bits that the caller brings.
@@ -209,7 +228,7 @@ impl Restore {
         entropy: &dyn Entropy,
     ) -> Result<Self, RestoreError> {
         let bad = |source| RestoreError::Source { path: args.source.clone(), source };
-        plan(args, checked(args, backup::decode(backup).map_err(bad)?)?, now, entropy)
+        plan(args, checked(&args.source, backup::decode(backup).map_err(bad)?)?, None, now, entropy)
     }
 
     /// Writes the new store. Until it is whole, no daemon takes it.
@@ -267,28 +286,28 @@ impl Restore {
     }
 }
 
-async fn load(args: &RestoreArgs) -> Result<Backup, RestoreError> {
-    if !args.source.is_dir() {
-        let bad = |source| RestoreError::Source { path: args.source.clone(), source };
-        return checked(args, backup::read(&args.source).map_err(bad)?);
+async fn load(path: &Path) -> Result<Backup, RestoreError> {
+    if !path.is_dir() {
+        let bad = |source| RestoreError::Source { path: path.to_owned(), source };
+        return checked(path, backup::read(path).map_err(bad)?);
     }
-    if let Some(backup) = archive::read_as_backup(&args.source)? {
+    if let Some(backup) = archive::read_as_backup(path)? {
         return Ok(backup);
     }
     let new_id = entropy::octets(&SystemEntropy);
-    let options = SledOptions { dir: args.source.clone(), new_id };
+    let options = SledOptions { dir: path.to_owned(), new_id };
     let store = SledStore::open_archived(options, Archiving::ReadOnly)?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
     store.close().await;
     let records: Vec<_> = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
     let taken = latest(&records).map_err(StoreFailure::from)?;
     // OK because a time is within some centuries of 1970.
-    checked(args, Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
+    checked(path, Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
 }
 
 /// What was read, if it is a whole store's.
-fn checked(args: &RestoreArgs, backup: Backup) -> Result<Backup, RestoreError> {
-    let not_whole = |source| RestoreError::NotWhole { path: args.source.clone(), source };
+fn checked(path: &Path, backup: Backup) -> Result<Backup, RestoreError> {
+    let not_whole = |source| RestoreError::NotWhole { path: path.to_owned(), source };
     founding::check_whole(&backup.records).map_err(not_whole)?;
     Ok(backup)
 }
@@ -310,23 +329,75 @@ pub(crate) fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed>
         .try_fold(UnixNanos::new(0), |latest, seen| Ok(latest.max(seen?)))
 }
 
-fn plan(args: &RestoreArgs, backup: Backup, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
+fn plan(
+    args: &RestoreArgs,
+    backup: Backup,
+    older: Option<Older>,
+    now: UnixNanos,
+    entropy: &dyn Entropy,
+) -> Result<Restore, RestoreError> {
     let taken = UnixNanos::new(backup.unix_nanos.into());
     let paid = latest_paid(&backup.records).map_err(StoreFailure::from)?;
     let lapse = Lapse::since_backup(taken, paid, now, args.clock_error)
         .map_err(|latest| RestoreError::ClockBehind { now, latest })?;
     let now = now.max(taken);
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };
-    let copy = Copy { operation: "restore", now, lost: Some(lost), floors: &args.floor };
+    let copy = Copy { operation: "restore", now, lost: Some(lost), older: older.as_ref(), floors: &args.floor };
     Restore::of(backup.records, taken, &copy, entropy)
 }
 
+/// What an older backup knows, from which another store went on: what that issued is bounded by it, not by a newer one.
+#[derive(Debug)]
+pub(crate) struct Older {
+    /// When it was made.
+    taken: UnixNanos,
+    /// The restores before it.
+    restores: Vec<Restored>,
+    records: BTreeMap<Key, Vec<u8>>,
+}
+
+impl Older {
+    fn of(path: &Path, older: Backup, newer: &Backup) -> Result<Self, RestoreError> {
+        let key = newer.records.iter().find(|(key, _)| *key == keys::CLUSTER);
+        let records: BTreeMap<_, _> = older.records.into_iter().collect();
+        if older.unix_nanos > newer.unix_nanos || key.map(|(_, key)| key) != records.get(&keys::CLUSTER) {
+            return Err(RestoreError::NotOlder { path: path.to_owned() });
+        }
+        let restores = records.get(&keys::RESTORES).map(|record| stored::decode_restores(record)).transpose();
+        let restores = restores.map_err(StoreFailure::from)?.unwrap_or_default();
+        Ok(Self { taken: UnixNanos::new(older.unix_nanos.into()), restores, records })
+    }
+
+    fn since(&self) -> UnixNanos {
+        Lapse::begin(self.taken)
+    }
+
+    /// Where a counter can have come to that another store went on with until a time; `None` if this does not bound it.
+    fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
+        let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
+        let known = match (read, kind.record.as_ref()) {
+            (Some(known), _) => known,
+            (None, None) => Counter::of_series(kind.first, &self.restores, kind.pace, kind.capacity),
+            (None, Some(region)) if self.records.contains_key(region) => {
+                Counter::of_region(Count::ZERO, &self.restores)
+            }
+            // The other store may have got such a region as well, and its operator have named any number.
+            (None, Some(_)) => return Ok(None),
+        };
+        let after = known.after(&Lapse { since: self.since(), until }, kind.pace, kind.capacity);
+        Ok((!after.unsure).then_some(after.reserved))
+    }
+}
+
 /// What a counter may do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct CounterKind {
+    first: Count,
     pace: Pace,
     capacity: Count,
     order: Order,
+    /// That of its region, if it is one's.
+    record: Option<Key>,
 }
 
 /// How records become those of a new store.
@@ -337,6 +408,8 @@ pub(crate) struct Copy<'f> {
     pub(crate) now: UnixNanos,
     /// What is not known of the time since the records were read; `None` if nothing has happened since.
     pub(crate) lost: Option<Restored>,
+    /// What another store went on from.
+    pub(crate) older: Option<&'f Older>,
     pub(crate) floors: &'f [Floor],
 }
 
@@ -346,15 +419,17 @@ impl Copy<'_> {
     }
 
     /// Where a counter goes on.
-    fn moved(&self, source: &Source, from: &Counter, kind: &CounterKind) -> Result<Counter, RestoreError> {
-        let CounterKind { pace, capacity, order } = *kind;
-        let after = self.lost.map_or(*from, |lost| from.after(&lost, pace, capacity));
+    fn moved(&self, key: &Key, source: &Source, from: &Counter, kind: &CounterKind) -> Result<Counter, RestoreError> {
+        let CounterKind { pace, capacity, order, .. } = *kind;
+        let mut after = self.lost.map_or(*from, |lost| from.after(&lost.lapse, pace, capacity));
+        if let (Some(older), Some(lost), false) = (self.older, self.lost, after.unsure) {
+            after = match older.bounds(key, lost.lapse.until, kind).map_err(StoreFailure::from)? {
+                Some(bound) => Counter { reserved: after.reserved.max(bound), ..after },
+                None => Counter { reserved: from.reserved, unsure: true, ..after },
+            };
+        }
         let Some(floor) = self.floors.iter().find(|floor| floor.source == *source) else { return Ok(after) };
-        // The numbers of a scrambled region follow no order inside an octave: a floor is above all of the octave.
-        let next = match (floor.next, order) {
-            (Count::Below(next), Order::Scrambled) => next.checked_next_power_of_two().map_or(Count::Max, Count::Below),
-            (next, _) => next,
-        };
+        let next = order.floor(floor.next);
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
@@ -416,8 +491,16 @@ impl Restore {
 
     /// A source that has no counter yet may have got one that was lost: the daemon asks for the restores then.
     fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
-        let Some(lost) = copy.lost else { return Ok(()) };
+        let Some(mut lost) = copy.lost else { return Ok(()) };
         let mut restores = self.earlier()?;
+        if let Some(older) = copy.older {
+            lost.lapse.since = lost.lapse.since.min(older.since());
+            // From then on one bound holds: the other store came through none of the restores since.
+            let (before, since): (Vec<_>, Vec<_>) =
+                restores.into_iter().partition(|restored| older.restores.contains(restored));
+            lost.tables_edited |= since.iter().any(|restored| restored.tables_edited);
+            restores = before;
+        }
         restores.push(lost);
         self.records.insert(keys::RESTORES, stored::encode_restores(&restores));
         Ok(())
@@ -438,7 +521,8 @@ impl Restore {
         }
         for (_, (series, counter)) in counters {
             let (pace, capacity) = (series::pace(&series), Count::Below(series.end().get()));
-            let kind = CounterKind { pace, capacity, order: Order::Sequential };
+            let first = Count::Below(series.first().get());
+            let kind = CounterKind { first, pace, capacity, order: Order::Sequential, record: None };
             self.move_counter(copy, keys::series(&series), Source::Series(series), &counter, &kind)?;
         }
         Ok(())
@@ -452,7 +536,7 @@ impl Restore {
         from: &Counter,
         kind: &CounterKind,
     ) -> Result<(), RestoreError> {
-        let to = copy.moved(&source, from, kind)?;
+        let to = copy.moved(&key, &source, from, kind)?;
         if to != Counter::NEW {
             self.records.insert(key, stored::encode_counter(&to));
         }
@@ -479,8 +563,7 @@ impl Restore {
             let read = read.map_err(StoreFailure::from)?;
             let issued = read.map_or(Count::ZERO, |counter| counter.reserved);
             let region = stored::decode_region(&value, number, issued).map_err(StoreFailure::from)?;
-            let begun = || Counter::begun(Count::ZERO, &earlier, true, region.pace, region.capacity());
-            let from = read.unwrap_or_else(begun);
+            let from = read.unwrap_or_else(|| Counter::of_region(Count::ZERO, &earlier));
             if region.delegated {
                 // A space's key begins with that of the space around it, so its regions come later.
                 names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
@@ -488,7 +571,8 @@ impl Restore {
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
                 // A region of which nothing had been issued may have been issued from since.
                 let source = Source::Region { name: region.name.clone(), space: space.clone() };
-                let kind = CounterKind { pace: region.pace, capacity: region.capacity(), order: region.order };
+                let (first, capacity, record) = (Count::ZERO, region.capacity(), Some(key.clone()));
+                let kind = CounterKind { first, pace: region.pace, capacity, order: region.order, record };
                 self.move_counter(copy, counter, source, &from, &kind)?;
             }
             if copy.seals() && region.kind != Kind::Closed && !region.sealed && !region.delegated {
@@ -558,3 +642,6 @@ impl Restore {
 const fn leapt(next: RegionNumber) -> RegionNumber {
     RegionNumber(next.0.saturating_add(LEAP))
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,8 +66,16 @@ fn tell(args: &RestoreArgs, restore: &Restore) {
     match (args.table_unchanged, restore.sealed) {
         (true, _) => println!("tables: as they were; you say that none was edited since"),
         (false, sealed) => println!(
-            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided, expanded or moved (--next) since the backup, then \
+            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided, expanded, shrunk or delegated since the \
+             backup. For what was made or moved with --next, name a number above every one in use (kent region set NAME --next N). Then \
              unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
+        ),
+    }
+    match &args.restored_before {
+        Some(older) => println!("what a store issued that was restored from {} is skipped as well", older.display()),
+        None => println!(
+            "an older backup: if one of this store was restored before, say --restored-before FILE, since this one does not bound what \
+             was issued there"
         ),
     }
 }

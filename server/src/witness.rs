@@ -280,6 +280,46 @@ mod tests {
         assert_eq!(seen(&witness, ID), Some(5), "it never goes back");
     }
 
+    #[tokio::test]
+    async fn ok_replicas_that_count_at_the_same_time_are_all_counted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let witness = at(dir.path().to_owned());
+        let store = MemoryStore::new(ID);
+        // Each operation takes place one poll later, so both have read before either commits.
+        store.plan(|_| Fault::DelayBefore(Box::pin(tokio::task::yield_now())));
+        let (one, other) = tokio::join!(witness.attest(&store, "one"), witness.attest(&store, "one"));
+        one.expect("counted");
+        other.expect("counted");
+        assert_eq!((seen(&witness, ID), counted(&store).await), (Some(2), 2));
+    }
+
+    #[tokio::test]
+    async fn ok_a_start_that_the_store_has_not_counted_was_not_seen() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let witness = at(dir.path().to_owned());
+        let store = MemoryStore::new(ID);
+        witness.attest(&store, "one").await.expect("the first");
+        store.plan(|operation| match operation {
+            Operation::Commit(_) => Fault::Unavailable,
+            _ => Fault::None,
+        });
+        witness.attest(&store, "one").await.expect_err("the store does not answer");
+        assert_eq!(seen(&witness, ID), Some(1));
+        store.plan(|_| Fault::None);
+        witness.attest(&store, "one").await.expect("it is not an old copy");
+    }
+
+    #[tokio::test]
+    async fn err_a_testimony_that_makes_no_sense_is_not_taken_for_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let witness = at(dir.path().to_owned());
+        fs::write(witness.file(ID), "starts = many").expect("written");
+        let store = MemoryStore::new(ID);
+        let refused = witness.attest(&store, "one").await.expect_err("it may have seen more");
+        assert!(matches!(&refused, WitnessError::Unusable { .. }), "{refused}");
+        assert!(store.get(&keys::BOOTS).await.expect("read").is_none());
+    }
+
     #[test]
     fn ok_a_testimony_never_goes_back_when_many_write_it() {
         let dir = tempfile::tempdir().expect("a directory");

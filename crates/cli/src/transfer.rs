@@ -182,7 +182,8 @@ async fn dress(space: &str, entry: &Entry, daemon: &Daemon) -> Result<(), Failur
         description: given(&entry.description),
         set_labels: entry.labels.clone().into_iter().collect(),
         policy: entry.policy.as_ref().map(Into::into),
-        next: (entry.issues() && next(entry) > 0).then(|| next(entry).into()),
+        // A top-level region was made with it.
+        next: (entry.issues() && next(entry) > 0 && entry.parent.is_some()).then(|| next(entry).into()),
         ..nothing.clone()
     };
     if message != nothing {

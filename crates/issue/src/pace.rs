@@ -74,6 +74,11 @@ pub struct Lapse {
 const SLACK: Duration = Duration::from_secs(3600);
 
 impl Lapse {
+    /// Where it begins for a backup that was `taken` then, by the clock of the daemon that made it.
+    pub fn begin(taken: UnixNanos) -> UnixNanos {
+        taken.offset(-nanos(SLACK))
+    }
+
     /// From a backup to its restore. By the clock of the daemon that made it, it was `taken` then, and no counter in it is paid further
     /// than until `paid`. The clock of the restoring host says `now`, and no lost clock was ahead of it by more than `error`.
     ///
@@ -87,7 +92,7 @@ impl Lapse {
         if latest > now.offset(error) {
             return Err(latest);
         }
-        Ok(Self { since: taken.offset(-error.max(nanos(SLACK))), until: now.max(latest).offset(error) })
+        Ok(Self { since: Self::begin(taken), until: now.max(latest).offset(error) })
     }
 
     /// How many numbers a counter may have reserved meanwhile, whose record says that it is paid until `paid`; and until when it is
@@ -192,7 +197,7 @@ mod tests {
         let of = |since, until| Ok(Lapse { since: after(since), until: after(until) });
         assert_eq!(lapse(1024, 100, 3600), of(-3600, 100 + 3600));
         assert_eq!(lapse(1024, 100, 1), of(-3600, 101), "all restores of a backup have the same beginning");
-        assert_eq!(lapse(1024, 100, 7200), of(-7200, 7300));
+        assert_eq!(lapse(1024, 100, 7200), of(-3600, 7300));
         assert_eq!(lapse(1024, -100, 3600), of(-3600, 3600), "a lost clock was right, or ahead");
         assert_eq!(lapse(1024 + 60, 0, 3600), of(-3600, 3660), "a lost clock was ahead of the one of the backup");
     }
@@ -205,27 +210,61 @@ mod tests {
         assert_eq!(lapse(1024 + 61, 0), Err(after(61)));
     }
 
-    /// Seconds that pass, what the clock is wrong by then, and whether all that is affordable is reserved.
-    fn steps() -> impl Strategy<Value = Vec<(i128, i128, bool)>> {
-        let off = prop::sample::select(&[-1800_i128, -900, 0, 900, 1800]);
-        prop::collection::vec((prop::sample::select(&[1_i128, 500, 1000]), off, prop::bool::weighted(0.9)), 1..12)
+    /// How far clocks are wrong at the most, and so twice this between any two of them.
+    const WRONG: i128 = 1800;
+    /// What a restore allows for.
+    const ERROR: i128 = 2 * WRONG;
+
+    /// A restore of what was known at `NOW`, by a host whose clock says `now`.
+    fn restored_at(now: i128) -> Lapse {
+        Lapse { since: after(-ERROR), until: after(now + ERROR) }
+    }
+
+    #[test]
+    fn ok_a_restore_skips_exactly_the_most_that_can_have_been_reserved() {
+        // The clock that the record was read by was ahead; the one of the daemon that went on was behind, and then ahead.
+        for paid in [UnixNanos::new(0), after(-ERROR), after(-1000), after(1024)] {
+            let (read, mut now, mut paid_until, mut reserved) = (paid, -ERROR, paid, 0);
+            while now <= 5000 {
+                let count = affordable(pace(1000), paid_until, after(now));
+                paid_until = pay(pace(1000), paid_until, after(now), count).expect("affordable");
+                (reserved, now) = (reserved + count, now + 100);
+            }
+            // The host's clock is behind that one.
+            let (skipped, paid_then) = restored_at(now - 100 - ERROR).skip(pace(1000), read);
+            assert_eq!(skipped, reserved, "paid until {paid:?}");
+            assert_eq!(affordable(pace(1000), paid_then, after(now - 100)), 0, "it waits until then");
+            assert_eq!(affordable(pace(1000), paid_then, after(now - 100 + 1)), 1000);
+        }
+    }
+
+    const CLOCKS: &[i128] = &[-WRONG, 0, WRONG];
+
+    /// How far a store's clock is wrong as a rule; and seconds that pass, what it is wrong by then if it is something else, and
+    /// whether all that is affordable is reserved.
+    fn store() -> impl Strategy<Value = (i128, Vec<(i128, Option<i128>, bool)>)> {
+        let seconds = prop::sample::select(&[1_i128, 500, 1000, 4000]);
+        let jumps = prop::option::weighted(0.1, prop::sample::select(CLOCKS));
+        let steps = prop::collection::vec((seconds, jumps, prop::bool::weighted(0.9)), 1..12);
+        (prop::sample::select(CLOCKS), steps)
     }
 
     proptest! {
         /// A backup is restored again and again, on hosts whose clocks are wrong by up to half an hour either way. What any of the
         /// stores reserves, no other one does.
         #[test]
-        fn ok_a_restore_skips_whatever_was_reserved(stores in prop::collection::vec(steps(), 2..6)) {
-            const ERROR: i128 = 3600;
-            let (pace, backup, mut time, mut most) = (pace(1000), NOW, 0, 0);
-            for (number, steps) in stores.into_iter().enumerate() {
-                // The first store is the one that the backup was made of.
-                let lapse = Lapse { since: backup, until: after(time + steps[0].1 + ERROR) };
-                let (mut reserved, mut paid) = if number == 0 { (0, backup) } else { lapse.skip(pace, backup) };
+        fn ok_a_restore_skips_whatever_was_reserved(
+            read in prop::sample::select(&[-10_000_i128, 0, WRONG + 1024]),
+            stores in prop::collection::vec((prop::sample::select(CLOCKS), store()), 2..6),
+        ) {
+            let (pace, read, mut time, mut most) = (pace(1000), after(read), 0, 0);
+            for (number, (host, (usual, steps))) in stores.into_iter().enumerate() {
+                // The first store is the one that the backup was made of, by a clock that was ahead.
+                let lapse = Lapse { since: after(WRONG - ERROR), until: after(time + host + ERROR) };
+                let (mut reserved, mut paid) = if number == 0 { (0, read) } else { lapse.skip(pace, read) };
                 let mut ended = 0;
-                for (seconds, off, reserves) in steps {
-                    time += seconds;
-                    let now = after(time + off);
+                for (seconds, jump, reserves) in steps {
+                    let now = after(time + jump.unwrap_or(usual));
                     let count = affordable(pace, paid, now);
                     if reserves && count > 0 {
                         paid = pay(pace, paid, now, count).expect("it was said to be affordable");
@@ -233,6 +272,7 @@ mod tests {
                         reserved += count;
                         ended = reserved;
                     }
+                    time += seconds;
                 }
                 most = most.max(ended);
             }

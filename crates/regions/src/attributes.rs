@@ -23,6 +23,18 @@ impl Order {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
+    /// The first number to issue above every suffix below `next`: in a scrambled order, numbers follow no order inside an octave,
+    /// and another key has another one, so it is that of the next octave.
+    pub const fn floor(self, next: Count) -> Count {
+        match (self, next) {
+            (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {
+                Some(octave) => Count::Below(octave),
+                None => Count::Max,
+            },
+            (_, next) => next,
+        }
+    }
+
     /// The name in regions.md: `sequential`, `scrambled` or `external`.
     pub const fn as_str(self) -> &'static str {
         match self {

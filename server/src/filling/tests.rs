@@ -179,6 +179,21 @@ async fn ok_a_commit_without_an_answer_is_made_once_and_changes_nothing_when_it_
     join_all(faults.into_iter().flat_map(|fault| (0..COMMITS).map(move |faulty| check(faulty, fault)))).await;
 }
 
+#[tokio::test]
+async fn ok_what_makes_a_store_whole_is_written_by_the_commit_that_takes_the_mark_away() {
+    let store = store();
+    let sent = listen(&store, |_| Fault::None);
+    fill(&store, 100).await.expect("filled");
+    let sent = sent.lock().expect("not poisoned");
+    let writers = |wanted: &Key, value: bool| -> Vec<usize> {
+        let writes = |txn: &Txn| txn.writes().iter().any(|(key, written)| key == wanted && written.is_some() == value);
+        (0..sent.len()).filter(|at| writes(&sent[*at])).collect()
+    };
+    assert_eq!(sent.len(), COMMITS);
+    assert_eq!(writers(&keys::CLUSTER, true), [COMMITS - 1]);
+    assert_eq!(writers(&keys::RESTORING, false), [COMMITS - 1]);
+}
+
 #[test]
 fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_nothing() {
     let breaks: [fn() -> Fault; 2] =

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kent_proto::v1::{AcceptClockRequest, Encoding, GetStatusRequest};
+use kent_proto::v1::{AcceptClockRequest, BackupRequest, Encoding, GetStatusRequest, backup_part::Part};
 use tonic::Code;
 use tonic_types::StatusExt;
 
@@ -150,4 +150,32 @@ async fn granted_again(faked: &mut Faked) {
         }
     }
     faked.allocate(0).await;
+}
+
+/// When a backup says that it was made.
+async fn backup_time(faked: &Faked) -> i128 {
+    let mut parts = faked.daemon.admin().backup(BackupRequest {}).await.expect("a backup").into_inner();
+    let first = parts.message().await.expect("a message").expect("a beginning");
+    match first.part.expect("a part") {
+        Part::Begin(begin) => begin.unix_nanos.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_backup_carries_the_time_that_is_believed() {
+    let dir = data_dir();
+    let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
+    granted_again(&mut faked).await;
+    let before = faked.clock().await;
+    let taken = backup_time(&faked).await;
+    assert!(before <= taken && taken <= faked.clock().await, "{before} {taken}");
+    // From a time too late a restore would count too little that was issued since.
+    faked.set("+2h");
+    faked.allocate(-7200 * SECOND).await;
+    let taken = backup_time(&faked).await;
+    assert!(before <= taken && taken + 3600 * SECOND <= faked.clock().await, "{before} {taken}");
+    faked.daemon.kill();
+    let faked = Faked::start(dir.path(), faked.ledger, "+3650d");
+    assert_eq!(backup_time(&faked).await, 0, "nothing is known");
 }

@@ -1,8 +1,12 @@
 //! Restores: whatever was issued between a backup and its restore is skipped, by construction, or nothing is issued at all.
 
-use std::{path::Path, process::Command};
+use std::{path::Path, process::Command, time::Duration};
 
-use kent_proto::v1::{CreateRegionRequest, Encoding, Policy, UpdateRegionRequest};
+use kent_proto::v1::{
+    AddSubregionsRequest, AutoExpand, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, Encoding,
+    Newcomer, Policy, ShrinkRegionRequest, UpdateRegionRequest,
+};
+use tokio::time::sleep;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -180,4 +184,243 @@ async fn ok_a_counter_keeps_its_pace() {
     let refused =
         daemon.allocator().allocate(request("region:slow", 100, Encoding::Lease)).await.expect_err("too fast");
     assert_eq!(reason(&refused), "TOO_FAST");
+}
+
+fn of(region: &str) -> String {
+    format!("spaces/default/regions/{region}")
+}
+
+fn sized(region: &str, suffix_bits: u32) -> CreateRegionRequest {
+    let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
+    CreateRegionRequest { parent, region_id, suffix_bits, ..CreateRegionRequest::default() }
+}
+
+async fn name_floor(daemon: &Daemon, region: &str, next: u128) {
+    let floor = UpdateRegionRequest { name: of(region), next: Some(next.into()), ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(floor).await.expect("a floor");
+}
+
+const UNKNOWN: &str = "FLOOR_UNKNOWN";
+
+#[tokio::test]
+async fn ok_a_region_that_is_made_after_a_restore_may_be_where_a_lost_one_was() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&at("old"));
+    backup(&daemon, &at("backup")).await;
+    // The lost region was faster than another one would be by default, began further up, and has the first prefix that is free.
+    let lost = CreateRegionRequest { pace: 1 << 34, next: Some((1 << 40).into()), ..sized("lost", 50) };
+    let lost = daemon.regions().create_region(lost).await.expect("created").into_inner();
+    take(&daemon, &mut ledger, "region:lost", 1000).await;
+    daemon.kill();
+    let done = restore(&at("backup"), &at("new"), &["--yes", "--clock-error", "0s"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("new"));
+    let another = daemon.regions().create_region(sized("another", 50)).await.expect("created").into_inner();
+    let prefix = |made: &kent_proto::v1::EditResponse| made.region.clone().expect("a region").prefix;
+    assert_eq!(prefix(&another), prefix(&lost), "in the same place");
+    // What is repeated as it was is no floor: more was issued since.
+    let moved = CreateRegionRequest { next: Some((1 << 40).into()), ..sized("moved", 50) };
+    daemon.regions().create_region(moved).await.expect("created");
+    for source in ["region:another", "region:moved"] {
+        assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
+    }
+    // Subregions of such a region have no counter of their own yet, and the one that inherits has none either.
+    let half = |extension: &str| Newcomer {
+        region_id: format!("half-{extension}"),
+        suffix_bits: Some(40),
+        extension: Some(extension.to_owned()),
+        ..Newcomer::default()
+    };
+    daemon.regions().create_region(sized("divided", 40)).await.expect("created");
+    let newcomers = vec![half("0"), half("1")];
+    let divide = AddSubregionsRequest {
+        name: of("divided"),
+        by_bits: 1,
+        newcomers,
+        r#abstract: true,
+        ..AddSubregionsRequest::default()
+    };
+    daemon.regions().add_subregions(divide).await.expect("divided");
+    for source in ["region:half-0", "region:half-1"] {
+        assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
+    }
+    // A kill -9 makes nobody surer.
+    daemon.kill();
+    let daemon = Daemon::start(&at("new"));
+    for source in ["region:another", "region:moved"] {
+        assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
+    }
+    name_floor(&daemon, "another", (1 << 40) + 1000).await;
+    // The same prefix, so the same identifiers.
+    take(&daemon, &mut ledger, "region:another", 1000).await;
+    name_floor(&daemon, "half-1", 0).await;
+    take(&daemon, &mut ledger, "region:half-1", 1000).await;
+    // The store's own backup keeps it: a region that is not known is not surer in the next store.
+    backup(&daemon, &at("second")).await;
+    daemon.kill();
+    let done = restore(&at("second"), &at("third"), &KNOWN[..4]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("third"));
+    for source in ["region:moved", "region:half-0"] {
+        assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
+    }
+    daemon.regions().create_region(sized("late", 50)).await.expect("created");
+    assert_eq!(refusal(&daemon, "region:late").await, (Code::FailedPrecondition, UNKNOWN.to_owned()));
+}
+
+#[tokio::test]
+async fn ok_a_full_region_may_have_been_expanded_by_its_policy() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&at("old"));
+    daemon.regions().create_region(sized("r", 4)).await.expect("created");
+    take(&daemon, &mut ledger, "region:r", 16).await;
+    let auto_expand = Some(AutoExpand { at_percent: 100, by_bits: 1, max_suffix_bits: 6 });
+    let policy = Some(Policy { auto_expand, ..Policy::default() });
+    let expands = UpdateRegionRequest { name: of("r"), policy, ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(expands).await.expect("a policy");
+    backup(&daemon, &at("backup")).await;
+    // No operator edits the table, and yet it is another one.
+    take(&daemon, &mut ledger, "region:r", 10).await;
+    daemon.kill();
+    let done = restore(&at("backup"), &at("new"), &KNOWN[..4]);
+    assert!(said(&done).contains("region:r: 16 -> unknown"), "{}", said(&done));
+    let daemon = Daemon::start(&at("new"));
+    assert_eq!(refusal(&daemon, "region:r").await, (Code::FailedPrecondition, UNKNOWN.to_owned()));
+}
+
+#[tokio::test]
+async fn ok_what_was_shrunk_or_delegated_is_so_again_with_a_floor() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&at("old"));
+    for region in ["cut", "given"] {
+        daemon.regions().create_region(sized(region, 40)).await.expect("created");
+    }
+    take(&daemon, &mut ledger, "region:cut", 100).await;
+    backup(&daemon, &at("backup")).await;
+    let shrink = || ShrinkRegionRequest { name: of("cut"), by_bits: 20, ..ShrinkRegionRequest::default() };
+    let delegate = || DelegateRegionRequest { name: of("given"), ..DelegateRegionRequest::default() };
+    let inner = || CreateRegionRequest { parent: "spaces/default/given".to_owned(), ..sized("inner", 20) };
+    let edit = async |daemon: &Daemon| {
+        daemon.regions().shrink_region(shrink()).await?;
+        daemon.regions().delegate_region(delegate()).await?;
+        daemon.regions().create_region(inner()).await
+    };
+    take(&daemon, &mut ledger, "region:cut", 100).await;
+    edit(&daemon).await.expect("edited");
+    take(&daemon, &mut ledger, "region:inner@default/given", 100).await;
+    daemon.kill();
+
+    // Where the counters stand above, the edits cannot be repeated, and the regions stay sealed.
+    let done = restore(&at("backup"), &at("stuck"), &["--yes", "--clock-error", "0s"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("stuck"));
+    let refused = daemon.regions().shrink_region(shrink()).await.expect_err("its counter stands above");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let refused = daemon.regions().delegate_region(delegate()).await.expect_err("its counter stands above");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    for source in ["region:cut", "region:given"] {
+        assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, "SEALED".to_owned()), "{source}");
+    }
+    daemon.kill();
+    // The edits themselves are evidence: of a region that was delegated nothing had been issued, and of one that was shrunk no
+    // more than fits.
+    let floors = ["--floor", "region:given=0", "--floor", "region:cut=200"];
+    let done = restore(&at("backup"), &at("new"), &[&["--yes", "--clock-error", "0s"], &floors[..]].concat());
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("new"));
+    edit(&daemon).await.expect("repeated");
+    daemon.regions().unseal_region(unseal("cut")).await.expect("unsealed");
+    take(&daemon, &mut ledger, "region:cut", 1000).await;
+    let source = "region:inner@default/given";
+    assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()));
+    let name = "spaces/default/given/regions/inner".to_owned();
+    let floor = UpdateRegionRequest { name, next: Some(100.into()), ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(floor).await.expect("a floor");
+    take(&daemon, &mut ledger, source, 1000).await;
+}
+
+#[tokio::test]
+async fn ok_a_floor_of_a_scrambled_region_is_above_whatever_another_key_made_of_its_octave() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&at("old"));
+    backup(&daemon, &at("backup")).await;
+    // A lost space's scrambled orders have another key than those of the one that takes its place.
+    let lost = |daemon: &Daemon| {
+        let mut client = daemon.regions();
+        async move {
+            let space = CreateSpaceRequest { space_id: "s".to_owned(), bits: 40, ..CreateSpaceRequest::default() };
+            client.create_space(space).await.expect("made");
+            let parent = "spaces/s".to_owned();
+            let order = kent_proto::v1::region::Order::Scrambled.into();
+            client.create_region(CreateRegionRequest { parent, order, ..sized("r", 32) }).await.expect("created");
+        }
+    };
+    lost(&daemon).await;
+    take(&daemon, &mut ledger, "region:r@s", 3000).await;
+    daemon.kill();
+    let done = restore(&at("backup"), &at("new"), &["--yes", "--clock-error", "0s"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("new"));
+    lost(&daemon).await;
+    // An operator who goes by how many there are: the largest one in use is above.
+    let floor = UpdateRegionRequest {
+        name: "spaces/s/regions/r".to_owned(),
+        next: Some(3000.into()),
+        ..UpdateRegionRequest::default()
+    };
+    daemon.regions().update_region(floor).await.expect("a floor");
+    take(&daemon, &mut ledger, "region:r@s", 5000).await;
+}
+
+#[tokio::test]
+async fn ok_a_newer_backup_is_restored_after_an_older_one() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let text = |name: &str| at(name).display().to_string();
+    let mut ledger = Ledger::default();
+    let daemon = Daemon::start(&at("old"));
+    let slow = CreateRegionRequest { pace: 1000, ..sized("slow", 50) };
+    daemon.regions().create_region(slow).await.expect("created");
+    backup(&daemon, &at("older")).await;
+    sleep(Duration::from_secs(5)).await;
+    backup(&daemon, &at("newer")).await;
+    daemon.kill();
+    // What this store issues is bounded by the older backup only.
+    let done = restore(&at("older"), &at("one"), &KNOWN[..4]);
+    assert!(done.status.success() && said(&done).contains("say --restored-before FILE"), "{}", said(&done));
+    let daemon = Daemon::start(&at("one"));
+    take(&daemon, &mut ledger, "region:slow", 500).await;
+    take(&daemon, &mut ledger, "serial:NEW", 2000).await;
+    daemon.kill();
+
+    let (older, newer) = (text("older"), text("newer"));
+    let known = |before| [&KNOWN[..4], &["--restored-before", before]].concat();
+    Daemon::start(&at("another")).kill();
+    let another = text("another");
+    for (source, before) in [("newer", &another), ("older", &newer)] {
+        let refused = restore(&at(source), &at("two"), &known(before));
+        assert!(!refused.status.success() && said(&refused).contains("not of the same store"), "{}", said(&refused));
+    }
+    let done = restore(&at("newer"), &at("two"), &known(&older));
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("two"));
+    // It keeps its pace.
+    sleep(Duration::from_secs(6)).await;
+    take(&daemon, &mut ledger, "region:slow", 6000).await;
+    take(&daemon, &mut ledger, "serial:NEW", 2000).await;
+    daemon.kill();
+    // The older one bounds all that was issued since.
+    let done = restore(&at("older"), &at("three"), &KNOWN[..4]);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::start(&at("three"));
+    take(&daemon, &mut ledger, "region:slow", 500).await;
+    take(&daemon, &mut ledger, "serial:NEW", 2000).await;
 }

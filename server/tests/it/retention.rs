@@ -15,7 +15,7 @@ use tonic_types::StatusExt;
 use super::{
     backup::{backup, create, restore, said},
     harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
-    paper::kent_binary,
+    operator::kent_binary,
 };
 
 fn reason(status: &Status) -> String {

@@ -44,7 +44,7 @@ pub(crate) enum RegionCommand {
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
     /// Resume granting from a sealed region.
-    #[command(after_help = "Example:\n  kent region unseal orders")]
+    #[command(after_help = UNSEAL_HELP)]
     Unseal(NamedArgs),
     Rename(RenameArgs),
     Set(SetArgs),
@@ -154,6 +154,12 @@ pub(crate) enum OrderArg {
     Scrambled,
     External,
 }
+
+const UNSEAL_HELP: &str = "\
+Example:
+  kent region unseal orders
+
+After a restore, unseal a region when all lost edits of the table were repeated: kentd restore says which.";
 
 const CREATE_HELP: &str = "\
 Examples:
@@ -273,7 +279,7 @@ pub(crate) struct SetArgs {
     /// A label to set, or with nothing after the equals sign to remove.
     #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, Option<String>)>,
-    /// Suffixes below this count as issued from now on.
+    /// Suffixes below this count as issued from now on. After a restore: a number above every one in use.
     #[arg(long, value_name = "N", value_parser = parse_u128)]
     pub(crate) next: Option<u128>,
     #[command(flatten)]

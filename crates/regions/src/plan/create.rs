@@ -37,7 +37,8 @@ pub(super) fn plan(
         Place::Chosen { zone, donor } => chosen(table, &mut plan, suffix, *zone, donor)?,
     };
     let region = top_level(table, name, table.next_number(), prefix, suffix);
-    let region = Region { issued: check_next(next, suffix)?, order, pace: pace.unwrap_or(region.pace), ..region };
+    let issued = check_next(next, suffix, order)?;
+    let region = Region { issued, order, pace: pace.unwrap_or(region.pace), ..region };
     // The new region is what the edit is about, so it comes before a donor.
     plan.make(region);
     plan.changes.reverse();
@@ -100,11 +101,11 @@ pub(super) fn check_suffix(suffix: u8, max: u8) -> Result<(), Refusal> {
     if suffix > max { Err(Refusal::SuffixBits { bits: suffix, max }) } else { Ok(()) }
 }
 
-pub(super) fn check_next(next: Count, suffix: u8) -> Result<Count, Refusal> {
+pub(super) fn check_next(next: Count, suffix: u8, order: Order) -> Result<Count, Refusal> {
     let fits = next <= Count::power_of_two(suffix);
     // `next` counts as `note(next - 1)`: the refusal names the suffix that does not fit.
     let last = next.get().map_or(u128::MAX, |next| next.saturating_sub(1));
-    if fits { Ok(next) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
+    if fits { Ok(order.floor(next)) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
 }
 
 fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donate) -> Result<Prefix, Refusal> {

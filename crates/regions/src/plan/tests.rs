@@ -517,7 +517,38 @@ fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
     );
     apply(&mut table, &subdivide("s", 1, &["x 0", "y 1 2"]));
     let (x, y) = (table.named("x").expect("it"), table.named("y").expect("it"));
-    assert_eq!((x.order, x.issued, y.order), (Order::Scrambled, Count::Below(5), Order::Sequential));
+    assert_eq!((x.order, x.issued, y.order), (Order::Scrambled, Count::Below(8), Order::Sequential));
+}
+
+#[test]
+fn ok_a_declared_number_of_a_scrambled_region_counts_as_the_next_octave() {
+    let mut table = Table::new(16).expect("a width");
+    let issued = |table: &Table| table.named("s").expect("made").issued;
+    let create = |next: u128| Edit::Create {
+        name: "s".into(),
+        suffix: 10,
+        place: Place::At(prefix("1")),
+        next: Count::Below(next),
+        order: Order::Scrambled,
+        pace: None,
+    };
+    for (next, expected) in [(0, 0), (1, 1), (3, 4), (4, 4), (513, 1024), (1024, 1024)] {
+        let plan = table.plan(&create(next)).expect("legal");
+        assert_eq!(plan.subject().expect("made").issued, Count::Below(expected), "{next}");
+    }
+    let refusal = table.plan(&create(1025)).expect_err("more than it has");
+    assert_eq!(refusal.code(), "suffix-range");
+    apply(&mut table, &create(3));
+    let declare = |next: u128| {
+        let patch = Patch { next: Some(Count::Below(next)), ..Patch::default() };
+        Edit::Update { name: "s".into(), patch }
+    };
+    for (next, expected) in [(0, 4), (2, 4), (5, 8), (7, 8), (100, 128)] {
+        let plan = table.plan(&declare(next)).expect("legal");
+        assert_eq!(plan.declared.expect("declared").1, Count::Below(expected), "{next}");
+        apply(&mut table, &declare(next));
+        assert_eq!(issued(&table), Count::Below(expected), "{next}");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
             return Err(Refusal::Closed { region: name.into() });
         }
         region.check_not_delegated()?;
-        after.issued = region.issued.max(check_next(next, region.suffix)?);
+        after.issued = region.issued.max(check_next(next, region.suffix, region.order)?);
     }
     let mut plan = table.draft();
     plan.declared = patch.next.map(|_| (region.number, after.issued));

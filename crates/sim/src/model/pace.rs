@@ -8,7 +8,7 @@ use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::UnixNanos;
 use kent_issue::{BURST, Lapse, PaceClock, affordable, pay};
-use kent_proto::stored::{Counter, Restored};
+use kent_proto::stored::Counter;
 use kent_regions::{Count, Pace};
 use stateright::{Model, Property};
 
@@ -124,7 +124,7 @@ impl PaceState {
             _ => {}
         }
         let from = Counter { reserved: Count::Below(reserved), paid, unsure: false };
-        let after = |lapse| from.after(&Restored { lapse, tables_edited: true }, pace(), CAPACITY);
+        let after = |lapse| from.after(&lapse, pace(), CAPACITY);
         let skips_to = after(match mutant {
             Some(Mutant::NoBurst) => Lapse { until: lapse.until.offset(-(BURST.as_nanos() as i128)), ..lapse },
             _ => lapse,
