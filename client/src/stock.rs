@@ -207,6 +207,11 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_new_stock_is_due_whatever_the_clock_says() {
+        assert_eq!(stock(Duration::MAX).begin_fetch(), Some(100));
+    }
+
+    #[test]
     fn ok_blocks_follow_the_rate_between_their_bounds() {
         let (mut stock, mut now) = (stock(Duration::MAX), LASTS);
         for (lasted, size) in [

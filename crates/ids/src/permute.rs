@@ -163,7 +163,7 @@ impl Scrambler {
                     let left =
                         usize::try_from(mask(bits + 1) - counter).map_or(usize::MAX, |more| more.saturating_add(1));
                     let (now, later) = rest.split_at_mut(left.min(rest.len()));
-                    self.octave(key, bits).fill(counter ^ 1 << bits, now);
+                    self.octave(key, bits).fill(counter, now);
                     (now, later)
                 }
             };
@@ -181,11 +181,11 @@ impl Scrambler {
 }
 
 impl Octave {
-    /// What the counters from `2^bits + first` on become, all of which are of this octave.
+    /// What the counters from `first` on become, all of which are of this octave.
     fn fill(&self, first: u128, values: &mut [u128]) {
         let top = 1 << self.bits;
         if self.bits <= u64::BITS {
-            let (narrow, first) = (self.permutation.narrow(), first as u64); // OK because it has at most 64 bits
+            let (narrow, first) = (self.permutation.narrow(), first as u64); // OK because only its low bits count, at most 64
             wide(
                 #[inline(always)]
                 || {
@@ -205,7 +205,7 @@ impl Octave {
 fn in_octave(number: u128, permute: impl FnOnce(u32, u128) -> u128) -> u128 {
     match number.checked_ilog2() {
         None => 0,
-        Some(octave) => 1 << octave | permute(octave, number ^ 1 << octave),
+        Some(octave) => 1 << octave | permute(octave, number), // OK because only the low bits of the number count
     }
 }
 
@@ -258,6 +258,22 @@ mod tests {
                 *seen = true;
             }
         }
+    }
+
+    #[test]
+    fn ok_many_at_once_are_mapped_as_one_by_one() {
+        fn check<const BITS: u32>() {
+            let permutation = Permutation::new(&KEY, b"octaves1", 3, BITS);
+            for first in [0, 7, mask(BITS) - 99] {
+                let mut values = [0; 100];
+                permutation.narrow().map_bits::<BITS, _>(first as u32, &mut values, |place, value| *place = value);
+                let one_by_one = (first..).map(|index| permutation.apply(index));
+                assert!(values.into_iter().map(u128::from).eq(one_by_one.take(100)), "{BITS} bits from {first} on");
+            }
+        }
+        check::<7>();
+        check::<22>();
+        check::<32>();
     }
 
     #[test]
