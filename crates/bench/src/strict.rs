@@ -36,7 +36,8 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         regions::create(&client, "plain").await?;
         regions::create_strict(&client, "strict").await
     })?;
-    let (archive, data) = (tempfile::tempdir_in(arena.data())?, tempfile::tempdir_in(arena.data())?);
+    // Where the other store is.
+    let (archive, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let archive = archive.path().to_str().context("the directory's name is text")?;
     let more = ["--archive", archive];
     let archived = Served::kentd_with(arena.options.kentd.as_ref(), &data.path().join("store"), &more)?;
@@ -74,7 +75,8 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
             arena.contest.fact(format!("{name}, archived of strict"), ratio, Bound::AtLeast(0.5));
         }
     }
-    arena.close()
+    arena.close()?;
+    archived.stop()
 }
 
 fn synchronize(mut file: &File, length: Duration) -> anyhow::Result<Slice> {

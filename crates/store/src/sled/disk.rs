@@ -164,7 +164,7 @@ impl Disk {
         self.flush(ledger)?;
         self.newest.write(ledger.revision())?;
         self.enter_archive(entry, ledger, mark, &journal)?;
-        Ok(self.sync_all_files()?)
+        self.sync_all_files()
     }
 
     fn enter_archive(

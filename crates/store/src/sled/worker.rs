@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -59,6 +60,8 @@ pub(super) struct Worker {
     counters: Arc<Counters>,
     /// For what reads the store beside its callers.
     requests: mpsc::WeakSender<Request>,
+    /// The thread that writes a base of the archive.
+    base: Option<JoinHandle<()>>,
 }
 
 /// A transaction that has been decided and waits for the journal.
@@ -74,7 +77,7 @@ impl Worker {
         (requests, queue): (mpsc::WeakSender<Request>, mpsc::Receiver<Request>),
         counters: Arc<Counters>,
     ) -> Self {
-        Self { disk, ledger: Some(ledger), queue, pages: VecDeque::new(), counters, requests }
+        Self { disk, ledger: Some(ledger), queue, pages: VecDeque::new(), counters, requests, base: None }
     }
 
     /// Serves requests until the store is closed or dropped, then lets go of the directory.
@@ -92,11 +95,15 @@ impl Worker {
         if let Some(ledger) = self.ledger.take() {
             self.disk.close(ledger);
         }
-        let Self { disk, mut queue, .. } = self;
+        let Self { disk, mut queue, base, .. } = self;
         drop(disk);
         queue.close();
         while let Some(request) = queue.blocking_recv() {
             request.refuse(&Unavailable::Closed);
+        }
+        // It has no more pages to wait for.
+        if base.is_some_and(|base| base.join().is_err()) {
+            tracing::error!("the thread that writes bases of the archive ended with a panic");
         }
         if let Some(reply) = closing {
             let _gone = reply.send(());
@@ -200,7 +207,7 @@ impl Worker {
             let reading = Arc::new(Reading { prefix: Key::ROOT });
             let first = caught(|| ledger.page(&reading, None))??;
             let requests = self.requests.clone();
-            job.start(first, move |after| next_page(&requests, &reading, after));
+            self.base = job.start(first, move |after| next_page(&requests, &reading, after));
         }
         Ok(frame)
     }

@@ -362,7 +362,7 @@ async fn long_every_acknowledged_commit_survives_a_power_cut() {
 /// with it.
 #[tokio::test]
 async fn every_acknowledged_commit_is_in_the_archive_after_a_power_cut() {
-    all(5, 1, true).await;
+    all(11, 1, true).await;
 }
 
 #[tokio::test]

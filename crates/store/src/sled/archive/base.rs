@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::super::disk::{DiskError, caught};
@@ -116,19 +117,22 @@ impl BaseJob {
         is_first.then(|| Self { dir: dir.to_owned(), head, state: Arc::clone(state) })
     }
 
-    /// Writes it on a thread of its own: the first page, and what follows a key until there is no more.
-    pub(in crate::sled) fn start(self, first: Part, next: impl FnMut(Key) -> Option<Part> + Send + 'static) {
+    /// Writes it on a thread of its own, which ends soon after `next` has nothing more to give: the first page, and what follows a
+    /// key until there is no more.
+    pub(in crate::sled) fn start(
+        self,
+        first: Part,
+        next: impl FnMut(Key) -> Option<Part> + Send + 'static,
+    ) -> Option<JoinHandle<()>> {
         let thread = std::thread::Builder::new().name("kent-archive-base".into());
         let run = move || match self.write(first, next) {
             Ok(true) => {
-                tracing::info!(dir = %self.dir.display(), revision = self.head.revision, "the archive has a new base")
+                tracing::info!(dir = %self.dir.display(), revision = self.head.revision, "the archive has a new base");
             }
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "the archive gets no new base for now"),
         };
-        if let Err(error) = thread.spawn(run) {
-            tracing::warn!(%error, "the archive gets no new base for now");
-        }
+        thread.spawn(run).inspect_err(|error| tracing::warn!(%error, "the archive gets no new base for now")).ok()
     }
 
     /// False if it was given up.
