@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, time::Duration};
 use kent_ids::Uuid;
 use kent_proto::v1::{
     AllocateRequest, CreateRegionRequest, Encoding, ListHistoryRequest, Policy, RenameRegionRequest,
-    UpdateRegionRequest,
+    UpdateRegionRequest, WatchTableRequest,
 };
 use serde_json::Value;
 use tokio::time::sleep;
@@ -167,6 +167,12 @@ async fn ok_as_many_edits_are_kept_across_a_restore() {
     let done = restore(&at("backup"), &at("new"), &["--yes", "--table-unchanged", "--clock-error", "0s"]);
     assert!(done.status.success(), "{}", said(&done));
     let daemon = forgetful(&at("new"));
+    // A watcher from before cannot go on: what it would resume from is a million revisions behind.
+    let watch = WatchTableRequest { parent: "spaces/default".to_owned(), after_revision: 4 };
+    let mut events = daemon.regions().watch_table(watch).await.expect("4 is kept").into_inner();
+    let refused = events.message().await.expect_err("it begins anew");
+    let facts = refused.get_details_error_info().map(|info| info.metadata).unwrap_or_default();
+    assert_eq!(facts.get("resume_after").map(String::as_str), Some("0"), "{refused}");
     for round in 5..=7 {
         edit(&daemon, round).await;
     }
