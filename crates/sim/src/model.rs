@@ -55,7 +55,7 @@ pub(crate) enum Mutant {
     OlderCounter,
     /// A thread that has looked at a region grants without another look, however long it slept.
     GrantUnchecked,
-    /// A slot whose record names this daemon is taken for its own, whoever wrote the record.
+    /// A slot whose record names this daemon is taken for its own, by whatever daemon the record was written.
     AdoptRecord,
     /// A restore goes on where the backup's counter stands.
     NoSkip,

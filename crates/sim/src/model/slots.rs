@@ -232,7 +232,7 @@ impl SlotsState {
         }
     }
 
-    /// Whether nobody waits for anything. Where somebody does, the next step without misfortune leads to a state that is checked itself.
+    /// Whether no daemon waits for anything. Where one does, the next step without misfortune leads to a state that is checked itself.
     fn is_quiet(&self) -> bool {
         self.late.is_empty() && self.replicas.iter().all(|replica| replica.waiting.is_none())
     }

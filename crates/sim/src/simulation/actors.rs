@@ -294,7 +294,7 @@ pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
     }
 }
 
-/// An edit as an operator makes it whose store may be lost, or was. What nobody could repeat is not done; regions that are not what they
+/// An edit as an operator makes it whose store may be lost, or was. What could not be repeated is not done; regions that are not what they
 /// were are not touched; and what is new after a restore is said to be new.
 fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
     if run.is_resting() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {

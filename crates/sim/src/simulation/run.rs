@@ -164,7 +164,7 @@ struct State {
     restores: u64,
     /// Before this nothing is issued from the store.
     until: Option<UnixNanos>,
-    /// Regions that are not what they were in a lost store, by space and first name: nobody touches them.
+    /// Regions that are not what they were in a lost store, by space and first name: they are left alone.
     suspects: HashSet<String>,
     violations: Vec<String>,
 }
@@ -588,7 +588,7 @@ impl Run {
         self.lock().suspects.insert(origin);
     }
 
-    /// Whether nobody may touch a region any more.
+    /// Whether a region is to be left alone.
     pub(crate) fn is_suspect(&self, space: &str, region: &str) -> bool {
         let origin = self.places.origin(&format!("{space}/{region}"));
         self.lock().suspects.contains(&origin)

@@ -461,7 +461,7 @@ impl TablesState {
 
     /// Whether some region still grants once faults have stopped, unless it is full, sealed or a space of its own.
     ///
-    /// Where somebody waits for anything, the next step without misfortune leads to a state that is checked itself.
+    /// Where a daemon waits for anything, the next step without misfortune leads to a state that is checked itself.
     pub(super) fn recovers(&self, mutant: Option<Mutant>) -> bool {
         let is_quiet = |replica: &Replica| replica.waiting.is_none() && replica.edit.is_none();
         if !self.late.is_empty() || !self.replicas.iter().all(is_quiet) {
