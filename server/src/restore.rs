@@ -45,7 +45,7 @@ pub struct RestoreArgs {
     pub source: PathBuf,
     /// DIR is an archive (kentd --archive DIR): nothing is lost, skipped or sealed. The store that it is of cannot be started again,
     /// nor restored a second time.
-    #[arg(long, conflicts_with_all = ["clock_error", "floor", "table_unchanged"])]
+    #[arg(long, conflicts_with_all = ["clock_error", "floor", "restored_before", "table_unchanged"])]
     pub archive: bool,
     /// The identity of the store, if DIR is the archive of several.
     #[arg(long, value_name = "ID", requires = "archive")]

@@ -259,7 +259,7 @@ async fn ok_a_restore_that_was_broken_off_is_finished() {
     create(&daemon, "orders").await;
     issue(&daemon, &mut ledger, 2).await;
     daemon.kill();
-    let store = SledStore::open(SledOptions { dir: at("new"), new_id: [3; 16] }).expect("opened");
+    let store = SledStore::open(SledOptions { dir: at("new"), new_id: rand::random() }).expect("opened");
     let lock = ArchiveLock::take(&own(&at("archive"))).expect("held");
     lock.hand_over(store.store_id(), "here").expect("said");
     store.close().await;

@@ -23,6 +23,9 @@ use super::{
     run::{Life, REPLICAS, Run},
 };
 
+/// How often something is tried that faults may hinder.
+pub(crate) const TRIES: usize = 50;
+
 /// The strict regions. Requests of both have the same identities.
 pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
 
@@ -309,7 +312,6 @@ fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
             if was_restored {
                 // A region that is not what it was must not be split.
                 create.auto_split = false;
-                create.next = run.dice.per_mille(700).then(|| 0.into());
             }
             Some(edit)
         }
@@ -358,7 +360,17 @@ async fn make(run: &Run, edit: &Edit) {
                     }
                 }
                 run.edited(&edit.space, &edit.request_id, made.revision);
-                return take_note(&run.places, edit);
+                take_note(&run.places, edit);
+                if let What::Create(create) = &edit.what
+                    && restores > 0
+                    && run.dice.per_mille(700)
+                {
+                    let (name, request_id) = (format!("spaces/{}/regions/{}", edit.space, create.region_id), format!("{}-new", edit.request_id));
+                    let next = Some(0.into());
+                    let update = UpdateRegionRequest { name, next, request_id: request_id.clone(), ..Default::default() };
+                    insist(run, &edit.space, request_id, What::Update(update)).await;
+                }
+                return;
             }
             Err(status) if may_be_made_yet(status.code()) => {
                 drop(going_on);
@@ -367,6 +379,25 @@ async fn make(run: &Run, edit: &Edit) {
             Err(_) => return,
         }
     }
+}
+
+/// Asks for an edit until there is an answer; false if it is refused.
+pub(crate) async fn insist(run: &Run, space: &str, request_id: String, what: What) -> bool {
+    let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
+    for _ in 0..TRIES {
+        if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
+            match edit.ask(&life.node.regions()).await {
+                Ok(made) => {
+                    run.edited(&edit.space, &edit.request_id, made.revision);
+                    return true;
+                }
+                Err(status) if may_be_made_yet(status.code()) => {}
+                Err(_) => return false,
+            }
+        }
+        time::sleep(run.dice.millis(50, 500)).await;
+    }
+    false
 }
 
 /// Takes note of the names that an edit has made.

@@ -13,8 +13,8 @@ use clap::Parser;
 use futures_util::StreamExt;
 use kent_ids::{Source, UnixNanos};
 use kent_proto::v1::{
-    BackupRequest, CreateRegionRequest, ExpandRegionRequest, SealRegionRequest, admin_server::Admin, backup_part::Part,
-    region,
+    BackupRequest, CreateRegionRequest, ExpandRegionRequest, SealRegionRequest, UpdateRegionRequest,
+    admin_server::Admin, backup_part::Part, region,
 };
 use kent_regions::{Count, Kind, Order, Region, Table};
 use kent_store::{Key, MemoryStore, Store, StoreId, Txn, Versioned};
@@ -27,7 +27,8 @@ use tokio::time;
 use tonic::{Request, Status};
 
 use super::{
-    Mutant, actors,
+    Mutant,
+    actors::{self, TRIES, insist, may_be_made_yet},
     chaos::Clocks,
     edits::{Edit, What},
     link::{Backend, Link},
@@ -42,8 +43,6 @@ struct Line {
     args: RestoreArgs,
 }
 
-/// How often something is tried that faults may hinder.
-const TRIES: usize = 50;
 /// What a daemon announced is forgotten by then.
 const FORGOTTEN: Duration = Duration::from_secs(80);
 
@@ -350,12 +349,19 @@ async fn remake(run: &Run, space: &'static str, before: &Table, restored: &Table
         prefix: Some(was.prefix.to_string()),
         order: order.into(),
         pace: was.pace.get(),
-        next: floor.filter(|_| run.dice.per_mille(500)).map(Into::into),
         request_id: request_id.clone(),
         ..CreateRegionRequest::default()
     };
+    let name = name_of(space, &was.name);
+    let floor_id = format!("{request_id}-floor");
     if insist(run, space, request_id, What::Create(create)).await {
         run.places.add(space, &was.name);
+        if let Some(floor) = floor.filter(|_| is_open) {
+            let next = Some(floor.into());
+            let update =
+                UpdateRegionRequest { name, next, request_id: floor_id.clone(), ..UpdateRegionRequest::default() };
+            insist(run, space, floor_id, What::Update(update)).await;
+        }
     } else {
         // Its place may not become another region's.
         run.violation(format!("{} of {space} cannot be made again", was.name));
@@ -373,25 +379,6 @@ async fn unseal(run: &Run, space: &'static str, was: &Region, now: &Region, requ
 
 fn name_of(space: &str, region: &str) -> String {
     format!("spaces/{space}/regions/{region}")
-}
-
-/// Asks for an edit until there is an answer; false if it is refused.
-async fn insist(run: &Run, space: &str, request_id: String, what: What) -> bool {
-    let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
-    for _ in 0..TRIES {
-        if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
-            match edit.ask(&life.node.regions()).await {
-                Ok(made) => {
-                    run.edited(&edit.space, &edit.request_id, made.revision);
-                    return true;
-                }
-                Err(status) if actors::may_be_made_yet(status.code()) => {}
-                Err(_) => return false,
-            }
-        }
-        time::sleep(run.dice.millis(50, 500)).await;
-    }
-    false
 }
 
 async fn ask_table(run: &Run, space: &str) -> Option<Table> {
