@@ -365,9 +365,13 @@ async fn make(run: &Run, edit: &Edit) {
                     && restores > 0
                     && run.dice.per_mille(700)
                 {
-                    let (name, request_id) = (format!("spaces/{}/regions/{}", edit.space, create.region_id), format!("{}-new", edit.request_id));
+                    let (name, request_id) = (
+                        format!("spaces/{}/regions/{}", edit.space, create.region_id),
+                        format!("{}-new", edit.request_id),
+                    );
                     let next = Some(0.into());
-                    let update = UpdateRegionRequest { name, next, request_id: request_id.clone(), ..Default::default() };
+                    let update =
+                        UpdateRegionRequest { name, next, request_id: request_id.clone(), ..Default::default() };
                     insist(run, &edit.space, request_id, What::Update(update)).await;
                 }
                 return;

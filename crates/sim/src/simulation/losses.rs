@@ -28,9 +28,9 @@ use tonic::{Request, Status};
 
 use super::{
     Mutant,
-    actors::{self, TRIES, insist, may_be_made_yet},
+    actors::{self, TRIES, insist},
     chaos::Clocks,
-    edits::{Edit, What},
+    edits::What,
     link::{Backend, Link},
     places::{SPACES, STRICT_SPACE},
     run::{REPLICAS, Run, table},
