@@ -510,7 +510,7 @@ former prefix      01 (revisions 1 to 4)
                 "share": 0.25,
                 "former_prefixes": [],
                 "order": "sequential",
-                "pace": 1_048_576,
+                "pace": "1048576",
                 "sealed": false,
                 "delegated_space": null,
                 "policy": null,

@@ -198,8 +198,9 @@ mod tests {
         );
         check(Some(-31 * DAY - 1), (0, None), &[(1, None)]);
         check(Some(-31 * DAY), (0, Some(0)), &[(1, Some(1))]);
-        // An hour more than what is recorded explains would do.
-        check(Some(-YEARS), (0, None), &[(-YEARS + 31 * DAY + 2, None), (-YEARS + 31 * DAY, None)]);
+        // What is recorded explains 31 days; the second reading is a second later by the steady clock.
+        let explained = -YEARS + 31 * DAY;
+        check(Some(-YEARS), (0, None), &[(explained + 2, None), (explained + 2, Some(explained + 2))]);
     }
 
     #[test]
