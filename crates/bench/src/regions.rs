@@ -15,6 +15,8 @@ pub(crate) async fn create(client: &Client, region: &str) -> anyhow::Result<()> 
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
         suffix_bits: 40,
+        // A burst of all that there is: the pace of a region of this size would be what is measured.
+        pace: 1 << 40,
         ..CreateRegionRequest::default()
     };
     client.regions().create_region(request).await.with_context(|| format!("{region} was not made"))?;
