@@ -41,21 +41,29 @@ async fn receive(beside: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> 
     // A large store takes longer than a call usually may.
     let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
     let bar = ProgressBar::new_spinner();
-    let (mut octets, mut records) = (0, None);
+    let (mut octets, mut records, mut is_dated) = (0, None, true);
     while let Some(part) = parts.message().await? {
         let message = part.encode_length_delimited_to_vec();
         written.write_all(&message).map_err(cannot_write)?;
         octets += message.len() as u64; // OK because a usize has 64 bits at most
         bar.set_message(HumanBytes(octets).to_string());
         bar.tick();
-        if let Some(Part::End(end)) = part.part {
-            records = Some(end.count);
+        match part.part {
+            Some(Part::Begin(begin)) => is_dated = begin.unix_nanos != 0,
+            Some(Part::End(end)) => records = Some(end.count),
+            _ => {}
         }
     }
     bar.finish_and_clear();
     let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
     file.sync_all().map_err(cannot_write)?;
     let records = records.ok_or_else(|| Failure::Answer("the backup ended before it was whole".to_owned()))?;
+    if !is_dated {
+        eprintln!(
+            "kent: the daemon does not believe its clock (kent clock), so the backup has no time: a store restored from it issues \
+             nothing before you name a floor for each counter. Take a backup from another replica, or later."
+        );
+    }
     Ok((records, octets))
 }
 

@@ -347,6 +347,26 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_chunk_that_lasts_a_second_is_not_followed_ahead() {
+        for (lasted, is_low) in [(SECOND, false), (SECOND - Duration::from_nanos(1), true)] {
+            let mut counter = counter();
+            for (version, reserved, now) in [(0, 0, SECOND), (1, 10, SECOND + lasted)] {
+                let plan = counter.plan_chunk(stored(version, reserved), 1, &below(1000), now).expect("room");
+                counter.on_committed(plan, version + 1);
+                // More than half of a chunk of 10, or of one twice as large.
+                counter
+                    .grant(match (version, is_low) {
+                        (0, _) => 10,
+                        (_, true) => 11,
+                        (_, false) => 6,
+                    })
+                    .expect("in hand");
+            }
+            assert_eq!(counter.is_low(), is_low, "it lasted {lasted:?}");
+        }
+    }
+
+    #[test]
     fn ok_more_at_once_than_a_chunk_holds_is_no_reason_to_reserve_ahead() {
         let mut counter = counter();
         for (version, reserved, count, now) in [(0, 0, 1, 0), (1, 10, 50, 500)] {

@@ -190,6 +190,7 @@ mod tests {
     fn ok_a_dated_request_id_is_a_uuid_of_version_7_in_any_spelling() {
         let request = DatedRequest::parse("017f22e2-79b0-7cc3-98c4-dc0c0c07398f").expect("the example of RFC 9562");
         assert_eq!(request.time().rfc3339(3).as_deref(), Some("2022-02-22T19:22:22.000Z"));
+        assert_eq!(request.bits(), 0x017f_22e2_79b0_7cc3_98c4_dc0c_0c07_398f);
         for same in ["017F22E2-79B0-7CC3-98C4-DC0C0C07398F", "017f22e279b07cc398c4dc0c0c07398f"] {
             assert_eq!(DatedRequest::parse(same), Some(request));
         }
@@ -242,6 +243,7 @@ mod tests {
         assert_eq!(raised(-50 * DAY, -31 * DAY, Some(0)), Some(-30 * DAY));
         assert_eq!(raised(-50 * DAY, -30 * DAY, Some(0)), None, "it is kept");
         assert_eq!(raised(-20 * DAY, -31 * DAY, Some(0)), None, "the floor is above already");
+        assert_eq!(raised(-30 * DAY, -31 * DAY, Some(0)), None, "the floor is there already");
         assert_eq!(raised(-50 * DAY, -31 * DAY, None), None, "nobody knows the time");
         assert_eq!(raised(0, -200 * DAY, Some(-100 * DAY)), None, "a floor never goes back");
         let floor = seconds(NOW - 30 * DAY);

@@ -251,6 +251,7 @@ mod tests {
         assert_eq!(plan.record().epoch, SlotEpoch::new(4));
         assert_eq!(plan.record().clock_seq, ClockSeq::from_random(8));
         assert_eq!(plan.record().node, stored.value.node);
+        assert_eq!((plan.record().holder, plan.record().seen), (HolderId::new([2; 16]), UnixSeconds::new(80)));
     }
 
     #[test]
