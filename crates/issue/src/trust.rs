@@ -184,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_clock_that_starts_behind_what_is_recorded_may_be_put_right_by_as_much_as_that_explains() {
+        let explained = 10 * DAY + 31 * DAY;
+        let readings = [(explained + 2, Some(1)), (explained + 2, Some(explained + 2))];
+        check(Some(10 * DAY), (0, Some(0)), &readings);
+    }
+
+    #[test]
     fn err_a_jump_of_more_than_an_hour_is_not_and_the_steady_clock_goes_on() {
         check(None, (0, Some(0)), &[(1, Some(1)), (YEARS, Some(2)), (YEARS + 1, Some(3)), (4, Some(4)), (5, Some(5))]);
         check(None, (0, Some(0)), &[(HOUR + 1, Some(HOUR + 1)), (2 * HOUR + 10, Some(HOUR + 2)), (3, Some(3))]);
