@@ -94,6 +94,16 @@ fn err_more_than_the_clock_ever_allows_is_refused_with_the_maximum() {
 }
 
 #[test]
+fn ok_the_maximum_is_granted_and_not_one_more() {
+    for (format, max) in [("uuidv6", 10_000_001), ("uuidv7", 1001 << 22)] {
+        let (_, mut daemon) = started(0);
+        daemon.grant(format, max, ms(0)).expect("all of a second and a tick");
+        let refusal = daemon.grant(format, 1, ms(0)).expect_err("one more");
+        assert!(matches!(refusal, Refusal::Ahead { .. }), "{format}: {refusal:?}");
+    }
+}
+
+#[test]
 fn ok_windows_double_up_to_a_minute_and_a_spent_one_refuses() {
     let (mut records, mut daemon) = started(0);
     let mut windows = Vec::new();
