@@ -5,8 +5,8 @@
 use std::num::NonZeroU64;
 
 use bytes::Bytes;
-use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixNanos, UnixSeconds};
-use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord};
+use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixSeconds};
+use kent_issue::{HolderId, SlotRecord};
 use kent_regions::{
     AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Policy, Prefix, Region, RegionNumber,
     Revision, Texts,
@@ -15,6 +15,16 @@ use prost::Message;
 use thiserror::Error;
 
 use crate::records;
+
+mod counter;
+mod kept;
+
+pub use counter::{Counter, Restored, decode_counter, decode_restores, encode_counter, encode_restores};
+pub use kept::{
+    Listed, SeriesCount, StrictGrant, decode_forgotten, decode_forgotten_requests, decode_grant, decode_listed,
+    decode_request, decode_series_count, decode_undated, encode_forgotten, encode_forgotten_requests, encode_grant,
+    encode_listed, encode_request, encode_series_count, encode_undated,
+};
 
 /// A stored record that makes no sense, although its checksum is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -386,142 +396,6 @@ pub fn decode_history_follows(first: &[u8]) -> Result<Option<u64>, Malformed> {
     Ok(record.follows)
 }
 
-/// The record of an edit that was made with a request_id: the revision that it made.
-pub fn encode_request(revision: Revision) -> Vec<u8> {
-    records::RequestRecord { revision: revision.0 }.encode_to_vec()
-}
-
-/// Reads [`encode_request`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_request(value: &[u8]) -> Result<Revision, Malformed> {
-    let record: records::RequestRecord = decode(value, "the record of a request")?;
-    Ok(Revision(record.revision))
-}
-
-/// A grant of a strict region that was made with a request_id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StrictGrant {
-    /// The first suffix.
-    pub first: u128,
-    /// How many.
-    pub count: u64,
-    /// When, in nanoseconds since 1970.
-    pub unix_nanos: i64,
-}
-
-/// A strict grant's record.
-pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
-    let first = count_octets(Count::Below(grant.first));
-    records::GrantRecord { first, count: grant.count, unix_nanos: grant.unix_nanos }.encode_to_vec()
-}
-
-/// Reads [`encode_grant`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
-    let record: records::GrantRecord = decode(value, "the record of a grant")?;
-    let first = count_from(&record.first)?.get().ok_or(malformed("the record of a grant"))?;
-    Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos })
-}
-
-/// The record of which edits of a table are forgotten.
-pub fn encode_forgotten(forgotten: Forgotten) -> Vec<u8> {
-    let Forgotten { through, passed_over } = forgotten;
-    records::ForgottenEditsRecord { through, passed_over }.encode_to_vec()
-}
-
-/// Reads [`encode_forgotten`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_forgotten(value: &[u8]) -> Result<Forgotten, Malformed> {
-    let record: records::ForgottenEditsRecord = decode(value, "the record of forgotten edits")?;
-    Ok(Forgotten { through: record.through, passed_over: record.passed_over })
-}
-
-/// That a series is granted from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// Whether a caller has begun it by asking, or an operator has made it.
-    pub on_demand: bool,
-}
-
-/// The record of a series that is listed.
-pub fn encode_listed(listed: Listed) -> Vec<u8> {
-    records::ListedRecord { on_demand: listed.on_demand }.encode_to_vec()
-}
-
-/// Reads [`encode_listed`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_listed(value: &[u8]) -> Result<Listed, Malformed> {
-    let record: records::ListedRecord = decode(value, "the listing of a series")?;
-    Ok(Listed { on_demand: record.on_demand })
-}
-
-/// How many series are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeriesCount {
-    /// Those that callers have begun.
-    pub on_demand: u64,
-    /// Those that operators have made.
-    pub made: u64,
-}
-
-/// The record of how many series are listed.
-pub fn encode_series_count(count: SeriesCount) -> Vec<u8> {
-    records::SeriesCountRecord { on_demand: count.on_demand, made: count.made }.encode_to_vec()
-}
-
-/// Reads [`encode_series_count`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_series_count(value: &[u8]) -> Result<SeriesCount, Malformed> {
-    let record: records::SeriesCountRecord = decode(value, "the number of series")?;
-    Ok(SeriesCount { on_demand: record.on_demand, made: record.made })
-}
-
-/// The record of the floor of dated request_ids.
-pub fn encode_forgotten_requests(before: UnixNanos) -> Vec<u8> {
-    // OK because a time is within some centuries of 1970.
-    records::ForgottenRequestsRecord { before: i64::try_from(before.get()).unwrap_or(i64::MAX) }.encode_to_vec()
-}
-
-/// Reads [`encode_forgotten_requests`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_forgotten_requests(value: &[u8]) -> Result<UnixNanos, Malformed> {
-    let record: records::ForgottenRequestsRecord = decode(value, "the record of forgotten requests")?;
-    Ok(UnixNanos::new(record.before.into()))
-}
-
-/// The record of how many request_ids without a time are kept.
-pub fn encode_undated(count: u64) -> Vec<u8> {
-    records::UndatedRecord { count }.encode_to_vec()
-}
-
-/// Reads [`encode_undated`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_undated(value: &[u8]) -> Result<u64, Malformed> {
-    let record: records::UndatedRecord = decode(value, "the number of request_ids")?;
-    Ok(record.count)
-}
-
 fn former_prefix(former: &records::FormerPrefix) -> Result<FormerPrefix, Malformed> {
     let (from, to) = (Revision(former.from_revision), Revision(former.to_revision));
     Ok(FormerPrefix { prefix: prefix(&former.prefix)?, from, to, issued: count_from(&former.reserved)? })
@@ -529,95 +403,6 @@ fn former_prefix(former: &records::FormerPrefix) -> Result<FormerPrefix, Malform
 
 fn prefix(text: &str) -> Result<Prefix, Malformed> {
     text.parse().map_err(|_| malformed("the prefix of a region"))
-}
-
-/// A restore: what happened in between is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// From the backup to the restore.
-    pub lapse: Lapse,
-    /// Whether tables may have been edited meanwhile.
-    pub tables_edited: bool,
-}
-
-/// The record of every restore that a store came through, oldest first.
-pub fn encode_restores(restores: &[Restored]) -> Vec<u8> {
-    // OK because a time is within some centuries of 1970.
-    let nanos = |time: UnixNanos| i64::try_from(time.get()).unwrap_or(i64::MAX);
-    let restore = |restored: &Restored| records::Restore {
-        since: nanos(restored.lapse.since),
-        until: nanos(restored.lapse.until),
-        tables_edited: restored.tables_edited,
-    };
-    records::RestoresRecord { restores: restores.iter().map(restore).collect() }.encode_to_vec()
-}
-
-/// Reads [`encode_restores`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
-    let record: records::RestoresRecord = decode(value, "the record of restores")?;
-    let restore = |restore: records::Restore| Restored {
-        lapse: Lapse { since: UnixNanos::new(restore.since.into()), until: UnixNanos::new(restore.until.into()) },
-        tables_edited: restore.tables_edited,
-    };
-    Ok(record.restores.into_iter().map(restore).collect())
-}
-
-/// The counter of a region or series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
-    /// Numbers below this are issued, or in the chunk of a daemon.
-    pub reserved: Count,
-    /// Until when they are paid for; see [`kent_issue::pay`].
-    pub paid: UnixNanos,
-    /// Nothing is issued, since more may have been issued than is known, until an operator names a floor.
-    pub unsure: bool,
-}
-
-impl Counter {
-    /// A counter that never moved.
-    pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
-
-    /// A series' counter that has no record, of which the first number is `first`. After restores it may be one that was lost: it
-    /// is where that can have come to.
-    #[must_use]
-    pub fn of_series(first: Count, restores: &[Restored], pace: Pace, capacity: Count) -> Self {
-        let new = Self { reserved: first, ..Self::NEW };
-        restores.iter().fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
-    }
-
-    /// A new region's counter, whose numbers below `next` count as issued. If a restore may have lost edits, a lost region may have
-    /// been in its place, of any size and pace: only a floor tells where it goes on.
-    #[must_use]
-    pub fn of_region(next: Count, restores: &[Restored]) -> Self {
-        Self { reserved: next, unsure: restores.iter().any(|restored| restored.tables_edited), ..Self::NEW }
-    }
-
-    /// The counter after a restore: moved past whatever it may have issued meanwhile or, if that is more than the `capacity`,
-    /// left where it is until an operator names a floor. A full one may have been expanded, also by its own policy.
-    #[must_use]
-    pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
-        let (skipped, paid) = lapse.skip(pace, self.paid);
-        let moved = self.reserved.checked_add(skipped).filter(|reserved| *reserved < capacity && !self.unsure);
-        match moved {
-            Some(reserved) => Self { reserved, paid, unsure: false },
-            None => Self { paid, unsure: true, ..*self },
-        }
-    }
-}
-
-/// A counter's record.
-pub fn encode_counter(counter: &Counter) -> Vec<u8> {
-    let record = records::CounterRecord {
-        reserved: count_octets(counter.reserved),
-        // OK because a time is within some centuries of 1970.
-        paid_until: i64::try_from(counter.paid.get()).unwrap_or(i64::MAX),
-        unsure: counter.unsure,
-    };
-    record.encode_to_vec()
 }
 
 fn count_octets(count: Count) -> Bytes {
@@ -641,19 +426,11 @@ fn count_from(octets: &[u8]) -> Result<Count, Malformed> {
 /// 2^128, big-endian.
 const MAX: [u8; 17] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Reads [`encode_counter`]'s record.
-///
-/// # Errors
-///
-/// [`Malformed`].
-pub fn decode_counter(value: &[u8]) -> Result<Counter, Malformed> {
-    let record: records::CounterRecord = decode(value, "a counter record")?;
-    let paid = UnixNanos::new(record.paid_until.into());
-    Ok(Counter { reserved: count_from(&record.reserved)?, paid, unsure: record.unsure })
-}
-
 #[cfg(test)]
 mod tests {
+    use kent_ids::UnixNanos;
+    use kent_issue::{Forgotten, Lapse};
+
     use super::*;
 
     fn slot() -> SlotRecord {

@@ -129,7 +129,7 @@ pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Resul
     Ok((after, !due.is_empty()))
 }
 
-/// Whether a record is there that should have been removed, since whoever was at it broke off.
+/// Whether a record is there that should have been removed, since the task that removed it broke off.
 async fn is_left_over(store: &dyn Store, space: &Space, forgotten: Forgotten) -> Result<bool, StoreFailure> {
     let page = store.pages(&keys::histories(space.key())).await?.next().await?.unwrap_or_default();
     let Some((first, _)) = page.first() else { return Ok(false) };

@@ -147,7 +147,7 @@ pub(crate) fn fits(space: &str) -> bool {
     space.len() <= SPACE_BYTES_MAX
 }
 
-/// The longest key below a space is that of a dated request_id: 56 octets, and the space's key.
+/// The longest key below a space is that of a dated request_id: 56 bytes, and the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
 /// A part of the record of the edit that made a revision.

@@ -46,7 +46,7 @@ impl Retention {
                 }
             }
         };
-        // OK because what breaks off in the middle is gone on with by whoever is next.
+        // OK because the next run goes on where this one broke off.
         stop.run_until_cancelled(keeping).await;
     }
 

@@ -21,7 +21,7 @@ use crate::output::Out;
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".part");
-    let (records, octets) = match receive(Path::new(&beside), daemon).await {
+    let (records, bytes) = match receive(Path::new(&beside), daemon).await {
         Ok(received) => received,
         Err(failure) => {
             // OK because what is left is overwritten by the next one.
@@ -31,9 +31,9 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     };
     fs::rename(&beside, file).map_err(cannot_write)?;
     if out.is_json() {
-        return out.json(&json!({"file": file.display().to_string(), "records": records, "bytes": octets}));
+        return out.json(&json!({"file": file.display().to_string(), "records": records, "bytes": bytes}));
     }
-    out.text(&format!("{}: {records} records, {}\n", file.display(), HumanBytes(octets)))
+    out.text(&format!("{}: {records} records, {}\n", file.display(), HumanBytes(bytes)))
 }
 
 async fn receive(beside: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> {
@@ -41,12 +41,12 @@ async fn receive(beside: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> 
     // A large store takes longer than a call usually may.
     let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
     let bar = ProgressBar::new_spinner();
-    let (mut octets, mut records, mut is_dated) = (0, None, true);
+    let (mut bytes, mut records, mut is_dated) = (0, None, true);
     while let Some(part) = parts.message().await? {
         let message = part.encode_length_delimited_to_vec();
         written.write_all(&message).map_err(cannot_write)?;
-        octets += message.len() as u64; // OK because a usize has 64 bits at most
-        bar.set_message(HumanBytes(octets).to_string());
+        bytes += message.len() as u64; // OK because a usize has 64 bits at most
+        bar.set_message(HumanBytes(bytes).to_string());
         bar.tick();
         match part.part {
             Some(Part::Begin(begin)) => is_dated = begin.unix_nanos != 0,
@@ -64,7 +64,7 @@ async fn receive(beside: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> 
              nothing before you name a floor for each counter. Take a backup from another replica, or later."
         );
     }
-    Ok((records, octets))
+    Ok((records, bytes))
 }
 
 fn cannot_write(error: io::Error) -> Failure {
