@@ -3,7 +3,10 @@
 use std::{panic::resume_unwind, sync::Arc, thread};
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
 
 use crate::tasks::Tasks;
 
@@ -36,29 +39,67 @@ impl Computing {
         Self { tasks, places: Arc::new(Semaphore::new(CALLS_MAX)), turns: Arc::new(Semaphore::new(turns)) }
     }
 
-    /// Computes when it is its turn. Work that has begun goes on when its caller goes away, and keeps its turn.
+    /// Computes when it is its turn, and when no other thread wants the processor. The work must hold no lock that grants or edits
+    /// need. Work that has begun goes on when its caller goes away, and keeps its turn.
     ///
     /// # Errors
     ///
     /// [`Busy`]: nothing was done.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
+        let turn = self.turn().await?;
+        let work = || {
+            let _turn = turn;
+            work()
+        };
+        outcome(self.tasks.spawn_busy(work)).await
+    }
+
+    /// [`Computing::run`], but with the priority of calls, since the work holds locks now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: nothing was done.
+    pub(crate) async fn run_locking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let turn = self.turn().await?;
+        let work = || {
+            let _turn = turn;
+            work()
+        };
+        outcome(self.tasks.spawn_locking(work)).await
+    }
+
+    async fn turn(&self) -> Result<[OwnedSemaphorePermit; 2], Busy> {
         let busy = |_| Busy { max: CALLS_MAX };
         let place = self.places.clone().try_acquire_owned().map_err(busy)?;
         // OK because these semaphores are never closed.
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| Busy { max: CALLS_MAX })?;
-        let done = self.tasks.spawn_busy(move || {
-            let _held = (place, turn);
-            work()
-        });
-        match done.await {
-            Ok(done) => Ok(done),
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The daemon has stopped.
-                Err(_) => Err(Busy { max: 0 }),
-            },
-        }
+        Ok([place, turn])
     }
+}
+
+async fn outcome<T>(work: JoinHandle<T>) -> Result<T, Busy> {
+    match work.await {
+        Ok(done) => Ok(done),
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The daemon has stopped.
+            Err(_) => Err(Busy { max: 0 }),
+        },
+    }
+}
+
+/// Passes items on, and offers the processor to other threads after every few of them. Without that the kernel may let work of a
+/// millisecond go on while a grant waits, even on a thread that should run only when no other wants to.
+pub(crate) fn in_parts<T>(items: impl Iterator<Item = T>, each: usize) -> impl Iterator<Item = T> {
+    items.enumerate().map(move |(number, item)| {
+        if number % each == each - 1 {
+            thread::yield_now();
+        }
+        item
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
 //! They run in three places. What keeps the daemon alive (its slot, its presence, its health) has a runtime that no call comes
-//! to. Calls that may take a while have another one, and threads beside it for what keeps a processor busy; these give way to
-//! all others.
+//! to. Calls that may take a while have another one, of low priority. What keeps a processor busy and holds no lock has a third
+//! one, whose threads run only when no other wants their processor.
 //!
 //! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
 //! is better gone than limping.
@@ -39,7 +39,9 @@ pub(crate) struct Tasks {
     runtime: Handle,
     /// Where calls run, and what they leave behind.
     calls: Handle,
-    /// Whether there are threads for work that keeps a processor busy.
+    /// Where what keeps a processor busy runs.
+    busy: Handle,
+    /// Whether there are threads for that.
     has_threads: bool,
     tracker: TaskTracker,
     /// What runs on the threads that serve connections.
@@ -54,18 +56,14 @@ impl Tasks {
     /// No tasks yet. They will all run where this is called.
     pub(crate) fn new() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
-        let (runtime, calls) = (Handle::current(), Handle::current());
+        let (runtime, calls, busy) = (Handle::current(), Handle::current(), Handle::current());
         let (tracker, aboard) = (TaskTracker::new(), TaskTracker::new());
-        Self { runtime, calls, has_threads: false, tracker, aboard, stop, failed, broken: Arc::default() }
+        Self { runtime, calls, busy, has_threads: false, tracker, aboard, stop, failed, broken: Arc::default() }
     }
 
     /// No tasks yet. The daemon's own will run where this is called, calls on a runtime of theirs.
     pub(crate) fn with_calls(calls: &Calls) -> Self {
-        Self {
-            calls: calls.0.as_ref().map_or_else(Handle::current, |calls| calls.handle().clone()),
-            has_threads: true,
-            ..Self::new()
-        }
+        Self { calls: calls.calls.handle.clone(), busy: calls.busy.handle.clone(), has_threads: true, ..Self::new() }
     }
 
     /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
@@ -125,17 +123,36 @@ impl Tasks {
         AbortOnDropHandle::new(self.calls.spawn(call))
     }
 
-    /// Starts work that ends by itself and keeps a processor busy meanwhile: on a thread that runs only when no other wants its
-    /// processor, or at once where there are no such threads. The work must hold no lock that grants need.
+    /// Makes and hands over what is large, for a call: as [`Tasks::spawn_call`], but only when no other thread wants the processor.
+    /// The task must hold no lock that grants or edits need.
+    pub(crate) fn spawn_idle<F>(&self, task: F) -> AbortOnDropHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        AbortOnDropHandle::new(self.busy.spawn(task))
+    }
+
+    /// Starts work that ends by itself and keeps a processor busy meanwhile: when no other thread wants the processor, or at once
+    /// where there are no such threads. The work must hold no lock that grants or edits need: it may be halted for long.
     pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        if !self.has_threads {
-            return self.spawn_work(async move { work() });
+        self.spawn_blocking(work, &self.busy)
+    }
+
+    /// [`Tasks::spawn_busy`], but with the priority of calls, since the work holds locks now and then.
+    pub(crate) fn spawn_locking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        self.spawn_blocking(work, &self.calls)
+    }
+
+    fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        runtime: &Handle,
+    ) -> JoinHandle<T> {
+        if self.has_threads {
+            self.tracker.spawn_blocking_on(work, runtime)
+        } else {
+            self.spawn_work(async move { work() })
         }
-        let work = || {
-            COMPUTES.with(|_| ());
-            work()
-        };
-        self.tracker.spawn_blocking_on(work, &self.calls)
     }
 
     /// Cancelled when the daemon's tasks should end.
@@ -176,38 +193,51 @@ fn give_way() {
     let _ = setpriority_process(None, LOW_PRIORITY);
 }
 
-thread_local! {
-    /// Set up once for each thread that computes. A thread of low priority is interrupted only after its time slice of up to 3 ms;
-    /// one of this policy at once, when another thread wakes.
-    static COMPUTES: () = {
-        let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-        // OK because it fails only where nobody may change priorities, and then all threads are alike.
-        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
-    };
+/// A thread of low priority is interrupted only after its time slice of up to 3 ms; one of this policy at once, when another thread
+/// wakes.
+fn run_when_idle() {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    // OK because it fails only where nobody may change priorities, and then all threads are alike.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// The runtime of calls.
+/// The runtimes beside the daemon's own. Dropping them waits for nothing: what was under way has been waited for, or is given up.
 #[derive(Debug)]
-pub(crate) struct Calls(Option<Runtime>);
+pub(crate) struct Calls {
+    calls: Background,
+    busy: Background,
+}
 
 impl Calls {
-    /// Starts its threads.
+    /// Starts their threads.
     ///
     /// # Errors
     ///
     /// Those of starting threads.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
-        let mut builder = runtime::Builder::new_multi_thread();
-        let runtime =
-            builder.worker_threads(threads).thread_name("calls").on_thread_start(give_way).enable_all().build()?;
-        Ok(Self(Some(runtime)))
+        let calls = Background::start("calls", threads, give_way)?;
+        Ok(Self { calls, busy: Background::start("busy", 1, run_when_idle)? })
     }
 }
 
-impl Drop for Calls {
-    /// What is under way has been waited for, or given up.
+/// A runtime that is not waited for at its end.
+#[derive(Debug)]
+struct Background {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+impl Background {
+    fn start(name: &str, threads: usize, set_up: fn()) -> io::Result<Self> {
+        let mut builder = runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(threads).thread_name(name).on_thread_start(set_up).enable_all().build()?;
+        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    }
+}
+
+impl Drop for Background {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }

@@ -11,6 +11,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
+    thread,
     time::Duration,
 };
 
@@ -36,6 +37,9 @@ const CALLS_MAX: usize = 256;
 
 /// Calls that go on for as long as their caller likes. They are bounded elsewhere.
 const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
+
+/// Calls whose answers may be large: they are written when no other thread wants the processor.
+const LARGE: [&str; 4] = ["/Inspect", "/Encode", "/ListRegions", "/Classify"];
 
 /// A piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for one of them.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -78,7 +82,9 @@ where
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             return Box::pin(future::ready(Ok(status::too_many(S::NAME, CALLS_MAX).into_http())));
         };
-        let place = (!STREAMS.iter().any(|method| request.uri().path().ends_with(method))).then_some(place);
+        let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
+        let (place, is_large) = ((!is_one_of(&STREAMS)).then_some(place), is_one_of(&LARGE));
+        let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let call = self.service.call(request);
         // Given up when its caller goes away, as it would be here.
@@ -89,8 +95,11 @@ where
             let is_empty = body.is_end_stream();
             // OK because a caller that has gone needs no answer.
             let _ = answer.send((head, is_empty));
-            if !is_empty {
-                carry(body, &pieces).await;
+            match (is_empty, is_large) {
+                (true, _) => {}
+                (false, false) => carry(body, pieces).await,
+                // OK because it fails only when the daemon has stopped.
+                (false, true) => tasks.spawn_idle(carry(body, pieces)).await.unwrap_or_default(),
             }
         });
         Box::pin(async move {
@@ -116,7 +125,7 @@ enum Piece {
 }
 
 /// Hands an answer over as it is made and taken.
-async fn carry(body: Body, pieces: &mpsc::Sender<Piece>) {
+async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
     let mut body = pin!(body);
     let hand_over = async |piece| pieces.send_timeout(piece, PATIENCE).await.is_ok();
     while let Some(frame) = future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
@@ -125,6 +134,8 @@ async fn carry(body: Body, pieces: &mpsc::Sender<Piece>) {
                 let mut taken = true;
                 while taken && !data.is_empty() {
                     let piece = data.split_to(data.len().min(PIECE_BYTES));
+                    // As in `in_parts`.
+                    thread::yield_now();
                     taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;
                 }
                 taken
