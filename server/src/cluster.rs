@@ -22,7 +22,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    clock::Clock, directory::Directory, engine::LoadError, error::StoreFailure, keys, node::Surroundings, slots::Slots,
+    config::WINDOW_MAX,
+    host::{Surroundings, clock::Clock},
+    issuing::slots::Slots,
+    records::{
+        failure::{LoadError, StoreFailure},
+        keys,
+        schema::schema_in_force,
+    },
+    tables::directory::Directory,
 };
 
 /// This replica among the others.
@@ -93,8 +101,6 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 const MARGIN: Duration = Duration::from_secs(10);
 /// How long a seal waits for others to say that they know.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
-/// The longest window that a replica can be set to.
-pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
 /// How often it looks.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
 /// Offsets of clocks are judged by so many notes.
@@ -434,19 +440,6 @@ impl Replica {
     pub(crate) fn clocks_differ(&self) -> bool {
         self.ahead.len() >= SAMPLES && self.ahead_nanos().unsigned_abs() > CLOCKS_DIFFER.as_nanos()
     }
-}
-
-/// Whether somebody may wait for us to know of these changes: of a region that is sealed, also if it was before.
-pub(crate) fn sealed(changes: &[kent_regions::Change]) -> bool {
-    changes.iter().any(|change| change.after.sealed)
-}
-
-/// The schema by which replicas write, and the version of the record that says so.
-pub(crate) async fn schema_in_force(store: &dyn Store) -> Result<(u16, Version), StoreFailure> {
-    let Some(record) = store.get(&keys::IN_FORCE).await? else { return Ok((1, Version::ABSENT)) };
-    let malformed = |_| stored::Malformed { what: "the schema that is in force" };
-    let octets = <[u8; 2]>::try_from(&record.value[..]).map_err(malformed)?;
-    Ok((u16::from_be_bytes(octets), record.version))
 }
 
 fn failure(error: LoadError) -> StoreFailure {

@@ -18,16 +18,20 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{error, info, warn};
 
 use crate::{
-    clock::SystemClock,
     config::{Config, StoreKind},
-    engine::{Engine, LoadError, Place},
-    entropy::{self, SystemEntropy},
-    founding, http,
-    node::{Node, Surroundings},
-    service::{AdminService, AllocatorService, Aside, CodecService, Port, RegionsService},
-    tasks::{Calls, Tasks},
-    witness::{Witness, WitnessError},
-    workers::Workers,
+    engine::{Engine, Place},
+    host::{
+        Surroundings,
+        clock::SystemClock,
+        entropy::{self, SystemEntropy},
+        tasks::{Calls, Tasks},
+    },
+    http,
+    maintenance::witness::{Witness, WitnessError},
+    node::Node,
+    records::{failure::LoadError, founding},
+    service::{AdminService, AllocatorService, CodecService, RegionsService},
+    transport::{aside::Aside, port::Port, workers::Workers},
 };
 
 /// A running daemon.
@@ -100,14 +104,14 @@ impl Daemon {
     ///
     /// [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let grpc = bind("listen", config.listen).await?;
-        let http = bind("http", config.http).await?;
-        let (grpc_address, http_address) = (address(&grpc, config.listen), address(&http, config.http));
+        let grpc = bind("listen", config.set.listen).await?;
+        let http = bind("http", config.set.http).await?;
+        let (grpc_address, http_address) = (address(&grpc, config.set.listen), address(&http, config.set.http));
         let (store, (kind, location)) = open_store(&config).await?;
         let serves = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
         let place = Place { kind, location, serves };
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        let data = matches!(config.store, StoreKind::Sled).then_some(&*config.data);
+        let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let surroundings = Surroundings { store: store.clone(), clock, entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
             count_start(&surroundings, &witness, &place.location).await?;
@@ -120,7 +124,7 @@ impl Daemon {
             node,
             store,
             ports: Tasks::new(),
-            grace: config.grace,
+            grace: config.set.grace.0,
             grpc: grpc_address,
             http: http_address,
             _calls: calls,
@@ -175,7 +179,7 @@ impl Daemon {
                 .register_encoded_file_descriptor_set(kent_proto::DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        let max = config.request_bytes;
+        let max = config.set.request_bytes;
         let (engine, tasks) = (self.node.engine(), self.node.tasks());
         let mut routes = Routes::builder();
         routes
@@ -263,14 +267,14 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
 /// The store, its kind, and where it is.
 async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
     let new_id = entropy::octets(&SystemEntropy);
-    match &config.store {
+    match &config.set.store {
         StoreKind::Sled => {
-            let options = SledOptions { dir: config.data.clone(), new_id };
+            let options = SledOptions { dir: config.set.data.clone(), new_id };
             let store = SledStore::open_archived(options, config.archiving.clone())?;
             if let Archiving::To { dir, .. } = &config.archiving {
                 info!(archive = %dir.display(), "every commit goes to the archive before it is acknowledged");
             }
-            let place = ("sled", config.data.display().to_string());
+            let place = ("sled", config.set.data.display().to_string());
             Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
         }
         StoreKind::Etcd(address) => {

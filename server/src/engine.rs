@@ -7,32 +7,34 @@ use kent_issue::Quarantine;
 use kent_proto::model::{AllocateInput, Invalid, SpaceInput};
 use kent_regions::Table;
 use kent_store::Store;
-use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
-    clock::Clock,
-    cluster::{self, Cluster, Watches},
-    computing::Computing,
+    cluster::{Cluster, Watches},
     config::Config,
-    counters::{AtOnce, Counters, HeldChunk},
-    deadline::Patience,
-    directory::{Directory, Edited, Order},
-    error::{AllocateError, EditError, StoreFailure},
-    founding,
+    error::{AllocateError, EditError},
+    grant::{
+        held::{AtOnce, HeldChunk},
+        regions::Counters,
+        series::SeriesCounters,
+    },
+    host::{Surroundings, clock::Clock, computing::Computing, deadline::Patience, tasks::Tasks},
+    issuing::{
+        pacing::Pacing,
+        queue::Promise,
+        requests::Requests,
+        slots::{HeldSlot, Slots},
+    },
     metrics::Metrics,
-    node::Surroundings,
-    pacing::Pacing,
-    past::Past,
-    requests::Requests,
-    retention::Retention,
-    series::SeriesCounters,
-    slots::{HeldSlot, Slots},
-    space::Space,
-    strict::Promise,
-    tasks::Tasks,
+    records::{failure::LoadError, founding, schema::schema_in_force},
+    tables::{
+        directory::{Directory, Edited, Order},
+        past::Past,
+        retention::Retention,
+        space::Space,
+    },
 };
 
 /// The daemon's state and what can be asked of it.
@@ -97,50 +99,6 @@ pub(crate) const BACKUPS_MAX: usize = 2;
 /// `WatchTable` calls at once.
 pub(crate) const WATCHERS_MAX: usize = 1024;
 
-/// Why the daemon did not start.
-#[derive(Debug, Error)]
-pub enum LoadError {
-    /// The store cannot be used.
-    #[error("what is stored cannot be used")]
-    Store(#[from] StoreFailure),
-    /// A table breaks its own rules.
-    #[error(
-        "the table of space {space:?} is damaged ({damage}); nothing was overwritten: restore the store from a backup"
-    )]
-    Table {
-        /// Whose table.
-        space: String,
-        /// Which rule is broken.
-        damage: kent_regions::Damage,
-    },
-    /// A restore or a move was broken off.
-    #[error(
-        "this store is not whole: a restore or a move into it was broken off. Finish a move with the same kentd migrate; after a \
-         restore, remove the directory and restore again"
-    )]
-    HalfRestored,
-    /// The replicas have agreed on a newer schema than this program knows.
-    #[error(
-        "the records of this store are written by schema {found}, and this kentd knows up to {known}: run a newer kentd; a \
-         cluster that was upgraded cannot go back"
-    )]
-    NewerSchema {
-        /// The schema in force.
-        found: u16,
-        /// The newest one that is known.
-        known: u16,
-    },
-    /// The store was moved elsewhere.
-    #[error("this store was moved to {to}: start the daemon on that one (--store)")]
-    Moved {
-        /// Where.
-        to: String,
-    },
-    /// The default space is neither there nor can it be made.
-    #[error("the space `default` could not be made")]
-    NoDefaultSpace,
-}
-
 impl Engine {
     /// Reads the whole state, checks it, and starts keeping a slot.
     ///
@@ -155,7 +113,7 @@ impl Engine {
     ) -> Result<Arc<Self>, LoadError> {
         let Surroundings { store, clock, entropy } = surroundings.clone();
         let key = founding::found(&*store, &*entropy).await?;
-        let (found, _) = cluster::schema_in_force(&*store).await?;
+        let (found, _) = schema_in_force(&*store).await?;
         if found > config.schema {
             return Err(LoadError::NewerSchema { found, known: config.schema });
         }
@@ -167,15 +125,15 @@ impl Engine {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
         };
-        let slots = Arc::new(Slots::new(surroundings.clone(), config.clock, config.trust, key));
-        let requests = Requests::load(&*store, config.requests, slots.clone()).await?;
-        let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk, requests.clone()).await?);
+        let slots = Arc::new(Slots::new(surroundings.clone(), config.clock(), config.trust(), key));
+        let requests = Requests::load(&*store, config.requests(), slots.clone()).await?;
+        let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk(), requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
         let series = SeriesCounters::load(
             store.clone(),
             clock.clone(),
             key,
-            (config.chunk, config.series_on_demand),
+            (config.chunk(), config.set.series_on_demand),
             tasks.clone(),
             pacing.clone(),
         )
@@ -183,7 +141,7 @@ impl Engine {
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
         let cluster = match (store.peers(), watches) {
             (Some(peers), Some(watches)) => {
-                let window = config.clock.window_last;
+                let window = config.set.window.0;
                 let cluster = Arc::new(Cluster::new(
                     surroundings.clone(),
                     directory.clone(),
@@ -206,16 +164,19 @@ impl Engine {
             clock: clock.clone(),
             requests: requests.clone(),
             directory: directory.clone(),
-            history_keep: config.history_keep,
+            history_keep: config.set.history_keep,
         };
-        tasks.spawn("retention", retention.keep(config.requests.retention, tasks.stopping().clone()));
-        let limits =
-            Limits { lease_count: config.lease_count, packed_bytes: config.packed_bytes, streams: config.streams };
+        tasks.spawn("retention", retention.keep(config.requests().retention, tasks.stopping().clone()));
+        let limits = Limits {
+            lease_count: config.set.lease_count,
+            packed_bytes: config.set.packed_bytes,
+            streams: config.set.streams,
+        };
         Ok(Arc::new(Self {
             counters: Counters::new(
                 surroundings,
                 directory.clone(),
-                config.chunk,
+                config.chunk(),
                 tasks.clone(),
                 (pacing, requests.clone()),
                 cluster.clone(),

@@ -4,12 +4,11 @@ use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::UnixNanos;
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
-use kent_proto::{model::Invalid, stored::Malformed};
+use kent_proto::model::Invalid;
 use kent_regions::{Pace, Revision};
-use kent_store::{CommitError, ReadError};
 use thiserror::Error;
 
-use crate::engine::LoadError;
+use crate::records::failure::{LoadError, StoreFailure};
 
 /// No such space.
 #[derive(Debug, Error)]
@@ -29,20 +28,6 @@ pub(crate) struct NoSuchRegion {
     pub(crate) region: String,
 }
 
-/// What is stored cannot be read, or a write's fate is not known.
-#[derive(Clone, Debug, Error)]
-pub enum StoreFailure {
-    /// A read failed.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// A commit failed.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// A record makes no sense.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-}
-
 impl From<LoadError> for EditError {
     fn from(error: LoadError) -> Self {
         match error {
@@ -52,18 +37,6 @@ impl From<LoadError> for EditError {
             | LoadError::HalfRestored
             | LoadError::NewerSchema { .. }
             | LoadError::Moved { .. } => Self::Damaged(error),
-        }
-    }
-}
-
-impl StoreFailure {
-    /// Whether the fault may pass by itself. If not, what is stored cannot be trusted.
-    pub(crate) fn is_passing(&self) -> bool {
-        match self {
-            Self::Read(error) => error.is_retryable(),
-            Self::Commit(CommitError::Conflict { .. } | CommitError::Unknown(_)) => true,
-            Self::Commit(error) => error.is_retryable(),
-            Self::Malformed(_) => false,
         }
     }
 }

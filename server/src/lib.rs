@@ -4,84 +4,61 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `config` | settings from file, environment and flags, checked whole |
-//! | `clock` | the only file that reads clocks |
-//! | `entropy` | the only file that draws random bits for what is stored |
-//! | `tasks` | the only file that spawns tasks |
-//! | `engine` | the daemon without its transport: what services call |
-//! | `slots` | time-based identifiers, and the keeper of the slot's window |
-//! | `cell` | one durable counter: the reservation of chunks, and giving them back |
-//! | `counters` | regions' suffixes |
-//! | `series` | identifiers that a durable counter counts without a region |
-//! | `directory` | spaces, their tables, and edits |
-//! | `space` | one space in memory: table, versions of records, counters |
-//! | `history` | the edits of the past: written with each edit, read for lists, watchers and old tables |
-//! | `strict` | grants of regions that number without gaps |
-//! | `requests` | request_ids: what was made under one is on record, and not made again |
-//! | `retention` | forgetting what is kept for a time only |
-//! | `rate` | how fast a region is drawn from |
-//! | `service` | gRPC services: requests in, answers out |
-//! | `status` | the only file that makes a `tonic::Status` |
-//! | `http` | `/livez`, `/readyz`, `/metrics` |
-//! | `backup` | a store's records as they were at one moment, in a file |
-//! | `archive` | where a daemon's commits go beside its store, and a restore from there |
-//! | `restore` | a new store from a backup, from which nothing is issued twice |
-//! | `founding` | when a store is whole, and may be issued from or copied |
-//! | `filling` | filling a new store, so that nothing that comes late changes it |
-//! | `migrate` | moving a store from a directory to etcd |
-//! | `witness` | how often the store was started, kept outside of it |
-//! | `node` | a daemon without ports, for the simulator |
-//! | `workers` | threads that serve connections, each with a runtime of its own |
+//! | `args`, `config` | the command line; settings from file, environment and flags, checked whole |
 //! | `daemon` | start and stop, each one readable sequence |
+//! | `node` | a daemon without ports, for the simulator |
+//! | `transport` | connections, and calls on their way to a service |
+//! | `service` | gRPC services: requests in, answers out |
+//! | `http` | `/livez`, `/readyz`, `/metrics` |
+//! | `status` | the only file that makes a `tonic::Status` |
+//! | `engine` | the daemon without its transport: what services call |
+//! | `grant` | granting: at once, or after a wait |
+//! | `cluster` | the replicas on one store |
+//! | `tables` | spaces, their tables, edits, and what is kept of the past |
+//! | `issuing` | slots, counters and request_ids with their records |
+//! | `maintenance` | backups, archives, restores, the move to etcd, the witness |
+//! | `records` | what is stored: keys, and how records are read |
+//! | `error` | why a request was refused |
+//! | `metrics`, `telemetry` | what is counted, and the log |
+//! | `host` | the only files that read clocks, draw random bits and spawn tasks |
+//!
+//! Each line may import what is below it, not what is above: `tests/it/rooms.rs` draws the imports.
 
-mod archive;
-mod backup;
-mod cell;
-pub mod clock;
+mod args;
 mod cluster;
-mod computing;
 mod config;
-mod counters;
 mod daemon;
-mod deadline;
-mod directory;
 mod engine;
-pub mod entropy;
 mod error;
-mod filling;
-mod founding;
-mod history;
+mod grant;
+mod host;
 mod http;
-mod keys;
+mod issuing;
+mod maintenance;
 mod metrics;
-mod migrate;
 mod node;
-mod pacing;
-mod past;
-mod rate;
-mod requests;
-mod restore;
-mod retention;
-mod series;
+mod records;
 mod service;
-mod slots;
-mod space;
 mod status;
-mod strict;
-mod tasks;
+mod tables;
 pub mod telemetry;
-mod witness;
-pub mod workers;
+mod transport;
 
-pub use archive::{FromArchive, NoArchive, NotRestored};
-pub use backup::BadBackup;
-pub use config::{Args, Command, Config, ConfigError, EtcdSettings, Settings};
+pub use args::{Args, Command};
+pub use config::{Config, ConfigError, EtcdSettings, LogFormat, NoArchive, Settings, Span, StoreKind, Values};
 pub use daemon::{Daemon, StartError, attest, transport};
-pub use engine::LoadError;
-pub use error::StoreFailure;
-pub use filling::FillError;
-pub use founding::NotWhole;
-pub use migrate::{MigrateArgs, MigrateError, Migration};
-pub use node::{Node, Surroundings};
-pub use restore::{Restore, RestoreArgs, RestoreError, Skip};
-pub use witness::WitnessError;
+pub use host::{Surroundings, clock, entropy};
+pub use maintenance::{
+    archive::{FromArchive, NotRestored},
+    backup::BadBackup,
+    filling::FillError,
+    migrate::{MigrateArgs, MigrateError, Migration},
+    restore::{Restore, RestoreArgs, RestoreError, Skip},
+    witness::WitnessError,
+};
+pub use node::Node;
+pub use records::{
+    failure::{LoadError, StoreFailure},
+    founding::NotWhole,
+};
+pub use transport::workers;

@@ -5,27 +5,14 @@
 use std::sync::Arc;
 
 use kent_proto::v1::{admin_server::Admin, allocator_server::Allocator, regions_server::Regions};
-use kent_store::Store;
 
 use crate::{
-    clock::Clock,
     config::Config,
-    engine::{Engine, LoadError, Place},
-    entropy::Entropy,
+    engine::{Engine, Place},
+    host::{Surroundings, tasks::Tasks},
+    records::failure::LoadError,
     service::{AdminService, AllocatorService, RegionsService},
-    tasks::Tasks,
 };
-
-/// What a daemon takes from the world around it.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// Where its state is kept.
-    pub store: Arc<dyn Store>,
-    /// Where it gets the time from.
-    pub clock: Arc<dyn Clock>,
-    /// Where it gets random bits from.
-    pub entropy: Arc<dyn Entropy>,
-}
 
 /// A running daemon without ports.
 #[derive(Debug)]

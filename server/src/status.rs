@@ -13,10 +13,10 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
 use crate::{
-    computing::Busy,
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, StoreFailure},
-    history::NoHistory,
-    past::NoPast,
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError},
+    host::computing::Busy,
+    records::failure::StoreFailure,
+    tables::{history::NoHistory, past::NoPast},
 };
 
 /// The domain of every `ErrorInfo`.

@@ -22,10 +22,11 @@ pub struct BadFilter {
 ///
 /// [`BadFilter`] if the filter cannot be understood.
 pub fn start(config: &Config) -> Result<(), BadFilter> {
-    let filter = EnvFilter::try_new(&config.log).map_err(|source| BadFilter { filter: config.log.clone(), source })?;
+    let filter =
+        EnvFilter::try_new(&config.set.log).map_err(|source| BadFilter { filter: config.set.log.clone(), source })?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let logs = logs.with_ansi(std::io::stderr().is_terminal());
-    match config.log_format {
+    match config.set.log_format {
         LogFormat::Text => logs.init(),
         LogFormat::Json => logs.json().init(),
     }

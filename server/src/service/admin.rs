@@ -14,12 +14,12 @@ use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    backup,
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, Engine},
-    error::StoreFailure,
-    series::ListedSeries,
-    slots::HeldSlot,
+    grant::series::ListedSeries,
+    issuing::slots::HeldSlot,
+    maintenance::backup,
+    records::failure::StoreFailure,
     status,
 };
 

@@ -19,13 +19,13 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    counters::AtOnce,
-    deadline::{Patience, deadline},
     engine::{Engine, Granted},
     error::AllocateError,
+    grant::held::AtOnce,
+    host::deadline::{Patience, deadline},
+    issuing::queue::Promise,
     metrics::{SourceMetrics, StreamGuard},
     status,
-    strict::Promise,
 };
 
 /// The service.

@@ -10,8 +10,11 @@ use kent_proto::{model, v1};
 use kent_regions::{Classification, Indexing, Order, RegionNumber, Revision, Status};
 use tokio::task;
 
-use super::regions::text_of;
-use crate::{directory::Directory, engine::Engine, space::Space};
+use super::text::text_of;
+use crate::{
+    engine::Engine,
+    tables::{directory::Directory, space::Space},
+};
 
 /// Identifiers that are classified under one lock.
 const PART: usize = 256;

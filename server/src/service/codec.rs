@@ -16,7 +16,7 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    computing::{Computing, in_parts},
+    host::computing::{Computing, in_parts},
     status,
 };
 

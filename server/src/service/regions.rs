@@ -3,7 +3,6 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
-use kent_ids::Uid11;
 use kent_proto::{
     model::{self, ClassifyInput, ComposeInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName, Usage},
     stored::TextForm,
@@ -19,16 +18,18 @@ use kent_proto::{
 use kent_regions::{Edit, Kind, Patch, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
-use super::{classify::classify, watch};
+use super::{classify::classify, text::text_of, watch};
 use crate::{
     cluster::Unconfirmed,
-    computing::in_parts,
-    directory::{Edited, Order},
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
-    history,
-    space::Space,
+    host::computing::in_parts,
     status,
+    tables::{
+        directory::{Edited, Order},
+        history,
+        space::Space,
+    },
 };
 
 /// The service.
@@ -365,15 +366,6 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
         push(id ^ base);
     }
     Ok(ComposeResponse { composed })
-}
-
-/// An identifier as its space writes it.
-pub(super) fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
-    match form {
-        TextForm::Decimal => identifier.to_string(),
-        TextForm::Hex => format!("0x{identifier:0width$x}", width = usize::from(bits).div_ceil(4)),
-        TextForm::Uid11 => Uid11::new(identifier as u64).to_string(), // OK because such a space has 64 bits
-    }
 }
 
 fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {

@@ -22,9 +22,11 @@ use tonic::Status;
 
 use crate::{
     engine::Engine,
-    history::{self, NoHistory},
-    space::Space,
     status,
+    tables::{
+        history::{self, NoHistory},
+        space::Space,
+    },
 };
 
 /// Regions in one message of a snapshot.

@@ -2,7 +2,7 @@
 //! by as much as docs/restore.md allows.
 //!
 //! Drives `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the order of
-//! `server/src/cell.rs` (`try_reserve`), `server/src/pacing.rs` (`check_restored`, `bound`) and `server/src/restore.rs` (`plan`).
+//! `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and `server/src/maintenance/restore.rs` (`plan`).
 
 use std::{num::NonZeroU64, time::Duration};
 

@@ -1,6 +1,6 @@
 //! The model of time-based issuing: daemons take, extend, lose and give back slots while their clocks read anything.
 //!
-//! Drives `kent_issue::TimeIssuer` in the order of `server/src/slots.rs`: `supply` (observe, extend or take), `extend` and
+//! Drives `kent_issue::TimeIssuer` in the order of `server/src/issuing/slots.rs`: `supply` (observe, extend or take), `extend` and
 //! `reread`, `committed`, `give_back`. A daemon is paused whenever none of its steps is taken.
 
 use std::{num::NonZeroU64, time::Duration};

@@ -1,7 +1,7 @@
 //! The model of regions: daemons reserve chunks and grant from them while tables are edited, and hear of each other late.
 //!
-//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/counters.rs` (`grant_in_hand`, `reserve`,
-//! `follow`), `server/src/cell.rs` (`try_reserve`, `give_back`), `server/src/directory.rs` (`hold_still`, `settle`, `plan`,
+//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`grant_in_hand`, `reserve`,
+//! `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/directory.rs` (`hold_still`, `settle`, `plan`,
 //! `transaction`, `reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`, `confirm`). What runs in one
 //! piece there under a lock, or between two answers of the store, is one step here.
 

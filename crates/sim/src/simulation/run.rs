@@ -671,8 +671,12 @@ impl Run {
 impl Replica {
     /// A machine whose clock and whose settings are its own.
     fn new(boot: Instant, dice: &Dice, window: Option<Duration>, clocks: Clocks) -> Result<Self, ConfigError> {
-        let settings =
-            kentd::Settings { window, chunk_min: Some(4), chunk_max: Some(64), ..kentd::Settings::default() };
+        let settings = kentd::Settings {
+            window: window.map(kentd::Span),
+            chunk_min: Some(4),
+            chunk_max: Some(64),
+            ..kentd::Settings::default()
+        };
         let config = Config::check(settings)?;
         Ok(Self {
             machine: Arc::new(chaos::machine(boot, dice, clocks)),

@@ -1,7 +1,7 @@
 //! The threads that share one counter, in every interleaving: those that grant, one that reserves ahead, and an edit that gives the
 //! rest of the chunk back or seals the region.
 //!
-//! The logic is `kent_issue::Counter`; the locks around it are those of `server/src/cell.rs` and `server/src/space.rs`, made of
+//! The logic is `kent_issue::Counter`; the locks around it are those of `server/src/issuing/cell.rs` and `server/src/tables/space.rs`, made of
 //! loom's. loom and not shuttle: it is exhaustive, and also reorders what `Relaxed` atomics leave open.
 
 use std::{sync::PoisonError, time::Duration};

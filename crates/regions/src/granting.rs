@@ -1,0 +1,121 @@
+//! Whether a region grants, and when it expands by itself first.
+
+use crate::{
+    attributes::Order,
+    count::Count,
+    region::{Kind, Region},
+};
+
+/// Why a region grants nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotGranting {
+    /// Its subregions take its place.
+    Closed,
+    /// Its suffixes are a space of their own.
+    Delegated,
+    /// Its identifiers come from users.
+    External,
+    /// An operator has sealed it.
+    Sealed,
+}
+
+impl Region {
+    /// Whether identifiers are granted from the region, however many are left.
+    ///
+    /// # Errors
+    ///
+    /// [`NotGranting`]: of several reasons the one that lasts longest.
+    pub fn check_granting(&self) -> Result<(), NotGranting> {
+        match self {
+            Self { kind: Kind::Closed, .. } => Err(NotGranting::Closed),
+            Self { delegated: true, .. } => Err(NotGranting::Delegated),
+            Self { order: Order::External, .. } => Err(NotGranting::External),
+            Self { sealed: true, .. } => Err(NotGranting::Sealed),
+            _ => Ok(()),
+        }
+    }
+
+    /// By how many bits the region's policy expands it before `count` more are granted, if it does: the policy says at which share
+    /// of the capacity, by how many bits and how far.
+    pub fn expansion_due(&self, count: u64) -> Option<u8> {
+        let auto = self.policy.auto_expand?;
+        let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
+        let capacity = Count::power_of_two(self.suffix).get()?;
+        let needed = self.issued.get()?.checked_add(count.into())?;
+        // A region that is capped below its capacity never needs to expand.
+        if by == 0 || self.policy.cap.is_some_and(|cap| cap <= Count::Below(capacity)) {
+            return None;
+        }
+        // needed / capacity > percent / 100, without overflow.
+        let percent = u128::from(auto.at_percent);
+        let threshold = capacity / 100 * percent + capacity % 100 * percent / 100;
+        (needed > threshold || needed >= capacity).then_some(by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::{AutoExpand, Edit, Pace, Place, Policy, RegionNumber, Table};
+
+    /// A region of 4 bits with a zone of 4.
+    fn region() -> Region {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("01010101".parse().expect("a prefix"));
+        let (name, pace) = ("r".to_string(), Some(Pace::for_bits(4)));
+        let create = Edit::Create { name, suffix: 4, place, next: Count::ZERO, order: Order::Sequential, pace };
+        let plan = table.plan(&create).expect("legal");
+        table.apply(&plan).expect("applied");
+        table.get(RegionNumber(1)).expect("made").clone()
+    }
+
+    #[test]
+    fn ok_only_an_open_region_that_is_its_own_and_not_sealed_grants() {
+        let open = region();
+        for (region, expected) in [
+            (open.clone(), Ok(())),
+            (Region { kind: Kind::Partial, ..open.clone() }, Ok(())),
+            (Region { sealed: true, ..open.clone() }, Err(NotGranting::Sealed)),
+            (Region { order: Order::External, sealed: true, ..open.clone() }, Err(NotGranting::External)),
+            (Region { delegated: true, sealed: true, ..open.clone() }, Err(NotGranting::Delegated)),
+            (Region { kind: Kind::Closed, sealed: true, ..open.clone() }, Err(NotGranting::Closed)),
+            (Region { order: Order::Scrambled, ..open }, Ok(())),
+        ] {
+            assert_eq!(region.check_granting(), expected, "{region:?}");
+        }
+    }
+
+    #[test]
+    fn ok_a_region_expands_at_its_share_and_as_far_as_its_policy_and_zone_allow() {
+        let due = |issued, count, auto: (u8, u8, u8), cap| {
+            let (at_percent, by_bits, max_suffix) = auto;
+            let auto_expand = Some(AutoExpand { at_percent, by_bits, max_suffix });
+            let policy = Policy { auto_expand, cap, ..Policy::default() };
+            Region { issued, policy: policy.into(), ..region() }.expansion_due(count)
+        };
+        let below = Count::Below;
+        for (issued, count, auto, cap, expected) in [
+            // 50 percent of 16 are 8.
+            (below(7), 1, (50, 1, 8), None, None),
+            (below(8), 1, (50, 1, 8), None, Some(1)),
+            (below(7), 2, (50, 1, 8), None, Some(1)),
+            // All of it: when the last one is asked for.
+            (below(14), 1, (100, 1, 8), None, None),
+            (below(15), 1, (100, 1, 8), None, Some(1)),
+            (below(16), 1, (100, 1, 8), None, Some(1)),
+            // By as much as the policy, its bound and the zone allow.
+            (below(16), 1, (100, 3, 6), None, Some(2)),
+            (below(16), 1, (100, 9, 99), None, Some(4)),
+            (below(16), 1, (100, 1, 4), None, None),
+            // A cap above the capacity is no hindrance, one below or at it is.
+            (below(16), 1, (100, 1, 8), Some(below(16)), None),
+            (below(16), 1, (100, 1, 8), Some(below(17)), Some(1)),
+            (Count::Max, 1, (100, 1, 8), None, None),
+        ] {
+            assert_eq!(due(issued, count, auto, cap), expected, "{issued:?} {count} {auto:?} {cap:?}");
+        }
+        assert_eq!(region().expansion_due(u64::MAX), None, "no policy");
+    }
+}

@@ -1,0 +1,93 @@
+//! How to reach etcd, and to be known there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use kent_store::{EtcdAddress, EtcdCredentials, EtcdTls};
+use serde::{Deserialize, Serialize};
+
+use super::error::ConfigError;
+
+/// How to reach etcd.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
+#[serde(rename_all = "kebab-case")]
+#[command(next_help_heading = "Reaching etcd")]
+pub struct EtcdSettings {
+    /// PEM file with the certificates that vouch for etcd; for `etcds://`.
+    #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
+    pub store_ca: Option<PathBuf>,
+
+    /// PEM file with the certificate to show to etcd, if it asks for one.
+    #[arg(long, env = "KENT_STORE_CERT", value_name = "FILE")]
+    pub store_cert: Option<PathBuf>,
+
+    /// PEM file with the key of that certificate.
+    #[arg(long, env = "KENT_STORE_KEY", value_name = "FILE")]
+    pub store_key: Option<PathBuf>,
+
+    /// The user to be for etcd, if it asks.
+    #[arg(long, env = "KENT_STORE_USER", value_name = "NAME")]
+    pub store_user: Option<String>,
+
+    /// File with that user's password.
+    #[arg(long, env = "KENT_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
+}
+
+/// A certificate and its key.
+type Pems = (Vec<u8>, Vec<u8>);
+
+impl EtcdSettings {
+    /// These settings where they say something, and `below` where they do not.
+    pub(super) fn over(self, below: Self) -> Self {
+        Self {
+            store_ca: self.store_ca.or(below.store_ca),
+            store_cert: self.store_cert.or(below.store_cert),
+            store_key: self.store_key.or(below.store_key),
+            store_user: self.store_user.or(below.store_user),
+            store_password_file: self.store_password_file.or(below.store_password_file),
+        }
+    }
+
+    /// What the files say that are named for the etcd at `address`.
+    pub(crate) fn read(
+        &self,
+        address: &EtcdAddress,
+    ) -> Result<(Option<EtcdTls>, Option<EtcdCredentials>), ConfigError> {
+        let tls = match (&self.store_ca, address.is_tls()) {
+            (Some(ca), true) => Some(EtcdTls { ca: file("store-ca", ca)?, identity: self.identity()? }),
+            (None, true) => return Err(ConfigError::Needs { setting: "a store at etcds://", needed: "store-ca" }),
+            (Some(_), false) => return Err(ConfigError::Needs { setting: "store-ca", needed: "a store at etcds://" }),
+            (None, false) => None,
+        };
+        Ok((tls, self.credentials()?))
+    }
+
+    fn identity(&self) -> Result<Option<Pems>, ConfigError> {
+        match (&self.store_cert, &self.store_key) {
+            (Some(certificate), Some(key)) => Ok(Some((file("store-cert", certificate)?, file("store-key", key)?))),
+            (None, None) => Ok(None),
+            _ => Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and the other way round" }),
+        }
+    }
+
+    fn credentials(&self) -> Result<Option<EtcdCredentials>, ConfigError> {
+        match (&self.store_user, &self.store_password_file) {
+            (Some(user), Some(path)) => {
+                let password = String::from_utf8_lossy(&file("store-password-file", path)?).trim_end().to_owned();
+                Ok(Some(EtcdCredentials { user: user.clone(), password }))
+            }
+            (None, None) => Ok(None),
+            _ => {
+                let needed = "store-password-file, and the other way round";
+                Err(ConfigError::Needs { setting: "store-user", needed })
+            }
+        }
+    }
+}
+
+fn file(setting: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    fs::read(path).map_err(|source| ConfigError::File { setting, path: path.to_owned(), source })
+}

@@ -1,0 +1,111 @@
+//! Settings that are neither numbers nor texts.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use kent_store::{BadAddress, EtcdAddress};
+use serde::{Deserialize, Serialize};
+
+/// Where state is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum StoreKind {
+    /// The embedded database in the data directory.
+    Sled,
+    /// An etcd cluster.
+    Etcd(EtcdAddress),
+    /// Nowhere: state is lost at the end.
+    Memory,
+}
+
+impl FromStr for StoreKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sled" => Ok(Self::Sled),
+            "memory" => Ok(Self::Memory),
+            _ if text.starts_with("etcd") => text.parse().map(Self::Etcd).map_err(|bad: BadAddress| bad.to_string()),
+            _ => Err(format!("{text:?} is neither `sled` nor `memory` nor etcd://HOST:PORT/PREFIX")),
+        }
+    }
+}
+
+impl TryFrom<String> for StoreKind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<StoreKind> for String {
+    fn from(kind: StoreKind) -> Self {
+        match kind {
+            StoreKind::Sled => "sled".to_owned(),
+            StoreKind::Memory => "memory".to_owned(),
+            StoreKind::Etcd(address) => address.to_string(),
+        }
+    }
+}
+
+/// How a store that was archived goes on without its archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoArchive {
+    /// The archive is told that it ends.
+    Told,
+    /// It goes on even if the archive cannot be told.
+    Lost,
+}
+
+impl FromStr for NoArchive {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "told" => Ok(Self::Told),
+            "lost" => Ok(Self::Lost),
+            _ => Err("--no-archive, or --no-archive=lost if the archive is gone for ever".to_owned()),
+        }
+    }
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("the log format is text or json".to_owned()),
+        }
+    }
+}
+
+/// A length of time, written as `1m 30s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub struct Span(#[serde(with = "humantime_serde")] pub Duration);
+
+impl FromStr for Span {
+    type Err = humantime::DurationError;
+
+    fn from_str(text: &str) -> Result<Self, humantime::DurationError> {
+        humantime::parse_duration(text).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}

@@ -1,0 +1,353 @@
+//! Granting from series: identifiers that a durable counter counts, without a region around them.
+//!
+//! A series is granted from while it is *listed*. A caller who asks for one that is not has it listed, up to `--series-on-demand`
+//! of them; operators list others, and forget series. What is forgotten is its listing: the counter's record stays, so a series
+//! that is listed again goes on where it was. A reservation compares the listing, so that other replicas notice.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU64,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::future::try_join_all;
+use kent_ids::{Block, ClusterKey, Series, Source};
+use kent_issue::{Chunk, CounterRefusal, Stored};
+use kent_proto::stored::{self, Listed, SeriesCount};
+use kent_regions::{Count, Pace};
+use kent_store::{CommitError, Pages, Store, Txn, Version};
+use tokio::time;
+use tracing::{debug, info};
+
+use crate::{
+    error::{AllocateError, SeriesError},
+    grant::held::{ATTEMPTS, HeldChunk},
+    host::{clock::Clock, deadline::Patience, tasks::Tasks},
+    issuing::{
+        cell::{Attempt, Cell},
+        pacing::Pacing,
+        record::Record,
+    },
+    records::{counters::read_counter, failure::StoreFailure, keys},
+};
+
+/// Grants from series.
+#[derive(Clone, Debug)]
+pub(crate) struct SeriesCounters {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    key: ClusterKey,
+    chunk: Chunk,
+    /// How many series callers may begin.
+    on_demand_max: u64,
+    tasks: Tasks,
+    pacing: Arc<Pacing>,
+    /// In order, so that a simulated run can be repeated.
+    known: Arc<Mutex<BTreeMap<Series, Known>>>,
+    /// Held while the listing changes.
+    listing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A series that was asked for.
+#[derive(Clone, Debug)]
+struct Known {
+    cell: Arc<Cell>,
+    /// The version of its listing; absent for the one that every store has.
+    listed: Version,
+}
+
+/// A series, as operators see it.
+#[derive(Clone, Debug)]
+pub(crate) struct ListedSeries {
+    pub(crate) series: Series,
+    /// Numbers below this are issued or reserved.
+    pub(crate) reserved: Count,
+    /// Whether a caller has begun it by asking.
+    pub(crate) on_demand: bool,
+}
+
+/// The most series that operators list.
+const MADE_MAX: u64 = 1_000_000;
+
+impl SeriesCounters {
+    /// The series of this store; each counter is checked.
+    pub(crate) async fn load(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        key: ClusterKey,
+        (chunk, on_demand_max): (Chunk, u64),
+        tasks: Tasks,
+        pacing: Arc<Pacing>,
+    ) -> Result<Self, StoreFailure> {
+        let mut pages = store.pages(&keys::SERIES).await?;
+        while let Some(page) = pages.next().await? {
+            for (key, versioned) in page {
+                stored::decode_counter(&versioned.value)?;
+                keys::parse_series(&key)?;
+            }
+        }
+        drop(pages);
+        let (known, listing) = (Arc::default(), Arc::default());
+        Ok(Self { store, clock, key, chunk, on_demand_max, tasks, pacing, known, listing })
+    }
+
+    /// Grants a block of a series' numbers, reserving a chunk if the one in hand does not hold enough.
+    pub(crate) async fn grant(
+        &self,
+        series: &Series,
+        count: NonZeroU64,
+        patience: Patience,
+    ) -> Result<Block, AllocateError> {
+        for _ in 0..ATTEMPTS {
+            let granted =
+                self.known(series).and_then(|known| known.cell.with(|counter| counter.grant(count.get())).ok());
+            if let Some(first) = granted {
+                return Block::series(series.clone(), self.key, first, count.get()).map_err(AllocateError::Broken);
+            }
+            // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
+            let reservation = self.tasks.spawn_work_aboard(self.clone().reserve(series.clone(), count));
+            match time::timeout(patience.left(self.clock.steady()), reservation).await {
+                Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
+                Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
+            }
+        }
+        Err(AllocateError::Contended { attempts: ATTEMPTS })
+    }
+
+    async fn reserve(self, series: Series, count: NonZeroU64) -> Result<(), AllocateError> {
+        self.pacing.check_restored()?;
+        let Some(Known { cell, listed }) = self.begun(&series).await? else { return Ok(()) };
+        let _reserving = cell.reserving.lock().await;
+        if cell.with(|counter| counter.left()) >= count.get().into() {
+            return Ok(());
+        }
+        let record = record(&series, listed);
+        match cell.try_reserve(&*self.store, &self.pacing, &record, count, self.clock.steady()).await? {
+            Attempt::Reserved(reserved) => {
+                debug!(%series, reserved = %reserved.value, "chunk reserved");
+                Ok(())
+            }
+            Attempt::Conflict(key) => {
+                if key != record.key {
+                    // It was forgotten, or listed anew, by another replica or meanwhile.
+                    self.look_again(&series, listed).await?;
+                }
+                Ok(())
+            }
+            Attempt::Refused(CounterRefusal::Full { capacity, reserved }) => {
+                Err(AllocateError::SeriesExhausted { series, left: capacity.since(reserved), asked: count.get() })
+            }
+            Attempt::Refused(CounterRefusal::TooFast(refused)) => {
+                Err(AllocateError::too_fast(series.to_string(), record.pace, count, refused))
+            }
+            Attempt::Unsure => Err(AllocateError::Unsure { subject: series.to_string(), region: None }),
+        }
+    }
+
+    /// The series, listed if it was not; `None` if others change the listing at the same time.
+    async fn begun(&self, series: &Series) -> Result<Option<Known>, AllocateError> {
+        if let Some(known) = self.known(series) {
+            return Ok(Some(known));
+        }
+        if is_always_there(series) {
+            return Ok(Some(self.insert(series, Version::ABSENT)));
+        }
+        if let Some(read) = self.store.get(&keys::listed(series)).await.map_err(StoreFailure::from)? {
+            return Ok(Some(self.insert(series, read.version)));
+        }
+        let _listing = self.listing.lock().await;
+        let count = self.count().await?;
+        if count.value.on_demand >= self.on_demand_max {
+            return Err(AllocateError::TooManySeries { series: series.clone(), max: self.on_demand_max });
+        }
+        let after = SeriesCount { on_demand: count.value.on_demand + 1, ..count.value };
+        let listed = Listed { on_demand: true };
+        let made = self.list(series, Version::ABSENT, Some(listed), count.version, after).await?;
+        Ok(made.map(|version| {
+            info!(%series, "a caller has begun a series");
+            self.insert(series, version)
+        }))
+    }
+
+    /// Lists a series for an operator, or takes one over that a caller has begun. One that an operator has made stays as it is.
+    pub(crate) async fn create(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
+        if is_always_there(series) {
+            return Err(SeriesError::AlwaysThere { series: series.clone() });
+        }
+        let _listing = self.listing.lock().await;
+        for _ in 0..ATTEMPTS {
+            let (read, count) = (self.listed(series).await?, self.count().await?);
+            if let Some(made) = read.filter(|read| !read.value.on_demand) {
+                return Ok(self.as_listed(series.clone(), made.value).await?);
+            }
+            if count.value.made >= MADE_MAX {
+                return Err(SeriesError::TooMany { max: MADE_MAX });
+            }
+            let on_demand = count.value.on_demand.saturating_sub(read.is_some().into());
+            let (after, version) = (SeriesCount { on_demand, made: count.value.made + 1 }, version_of(read));
+            let listed = Listed { on_demand: false };
+            if let Some(version) = self.list(series, version, Some(listed), count.version, after).await? {
+                self.lock().entry(series.clone()).and_modify(|known| known.listed = version);
+                info!(%series, "series listed");
+                return Ok(self.as_listed(series.clone(), listed).await?);
+            }
+        }
+        Err(SeriesError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Forgets a series: it is listed no more, and what is left of our chunk is given back. Its counter stays where it is.
+    pub(crate) async fn forget(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
+        if is_always_there(series) {
+            return Err(SeriesError::AlwaysThere { series: series.clone() });
+        }
+        let _listing = self.listing.lock().await;
+        for _ in 0..ATTEMPTS {
+            if let Some(Known { cell, .. }) = self.known(series) {
+                let _reserving = cell.reserving.lock().await;
+                cell.give_back(&*self.store, &keys::series(series)).await;
+            }
+            let missing = || SeriesError::NoSuchSeries { series: series.clone() };
+            let (read, count) = (self.listed(series).await?.ok_or_else(missing)?, self.count().await?);
+            let after = match read.value.on_demand {
+                true => SeriesCount { on_demand: count.value.on_demand.saturating_sub(1), ..count.value },
+                false => SeriesCount { made: count.value.made.saturating_sub(1), ..count.value },
+            };
+            if self.list(series, Version::new(read.version), None, count.version, after).await?.is_some() {
+                self.lock().remove(series);
+                info!(%series, "series forgotten");
+                return Ok(self.as_listed(series.clone(), read.value).await?);
+            }
+        }
+        Err(SeriesError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// All series that are listed, as of one moment: see [`SeriesCounters::page`].
+    pub(crate) async fn pages(&self) -> Result<Box<dyn Pages>, StoreFailure> {
+        Ok(self.store.pages(&keys::LISTED_SERIES).await?)
+    }
+
+    /// The next of all series that are listed; their counters are those of the present.
+    pub(crate) async fn page(&self, pages: &mut dyn Pages) -> Result<Option<Vec<ListedSeries>>, StoreFailure> {
+        let Some(page) = pages.next().await? else { return Ok(None) };
+        let listed = page.into_iter().map(async |(key, versioned)| {
+            let (series, listed) = (keys::parse_listed(&key)?, stored::decode_listed(&versioned.value)?);
+            self.as_listed(series, listed).await
+        });
+        try_join_all(listed).await.map(Some)
+    }
+
+    async fn as_listed(&self, series: Series, listed: Listed) -> Result<ListedSeries, StoreFailure> {
+        let reserved = read_counter(&*self.store, &keys::series(&series)).await?.value.reserved;
+        Ok(ListedSeries { series, reserved, on_demand: listed.on_demand })
+    }
+
+    async fn listed(&self, series: &Series) -> Result<Option<Stored<Listed>>, StoreFailure> {
+        let Some(read) = self.store.get(&keys::listed(series)).await? else { return Ok(None) };
+        Ok(Some(Stored { version: read.version.get(), value: stored::decode_listed(&read.value)? }))
+    }
+
+    async fn count(&self) -> Result<Stored<SeriesCount>, StoreFailure> {
+        Ok(match self.store.get(&keys::SERIES_COUNT).await? {
+            Some(read) => Stored { version: read.version.get(), value: stored::decode_series_count(&read.value)? },
+            None => Stored { version: 0, value: SeriesCount::default() },
+        })
+    }
+
+    /// Changes the listing of a series, and the number of those listed, in one commit; the listing's version then. `None` if
+    /// others were first, or may have been: it must be looked at anew.
+    async fn list(
+        &self,
+        series: &Series,
+        version: Version,
+        listed: Option<Listed>,
+        count_version: u64,
+        count: SeriesCount,
+    ) -> Result<Option<Version>, StoreFailure> {
+        let key = keys::listed(series);
+        let txn = Txn::new().expect(key.clone(), version).expect(keys::SERIES_COUNT, Version::new(count_version));
+        let txn = match listed {
+            Some(listed) => txn.put(key, stored::encode_listed(listed)),
+            None => txn.delete(key),
+        };
+        match self.store.commit(txn.put(keys::SERIES_COUNT, stored::encode_series_count(count))).await {
+            Ok(made) => Ok(Some(made.version)),
+            Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Chunks that this daemon holds, of the first so many series.
+    pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
+        let chunks = self.cells(most).into_iter().filter_map(|(series, cell)| {
+            let left = cell.with(|counter| counter.left());
+            (left > 0).then_some(HeldChunk { source: Source::Series(series), left })
+        });
+        chunks.collect()
+    }
+
+    /// Gives the rest of every chunk back. Nothing is granted from them any more.
+    pub(crate) async fn give_back_all(&self) {
+        for (series, cell) in self.cells(usize::MAX) {
+            let _reserving = cell.reserving.lock().await;
+            cell.give_back(&*self.store, &keys::series(&series)).await;
+        }
+    }
+
+    fn known(&self, series: &Series) -> Option<Known> {
+        self.lock().get(series).cloned()
+    }
+
+    /// Takes a series in, unless another call has.
+    fn insert(&self, series: &Series, listed: Version) -> Known {
+        let fresh = || Known { cell: Arc::new(Cell::new(self.chunk)), listed };
+        self.lock().entry(series.clone()).or_insert_with(fresh).clone()
+    }
+
+    /// Takes note of how a series is listed that is not listed as it was. If it is not listed at all, what is left of its chunk is
+    /// a gap.
+    async fn look_again(&self, series: &Series, before: Version) -> Result<(), StoreFailure> {
+        let present = self.listed(series).await?;
+        let mut known = self.lock();
+        let Some(Known { listed, .. }) = known.get_mut(series).filter(|known| known.listed == before) else {
+            return Ok(());
+        };
+        match present {
+            Some(present) => *listed = Version::new(present.version),
+            None => drop(known.remove(series)),
+        }
+        Ok(())
+    }
+
+    fn cells(&self, most: usize) -> Vec<(Series, Arc<Cell>)> {
+        self.lock().iter().take(most).map(|(series, known)| (series.clone(), known.cell.clone())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Series, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether every store has the series: it is not listed, and not counted.
+const fn is_always_there(series: &Series) -> bool {
+    matches!(series, Series::FullRand)
+}
+
+fn version_of(listed: Option<Stored<Listed>>) -> Version {
+    listed.map_or(Version::ABSENT, |listed| Version::new(listed.version))
+}
+
+fn record(series: &Series, listed: Version) -> Record {
+    Record {
+        key: keys::series(series),
+        guard: (!is_always_there(series)).then(|| (keys::listed(series), listed)),
+        first: series.first(),
+        capacity: series.end(),
+        pace: pace(series),
+        is_of_table: false,
+    }
+}
+
+/// How fast a series may move: it is never written down, since it follows from the series' length.
+pub(crate) fn pace(series: &Series) -> Pace {
+    Pace::for_bits(Count::Below(series.end().get()).bits())
+}

@@ -1,0 +1,10 @@
+//! What moves when identifiers are issued, and its records: the durable side of `kent-issue`. Who asks for what is not known here.
+
+pub(crate) mod cell;
+pub(crate) mod pacing;
+pub(crate) mod queue;
+mod rate;
+pub(crate) mod record;
+pub(crate) mod requests;
+pub(crate) mod slots;
+pub(crate) mod strict;

@@ -1,0 +1,8 @@
+//! Copies of stores: backups, archives, restores, the move to etcd, and the witness that notices an old copy.
+
+pub(crate) mod archive;
+pub(crate) mod backup;
+pub(crate) mod filling;
+pub(crate) mod migrate;
+pub(crate) mod restore;
+pub(crate) mod witness;

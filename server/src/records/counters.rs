@@ -1,0 +1,23 @@
+//! Counters as they are stored, and what their store came through.
+
+use kent_issue::Stored;
+use kent_proto::stored::{self, Restored};
+use kent_store::{Key, Store, Versioned};
+
+use super::{failure::StoreFailure, keys};
+
+/// Reads a counter, and the version to compare.
+pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<stored::Counter>, StoreFailure> {
+    match store.get(key).await? {
+        Some(Versioned { version, value }) => {
+            Ok(Stored { version: version.get(), value: stored::decode_counter(&value)? })
+        }
+        None => Ok(Stored { version: 0, value: stored::Counter::NEW }),
+    }
+}
+
+/// The restores that a store came through, oldest first.
+pub(crate) async fn restores(store: &dyn Store) -> Result<Vec<Restored>, StoreFailure> {
+    let record = store.get(&keys::RESTORES).await?;
+    Ok(record.map_or(Ok(Vec::new()), |record| stored::decode_restores(&record.value))?)
+}

@@ -1,0 +1,14 @@
+//! The schema of records by which replicas write.
+
+use kent_proto::stored;
+use kent_store::{Store, Version};
+
+use super::{failure::StoreFailure, keys};
+
+/// The schema by which replicas write, and the version of the record that says so.
+pub(crate) async fn schema_in_force(store: &dyn Store) -> Result<(u16, Version), StoreFailure> {
+    let Some(record) = store.get(&keys::IN_FORCE).await? else { return Ok((1, Version::ABSENT)) };
+    let malformed = |_| stored::Malformed { what: "the schema that is in force" };
+    let octets = <[u8; 2]>::try_from(&record.value[..]).map_err(malformed)?;
+    Ok((u16::from_be_bytes(octets), record.version))
+}

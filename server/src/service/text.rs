@@ -1,0 +1,13 @@
+//! Identifiers as their space writes them.
+
+use kent_ids::Uid11;
+use kent_proto::stored::TextForm;
+
+/// An identifier as its space writes it.
+pub(super) fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
+    match form {
+        TextForm::Decimal => identifier.to_string(),
+        TextForm::Hex => format!("0x{identifier:0width$x}", width = usize::from(bits).div_ceil(4)),
+        TextForm::Uid11 => Uid11::new(identifier as u64).to_string(), // OK because such a space has 64 bits
+    }
+}

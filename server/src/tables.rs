@@ -1,0 +1,7 @@
+//! Spaces and their tables: what is in memory of them, edits, and what is kept of the past.
+
+pub(crate) mod directory;
+pub(crate) mod history;
+pub(crate) mod past;
+pub(crate) mod retention;
+pub(crate) mod space;

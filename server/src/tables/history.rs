@@ -1,0 +1,141 @@
+//! The edits of the past: one record a revision, written in the same commit as the edit. The last `--history-keep` are kept.
+//!
+//! Which are forgotten is durable before their records are removed. So where a record is missing, it is known why.
+
+use kent_issue::{Forgotten, Stored};
+use kent_proto::stored::{self, HistoryEntry, Malformed};
+use kent_regions::Revision;
+use kent_store::{CommitError, Store, Txn, Version};
+use thiserror::Error;
+
+use crate::{
+    issuing::requests::remove,
+    records::{failure::StoreFailure, keys},
+    tables::space::Space,
+};
+
+/// The record of an edit cannot be shown.
+#[derive(Debug, Error)]
+pub(crate) enum NoHistory {
+    /// It was forgotten.
+    #[error(transparent)]
+    Forgotten(#[from] ForgottenRevision),
+    /// What is stored could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreFailure),
+}
+
+/// What is asked for lies before the oldest revision that a table can be shown at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "edits up to revision {oldest} are forgotten (kentd --history-keep): the oldest revision that the table can be shown or watched \
+     from is {oldest}"
+)]
+pub(crate) struct ForgottenRevision {
+    /// The oldest there is.
+    pub(crate) oldest: Revision,
+}
+
+/// Adds an edit's record to the commit that makes it.
+pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &HistoryEntry) -> Txn {
+    stored::encode_history(entry).into_iter().zip(0..).fold(txn, |txn, (part, number)| {
+        let key = keys::history(space.key(), revision.0, number);
+        txn.expect(key.clone(), Version::ABSENT).put(key, part)
+    })
+}
+
+/// The edit that made a revision; `None` if there is no record of it.
+pub(crate) async fn entry(
+    store: &dyn Store,
+    space: &Space,
+    revision: Revision,
+) -> Result<Option<HistoryEntry>, StoreFailure> {
+    Ok(versioned(store, space, revision).await?.map(|(entry, _)| entry))
+}
+
+/// The edit that made a revision, and the version that it gave to all records that it wrote. `None` if there is no record, or
+/// it is being removed.
+pub(crate) async fn versioned(
+    store: &dyn Store,
+    space: &Space,
+    revision: Revision,
+) -> Result<Option<(HistoryEntry, Version)>, StoreFailure> {
+    let parts = store.scan(&keys::history_parts(space.key(), revision.0)).await?;
+    let Some((_, first)) = parts.first() else { return Ok(None) };
+    let version = first.version;
+    match stored::decode_history(parts.iter().map(|(_, part)| part.value.as_ref())) {
+        Ok(entry) => Ok(Some((entry, version))),
+        // The records of a large edit are removed by several commits.
+        Err(_) if revision <= oldest(store, space).await? => Ok(None),
+        Err(malformed) => Err(malformed.into()),
+    }
+}
+
+/// The edit that made a revision, which is a revision of the table.
+pub(crate) async fn expected(store: &dyn Store, space: &Space, revision: Revision) -> Result<HistoryEntry, NoHistory> {
+    if let Some(entry) = entry(store, space, revision).await? {
+        return Ok(entry);
+    }
+    check(store, space, Revision(revision.0.saturating_sub(1))).await?;
+    Err(StoreFailure::from(Malformed { what: "the record of an edit is gone" }).into())
+}
+
+/// Whether all edits after a revision are kept, so that the table can be shown and watched from there.
+pub(crate) async fn check(store: &dyn Store, space: &Space, after: Revision) -> Result<(), NoHistory> {
+    let oldest = oldest(store, space).await?;
+    if after < oldest { Err(ForgottenRevision { oldest }.into()) } else { Ok(()) }
+}
+
+/// The oldest revision that the table can be shown at.
+pub(crate) async fn oldest(store: &dyn Store, space: &Space) -> Result<Revision, StoreFailure> {
+    Ok(Revision(forgotten(store, space).await?.value.through))
+}
+
+async fn forgotten(store: &dyn Store, space: &Space) -> Result<Stored<Forgotten>, StoreFailure> {
+    Ok(match store.get(&keys::oldest(space.key())).await? {
+        Some(read) => Stored { version: read.version.get(), value: stored::decode_forgotten(&read.value)? },
+        None => Stored { version: 0, value: Forgotten::default() },
+    })
+}
+
+/// Forgets the oldest edits of a table that has more than are kept: those of one page. What is forgotten then; and whether there may
+/// be more to do.
+pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Result<(Forgotten, bool), StoreFailure> {
+    let before = forgotten(store, space).await?;
+    let present = space.read(kent_regions::Table::revision).0;
+    if before.value.excess(present, keep) == 0 && !is_left_over(store, space, before.value).await? {
+        return Ok((before.value, false));
+    }
+    let page = store.pages(&keys::histories(space.key())).await?.next().await?.unwrap_or_default();
+    let (mut after, mut due) = (before.value, Vec::new());
+    for (key, part) in &page {
+        let (revision, number) = keys::parse_history(key)?;
+        if revision > after.through {
+            // The first part says what the edit follows; it comes first.
+            if number != 0 || after.excess(present, keep) == 0 {
+                break;
+            }
+            after = after.and(revision, stored::decode_history_follows(&part.value)?);
+        }
+        due.push(key.clone());
+    }
+    if after != before.value {
+        let key = keys::oldest(space.key());
+        let txn = Txn::new().expect(key.clone(), Version::new(before.version));
+        match store.commit(txn.put(key, stored::encode_forgotten(after))).await {
+            Ok(_) => {}
+            // Another replica forgets, or the floor may be there: the next turn reads what is stored.
+            Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => return Ok((before.value, true)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    remove(store, &due).await?;
+    Ok((after, !due.is_empty()))
+}
+
+/// Whether a record is there that should have been removed, since the task that removed it broke off.
+async fn is_left_over(store: &dyn Store, space: &Space, forgotten: Forgotten) -> Result<bool, StoreFailure> {
+    let page = store.pages(&keys::histories(space.key())).await?.next().await?.unwrap_or_default();
+    let Some((first, _)) = page.first() else { return Ok(false) };
+    Ok(keys::parse_history(first)?.0 <= forgotten.through)
+}

@@ -1,0 +1,146 @@
+//! Tables as they were at an earlier revision.
+//!
+//! A table of the past is made once, from the present one and the edits since, and kept for the pages that follow: each of
+//! them costs what it shows. One is made at a time, and the last two are kept; regions that have not changed since are those of
+//! the present table.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use kent_regions::{Prefix, Region, RegionNumber, Revision};
+use kent_store::Store;
+use thiserror::Error;
+
+use crate::{
+    host::computing::{Busy, Computing},
+    tables::{
+        history::{self, NoHistory},
+        space::Space,
+    },
+};
+
+/// Tables that are kept.
+const KEPT_MAX: usize = 2;
+
+/// The tables that were asked for last.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    kept: Mutex<VecDeque<Arc<PastTable>>>,
+    /// Held while one is made.
+    making: tokio::sync::Mutex<()>,
+}
+
+/// A table as it was, without counters.
+#[derive(Debug)]
+pub(crate) struct PastTable {
+    space: String,
+    revision: Revision,
+    /// In the order of their prefixes.
+    regions: Vec<Arc<Region>>,
+    /// Where the regions are, in the order of their numbers.
+    by_number: Vec<u32>,
+}
+
+/// A table of the past cannot be shown.
+#[derive(Debug, Error)]
+pub(crate) enum NoPast {
+    /// An edit since is forgotten, or could not be read.
+    #[error(transparent)]
+    History(#[from] NoHistory),
+    /// Too many calls compute.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+}
+
+impl Past {
+    /// The table of a space at a revision, which is not later than the present one.
+    ///
+    /// # Errors
+    ///
+    /// [`NoPast`].
+    pub(crate) async fn table(
+        &self,
+        store: &dyn Store,
+        computing: &Computing,
+        space: &Space,
+        revision: Revision,
+    ) -> Result<Arc<PastTable>, NoPast> {
+        if let Some(kept) = self.kept(space, revision) {
+            return Ok(kept);
+        }
+        history::check(store, space, revision).await?;
+        let _making = self.making.lock().await;
+        // Others may have waited for the same one.
+        if let Some(kept) = self.kept(space, revision) {
+            return Ok(kept);
+        }
+        let made = Arc::new(make(store, computing, space, revision).await?);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = (kept.len() == KEPT_MAX).then(|| kept.pop_back());
+        kept.push_front(made.clone());
+        drop(kept);
+        drop(dropped);
+        Ok(made)
+    }
+
+    /// The table, if it is kept; it was asked for last then.
+    fn kept(&self, space: &Space, revision: Revision) -> Option<Arc<PastTable>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().position(|table| table.space == space.key() && table.revision == revision)?;
+        let table = kept.remove(at)?;
+        kept.push_front(table.clone());
+        Some(table)
+    }
+}
+
+/// Undoes the edits since, the last one first.
+async fn make(
+    store: &dyn Store,
+    computing: &Computing,
+    space: &Space,
+    revision: Revision,
+) -> Result<PastTable, NoPast> {
+    let (present, mut past) = space.listing().await;
+    let mut before: HashMap<RegionNumber, Option<Region>> = HashMap::new();
+    while past > revision {
+        let entry = history::expected(store, space, past).await?;
+        past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because it is above another revision
+        before.extend(entry.changes.into_iter().map(|change| (change.after.number, change.before)));
+    }
+    let space = space.key().to_owned();
+    Ok(computing.run(move || PastTable::new(space, revision, present, before)).await?)
+}
+
+impl PastTable {
+    fn new(
+        space: String,
+        revision: Revision,
+        present: Vec<Arc<Region>>,
+        before: HashMap<RegionNumber, Option<Region>>,
+    ) -> Self {
+        let mut regions = present;
+        regions.retain(|region| !before.contains_key(&region.number));
+        regions.extend(before.into_values().flatten().map(Arc::new));
+        regions.sort_by_key(|region| region.prefix);
+        // OK because a table of 2^32 regions does not fit in memory.
+        let mut by_number: Vec<u32> = (0..regions.len()).map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
+        by_number.sort_by_key(|at| regions[*at as usize].number);
+        Self { space, revision, regions, by_number }
+    }
+
+    /// Up to so many regions behind a prefix, and whether others follow.
+    pub(crate) fn page(&self, after: Option<Prefix>, size: usize) -> (&[Arc<Region>], bool) {
+        let from = after.map_or(0, |after| self.regions.partition_point(|region| region.prefix <= after));
+        let rest = &self.regions[from..];
+        (&rest[..rest.len().min(size)], rest.len() > size)
+    }
+
+    /// The name that a region had.
+    pub(crate) fn name_of(&self, number: RegionNumber) -> Option<&str> {
+        let region = |at: &u32| &self.regions[*at as usize];
+        let at = self.by_number.binary_search_by_key(&number, |at| region(at).number).ok()?;
+        Some(&region(&self.by_number[at]).name)
+    }
+}

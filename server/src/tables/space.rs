@@ -1,0 +1,502 @@
+//! One space as the daemon keeps it in memory: its table, the versions of its records, and its counters.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    iter, mem,
+    ops::Bound,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
+};
+
+use kent_ids::{ClusterKey, Position, RegionConstants};
+use kent_issue::{Chunk, Stored};
+use kent_proto::{
+    model::{Usage, inner_space},
+    stored::{self, EditId, Malformed, SpaceFacts, TextForm},
+};
+use kent_regions::{
+    ChunkPolicy, Count, Index, Kind, NotGranting, Order, Pace, Plan, Refusal, Region, RegionNumber, Revision, Table,
+};
+use kent_store::{Store, Version, Versioned};
+use tokio::{sync::watch, task};
+
+use crate::{
+    issuing::cell::Cell,
+    records::{
+        counters::read_counter,
+        failure::{LoadError, StoreFailure},
+        keys,
+    },
+};
+
+/// One space.
+#[derive(Debug)]
+pub(crate) struct Space {
+    /// What its records hang on, for ever: its name or, if it is a delegated region's, the key of the space around it and the
+    /// region's number.
+    key: String,
+    /// The space around it, and the region there whose suffixes these are.
+    outer: Option<(Arc<Space>, RegionNumber)>,
+    state: RwLock<State>,
+    counters: Mutex<BTreeMap<RegionNumber, Arc<Cell>>>,
+    /// The newest revision, for those who wait for it.
+    newest: watch::Sender<Revision>,
+    /// Held while an edit runs.
+    pub(crate) editing: tokio::sync::Mutex<()>,
+    /// Held while an index is built.
+    indexing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Counters and regions that are listed under one hold of their lock: some ten microseconds.
+const CELLS_AT_ONCE: usize = 256;
+const LISTED_AT_ONCE: usize = 1024;
+/// A table that keeps changing is listed in one piece after so many attempts.
+const LISTING_ATTEMPTS: usize = 3;
+
+/// A table, and the versions of the records that it came from.
+#[derive(Debug)]
+pub(crate) struct State {
+    table: Table,
+    version: Version,
+    region_versions: HashMap<RegionNumber, Version>,
+    /// Of the counters that `table` has: an older one never replaces a newer one.
+    counter_versions: HashMap<RegionNumber, Version>,
+    last_edit: EditId,
+    scramble_key: ClusterKey,
+    text_form: TextForm,
+}
+
+/// What a grant must know of a region, as of one revision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegionFacts {
+    pub(crate) constants: RegionConstants,
+    pub(crate) number: RegionNumber,
+    /// Of the region's record.
+    pub(crate) version: Version,
+    /// Whether it is granted from.
+    pub(crate) granting: Result<(), NotGranting>,
+    pub(crate) chunk: ChunkPolicy,
+    /// Whether it may expand by itself.
+    pub(crate) expands: bool,
+    /// How many suffixes are reserved, as far as this daemon knows.
+    pub(crate) reserved: Count,
+    pub(crate) expandable_bits: u8,
+    /// How many suffixes may be issued.
+    pub(crate) limit: Count,
+    /// One past the last suffix that can be granted.
+    pub(crate) capacity: Position,
+    /// How fast suffixes may be granted.
+    pub(crate) pace: Pace,
+}
+
+impl Space {
+    /// A space with this table.
+    pub(crate) fn new(key: String, outer: Option<(Arc<Self>, RegionNumber)>, state: State) -> Self {
+        let newest = watch::Sender::new(state.table.revision());
+        let (state, counters) = (RwLock::new(state), Mutex::default());
+        Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default(), indexing: Arc::default() }
+    }
+
+    /// What its records hang on.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Its name: that of a delegated region's space is the name of the space around it, `/`, and the region's.
+    pub(crate) fn name(&self) -> String {
+        match &self.outer {
+            None => self.key.clone(),
+            Some((outer, number)) => inner_space(&outer.name(), &outer.region_name(*number)),
+        }
+    }
+
+    /// The name that a region has now.
+    pub(crate) fn region_name(&self, number: RegionNumber) -> String {
+        // OK because a region is never removed.
+        self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
+    }
+
+    /// How its identifiers are written for people.
+    pub(crate) fn text_form(&self) -> TextForm {
+        self.state().text_form
+    }
+
+    /// The facts of its record that no edit of the table changes.
+    pub(crate) fn constants(&self) -> (ClusterKey, TextForm) {
+        let state = self.state();
+        (state.scramble_key, state.text_form)
+    }
+
+    /// Tells of the newest revision, and of each one later.
+    pub(crate) fn newest(&self) -> watch::Receiver<Revision> {
+        self.newest.subscribe()
+    }
+
+    /// Looks at the table.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
+        look(&self.state().table)
+    }
+
+    /// Looks at the table as it would be if a region's counter stood here: a plan is made of exactly what its commit compares.
+    pub(crate) fn read_as_if<T>(&self, number: RegionNumber, reserved: Count, look: impl FnOnce(&Table) -> T) -> T {
+        let mut state = self.state_mut();
+        let before = state.table.get(number).map(|region| region.issued);
+        state.table.set_issued(number, reserved);
+        let seen = look(&state.table);
+        before.into_iter().for_each(|before| state.table.set_issued(number, before));
+        seen
+    }
+
+    /// The version of the space's record, and of a region's.
+    pub(crate) fn versions(&self, number: RegionNumber) -> (Version, Version) {
+        let state = self.state();
+        (state.version, state.region_version(number))
+    }
+
+    /// The edit that made the present revision.
+    pub(crate) fn last_edit(&self) -> EditId {
+        self.state().last_edit
+    }
+
+    /// Does something with what a grant must know of a region, while the table stands still: an edit is applied before or after.
+    pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
+        let state = self.state();
+        act(state.table.named(region).ok().map(|region| state.facts(region)))
+    }
+
+    /// What a grant must know of the region of this number.
+    pub(crate) fn facts_of(&self, number: RegionNumber) -> Option<RegionFacts> {
+        let state = self.state();
+        state.table.get(number).map(|region| state.facts(region))
+    }
+
+    /// Applies a plan that is durable at `version`.
+    pub(crate) fn apply(&self, plan: &Plan, version: Version, edit: EditId) -> Result<(), Refusal> {
+        let mut state = self.state_mut();
+        state.table.apply(plan)?;
+        state.version = version;
+        state.last_edit = edit;
+        for change in &plan.changes {
+            let number = change.after.number;
+            state.region_versions.insert(number, version);
+            if change.before.is_none() || plan.declared.is_some_and(|(declared, _)| declared == number) {
+                state.counter_versions.insert(number, version);
+            }
+        }
+        drop(state);
+        self.newest.send_replace(plan.revision);
+        Ok(())
+    }
+
+    /// Takes note of what a region's counter said at a version, unless a newer one is known.
+    pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Stored<Count>) {
+        let (version, mut state) = (Version::new(reserved.version), self.state_mut());
+        let known = state.counter_versions.entry(number).or_insert(version);
+        if *known <= version {
+            *known = version;
+            state.table.set_issued(number, reserved.value);
+        }
+    }
+
+    /// Reads a region's counter, and takes note of it.
+    pub(crate) async fn learn_reserved(
+        &self,
+        store: &dyn Store,
+        number: RegionNumber,
+    ) -> Result<Stored<stored::Counter>, StoreFailure> {
+        let read = read_counter(store, &keys::counter(self.key(), number.0)).await?;
+        self.set_reserved(number, Stored { version: read.version, value: read.value.reserved });
+        Ok(read)
+    }
+
+    /// Gives the rest of a region's chunk back: see [`Cell::give_back`].
+    pub(crate) async fn give_back(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
+        if let Some(reserved) = cell.give_back(store, &keys::counter(self.key(), number.0)).await {
+            self.set_reserved(number, reserved);
+        }
+    }
+
+    /// The right to build an index, unless somebody is at it.
+    pub(crate) fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
+        self.indexing.clone().try_lock_owned().ok()
+    }
+
+    /// Answers by this index, if it is still that of the table.
+    pub(crate) fn set_index(&self, index: Arc<Index>) {
+        self.state_mut().table.set_index(index);
+    }
+
+    /// Replaces the table by what the store says.
+    pub(crate) fn replace(&self, state: State) {
+        let revision = state.table.revision();
+        let old = mem::replace(&mut *self.state_mut(), state);
+        self.newest.send_replace(revision);
+        // A large table takes a while to go: not under the lock.
+        drop(old);
+    }
+
+    /// The counter of a region.
+    pub(crate) fn cell(&self, number: RegionNumber, policy: Chunk) -> Arc<Cell> {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
+    }
+
+    /// All counters that have been used. Grants need their lock: it is held for some of them at a time.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
+        let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
+        iter::from_fn(move || {
+            if some.len() == 0 {
+                let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = counters.range((after, Bound::Unbounded)).take(CELLS_AT_ONCE);
+                some = next.map(|(number, cell)| (*number, cell.clone())).collect::<Vec<_>>().into_iter();
+            }
+            let next: Option<(RegionNumber, Arc<Cell>)> = some.next();
+            after = next.as_ref().map_or(Bound::Unbounded, |(number, _)| Bound::Excluded(*number));
+            next
+        })
+    }
+
+    /// All regions of one revision, in the order of their prefixes. Grants need the table's lock: it is held for some of them
+    /// at a time, unless the table keeps changing.
+    pub(crate) async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
+        for _ in 0..LISTING_ATTEMPTS {
+            let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
+            loop {
+                let after = regions.last().map(|last| last.prefix);
+                let (before, present) = (
+                    regions.len(),
+                    self.read(|table| {
+                        regions.extend(table.iter_after(after).take(LISTED_AT_ONCE).cloned());
+                        table.revision()
+                    }),
+                );
+                match (present == revision, regions.len() - before < LISTED_AT_ONCE) {
+                    (true, true) => return (regions, revision),
+                    (true, false) => task::yield_now().await,
+                    (false, _) => break,
+                }
+            }
+        }
+        self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
+    }
+
+    /// What this daemon knows of a region's use at `now`, on the steady clock.
+    pub(crate) fn usage(&self, number: RegionNumber, now: Duration) -> Usage {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = |cell: &Arc<Cell>| Usage { unused: cell.with(|counter| counter.left()), rate: cell.rate(now) };
+        counters.get(&number).map_or_else(Usage::default, usage)
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The state of a space that was just made.
+    pub(crate) fn fresh(
+        table: Table,
+        version: Version,
+        last_edit: EditId,
+        (scramble_key, text_form): (ClusterKey, TextForm),
+    ) -> Self {
+        let (region_versions, counter_versions) = (HashMap::new(), HashMap::new());
+        Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
+    }
+
+    /// Reads a space from the store and checks it.
+    pub(crate) async fn load(store: &dyn Store, name: &str) -> Result<Self, LoadError> {
+        let missing = Malformed { what: "a space that was there is gone" };
+        loop {
+            let read = async || store.get(&keys::space(name)).await.map_err(StoreFailure::from);
+            let before = read().await?.ok_or_else(|| StoreFailure::from(missing))?;
+            let state = Self::assemble(store, name, &before).await;
+            // The records are read one after another: if an edit came between, they are read again.
+            let after = read().await?;
+            if after.is_some_and(|after| after.version == before.version) {
+                return state;
+            }
+        }
+    }
+
+    async fn assemble(store: &dyn Store, name: &str, space: &Versioned) -> Result<Self, LoadError> {
+        let facts = stored::decode_space(&space.value).map_err(StoreFailure::from)?;
+        let counters = read_counters(store, name).await?;
+        let records = store.scan(&keys::regions(name)).await.map_err(StoreFailure::from)?;
+        let mut region_versions = HashMap::with_capacity(records.len());
+        let mut malformed = None;
+        // One by one, so that a large table is not in memory twice.
+        let regions = records.into_iter().map_while(|(key, versioned)| {
+            let region = read_region(&key, &versioned, &counters).map_err(|problem| malformed = Some(problem)).ok()?;
+            region_versions.insert(region.number, versioned.version);
+            Some(region)
+        });
+        let restored = Table::restore(facts.bits, facts.revision, facts.next_number, regions);
+        if let Some(malformed) = malformed {
+            return Err(StoreFailure::from(malformed).into());
+        }
+        let table = restored.map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
+        Ok(Self {
+            table,
+            version: space.version,
+            region_versions,
+            counter_versions: counters.into_iter().map(|(number, counter)| (number, counter.version)).collect(),
+            last_edit: facts.last_edit,
+            scramble_key: facts.scramble_key,
+            text_form: facts.text_form,
+        })
+    }
+
+    fn facts(&self, region: &Region) -> RegionFacts {
+        RegionFacts {
+            constants: RegionConstants {
+                base: region.prefix.base(self.table.bits()),
+                bits: self.table.bits(),
+                suffix_bits: region.suffix,
+                number: region.number.0,
+                revision: self.table.revision().0,
+                scramble: (region.order == Order::Scrambled).then_some(self.scramble_key),
+            },
+            number: region.number,
+            version: self.region_version(region.number),
+            granting: region.check_granting(),
+            chunk: region.policy.chunk,
+            expands: region.policy.auto_expand.is_some(),
+            reserved: region.issued,
+            expandable_bits: region.expandable_bits(),
+            limit: region.limit(),
+            // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
+            capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
+            pace: region.pace,
+        }
+    }
+
+    fn region_version(&self, number: RegionNumber) -> Version {
+        self.region_versions.get(&number).copied().unwrap_or(Version::ABSENT)
+    }
+}
+
+/// The record of a space whose table is at the revision that `plan` makes, or as it is without one.
+pub(crate) fn space_record(
+    table: &Table,
+    plan: Option<&Plan>,
+    edit: EditId,
+    (scramble_key, text_form): (ClusterKey, TextForm),
+) -> Vec<u8> {
+    let made = plan.map_or(0, |plan| plan.changes.iter().filter(|change| change.before.is_none()).count());
+    stored::encode_space(&SpaceFacts {
+        bits: table.bits(),
+        revision: plan.map_or(table.revision(), |plan| plan.revision),
+        next_number: RegionNumber(table.next_number().0 + made as u64), // OK because an edit makes few regions
+        last_edit: edit,
+        scramble_key,
+        text_form,
+    })
+}
+
+/// What a counter says, and its version.
+#[derive(Clone, Copy, Debug)]
+struct ReadCounter {
+    reserved: Count,
+    version: Version,
+}
+
+async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionNumber, ReadCounter>, StoreFailure> {
+    let records = store.scan(&keys::counters(space)).await?;
+    let read = records.iter().map(|(key, versioned)| {
+        let reserved = stored::decode_counter(&versioned.value)?.reserved;
+        Ok((RegionNumber(keys::parse_number(key)?), ReadCounter { reserved, version: versioned.version }))
+    });
+    read.collect()
+}
+
+fn read_region(
+    key: &kent_store::Key,
+    versioned: &Versioned,
+    counters: &HashMap<RegionNumber, ReadCounter>,
+) -> Result<Region, Malformed> {
+    let number = RegionNumber(keys::parse_number(key)?);
+    let reserved = counters.get(&number).map_or(Count::ZERO, |counter| counter.reserved);
+    let region = stored::decode_region(&versioned.value, number, reserved)?;
+    // The counter of a region that closed goes on in its all-zero subregion.
+    Ok(if region.kind == Kind::Closed { Region { issued: Count::ZERO, ..region } } else { region })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    };
+
+    use kent_regions::{Edit, Patch, Place};
+
+    use super::*;
+
+    const REGION: RegionNumber = RegionNumber(1);
+
+    fn space() -> Arc<Space> {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("01".parse().expect("a prefix"));
+        let (name, next) = ("r".to_owned(), Count::ZERO);
+        let create = Edit::Create { name, suffix: 8, place, next, order: Order::Sequential, pace: None };
+        let plan = table.plan(&create).expect("legal");
+        table.apply(&plan).expect("applied");
+        assert_eq!(plan.subject().map(|region| region.number), Some(REGION));
+        let constants = (ClusterKey::new([0; 16]), TextForm::Decimal);
+        Arc::new(Space::new("s".to_owned(), None, State::fresh(table, Version::new(1), EditId::default(), constants)))
+    }
+
+    fn reserved(space: &Space) -> Option<Count> {
+        space.read(|table| table.get(REGION).map(|region| region.issued))
+    }
+
+    #[test]
+    fn ok_a_counter_that_is_heard_of_late_does_not_replace_a_newer_one() {
+        let space = space();
+        let heard = |version, below| {
+            space.set_reserved(REGION, Stored { version, value: Count::Below(below) });
+            reserved(&space)
+        };
+        assert_eq!(heard(5, 60), Some(Count::Below(60)));
+        assert_eq!(heard(7, 100), Some(Count::Below(100)));
+        assert_eq!(heard(6, 80), Some(Count::Below(100)), "a watch tells of it late");
+        assert_eq!(heard(8, 90), Some(Count::Below(90)), "a chunk was given back");
+        // A declared counter is of the edit's own version.
+        let next = Patch { next: Some(Count::Below(200)), ..Patch::default() };
+        let plan = space.read(|table| table.plan(&Edit::Update { name: "r".to_owned(), patch: next })).expect("legal");
+        space.apply(&plan, Version::new(12), EditId::default()).expect("applied");
+        assert_eq!(heard(11, 110), Some(Count::Below(200)));
+    }
+
+    #[test]
+    fn ok_an_edit_is_applied_before_or_after_what_is_done_with_the_facts() {
+        let (space, is_applied) = (space(), Arc::new(AtomicBool::new(false)));
+        let seal = Edit::Update { name: "r".to_owned(), patch: Patch { sealed: Some(true), ..Patch::default() } };
+        let plan = space.read(|table| table.plan(&seal)).expect("legal");
+        let (begun, begins) = mpsc::channel();
+        let sealing = space.with_facts("r", |facts| {
+            assert_eq!(facts.expect("there").granting, Ok(()));
+            let sealing = {
+                let (space, is_applied) = (space.clone(), is_applied.clone());
+                std::thread::spawn(move || {
+                    begun.send(()).expect("it is waited for");
+                    space.apply(&plan, Version::new(2), EditId::default()).expect("applied");
+                    is_applied.store(true, Ordering::SeqCst);
+                })
+            };
+            begins.recv().expect("it begins");
+            for _ in 0..10_000 {
+                std::thread::yield_now();
+                assert!(!is_applied.load(Ordering::SeqCst), "the seal was applied in the middle");
+            }
+            sealing
+        });
+        sealing.join().expect("no panic");
+        assert!(space.with_facts("r", |facts| facts.is_some_and(|facts| facts.granting == Err(NotGranting::Sealed))));
+    }
+}

@@ -1,0 +1,211 @@
+//! Services whose calls may take a while: they run on the runtime of calls, not on the thread that serves the connection.
+//!
+//! A thread of the gRPC port answers grants within microseconds, one after the other. A page of a table or ten thousand
+//! classifications in between would make all grants on its connections wait. Answers are made there, too, and come to the
+//! connection in small pieces, no faster than it sends them.
+
+use std::{
+    convert::Infallible,
+    future,
+    panic::resume_unwind,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    thread,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http_body::Frame;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::{
+        Body as _, Service,
+        http::{Request, Response},
+    },
+    server::NamedService,
+};
+
+use crate::{host::tasks::Tasks, status};
+
+/// Calls of one service at once. Each may have an answer of some megabytes in memory.
+const CALLS_MAX: usize = 256;
+
+/// Calls that go on for as long as their caller likes. They are bounded elsewhere.
+const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
+
+/// Calls whose answers may be large: they are written when no other thread wants the processor.
+const LARGE: [&str; 4] = ["/Inspect", "/Encode", "/ListRegions", "/Classify"];
+
+/// A piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for one of them.
+const PIECE_BYTES: usize = 16 * 1024;
+/// Pieces that wait for the connection.
+const PIECES_MAX: usize = 4;
+/// An answer of which nothing is taken for as long is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A service that runs elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Aside<S> {
+    service: S,
+    tasks: Tasks,
+    places: Arc<Semaphore>,
+}
+
+impl<S> Aside<S> {
+    pub(crate) fn new(service: S, tasks: &Tasks) -> Self {
+        Self { service, tasks: tasks.clone(), places: Arc::new(Semaphore::new(CALLS_MAX)) }
+    }
+}
+
+impl<S: NamedService> NamedService for Aside<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Aside<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static> + NamedService,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            return Box::pin(future::ready(Ok(status::too_many(S::NAME, CALLS_MAX).into_http())));
+        };
+        let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
+        let (place, is_large) = ((!is_one_of(&STREAMS)).then_some(place), is_one_of(&LARGE));
+        let tasks = self.tasks.clone();
+        let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
+        let call = self.service.call(request);
+        // Given up when its caller goes away, as it would be here.
+        let call = self.tasks.spawn_call(async move {
+            let _place = place;
+            let Ok(response) = call.await;
+            let (head, body) = response.into_parts();
+            let is_empty = body.is_end_stream();
+            // OK because a caller that has gone needs no answer.
+            let _ = answer.send((head, is_empty));
+            match (is_empty, is_large) {
+                (true, _) => {}
+                (false, false) => carry(body, pieces).await,
+                // OK because it fails only when the daemon has stopped.
+                (false, true) => tasks.spawn_idle(carry(body, pieces)).await.unwrap_or_default(),
+            }
+        });
+        Box::pin(async move {
+            match answered.await {
+                Ok((head, true)) => Ok(Response::from_parts(head, Body::empty())),
+                Ok((head, false)) => {
+                    Ok(Response::from_parts(head, Body::new(Arriving { pieces: arriving, _call: call })))
+                }
+                Err(_) => match call.await.map_err(tokio::task::JoinError::try_into_panic) {
+                    Err(Ok(panic)) => resume_unwind(panic),
+                    // The daemon has stopped: nobody is there to be answered.
+                    Ok(()) | Err(Err(_)) => future::pending().await,
+                },
+            }
+        })
+    }
+}
+
+/// What comes to the connection.
+enum Piece {
+    Frame(Result<Frame<Bytes>, Status>),
+    End,
+}
+
+/// Hands an answer over as it is made and taken.
+async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
+    let mut body = pin!(body);
+    let hand_over = async |piece| pieces.send_timeout(piece, PATIENCE).await.is_ok();
+    while let Some(frame) = future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let taken = match frame.map(Frame::into_data) {
+            Ok(Ok(mut data)) => {
+                let mut taken = true;
+                while taken && !data.is_empty() {
+                    let piece = data.split_to(data.len().min(PIECE_BYTES));
+                    // As in `in_parts`.
+                    thread::yield_now();
+                    taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;
+                }
+                taken
+            }
+            Ok(Err(trailers)) => hand_over(Piece::Frame(Ok(trailers))).await,
+            Err(status) => hand_over(Piece::Frame(Err(status))).await,
+        };
+        if !taken {
+            return;
+        }
+    }
+    hand_over(Piece::End).await;
+}
+
+/// An answer that is made elsewhere.
+struct Arriving {
+    pieces: mpsc::Receiver<Piece>,
+    _call: AbortOnDropHandle<()>,
+}
+
+impl http_body::Body for Arriving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(match ready!(self.pieces.poll_recv(cx)) {
+            Some(Piece::Frame(frame)) => Some(frame),
+            Some(Piece::End) => None,
+            None => Some(Err(status::reader_too_slow())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ok_an_answer_comes_in_small_pieces() {
+        let (pieces, mut arriving) = mpsc::channel(PIECES_MAX);
+        let answer = "0123456789".repeat(10_000);
+        let carried = async {
+            carry(Body::new(answer.clone()), pieces).await;
+        };
+        let taken = async {
+            let (mut taken, mut is_whole) = (Vec::new(), false);
+            while let Some(piece) = arriving.recv().await {
+                match piece {
+                    Piece::Frame(frame) => {
+                        let data = frame.expect("no error").into_data().expect("data");
+                        assert!(data.len() <= PIECE_BYTES);
+                        taken.extend(data);
+                    }
+                    Piece::End => is_whole = true,
+                }
+            }
+            assert!(is_whole);
+            taken
+        };
+        let ((), taken) = futures_util::future::join(carried, taken).await;
+        assert!(taken == answer.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn err_an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
+        let (pieces, arriving) = mpsc::channel(PIECES_MAX);
+        let call = AbortOnDropHandle::new(Tasks::new().spawn_work(async {}));
+        let mut arriving = pin!(Arriving { pieces: arriving, _call: call });
+        drop(pieces);
+        let frame = future::poll_fn(|cx| http_body::Body::poll_frame(arriving.as_mut(), cx)).await;
+        assert!(matches!(frame, Some(Err(_))));
+    }
+}
