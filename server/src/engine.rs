@@ -1,10 +1,9 @@
 //! The daemon without its transport: what the gRPC services and the HTTP port call.
 
-use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use kent_ids::{Block, Format, Source};
 use kent_issue::Quarantine;
-use kent_proto::model::{AllocateInput, Invalid, SpaceInput};
+use kent_proto::model::{Invalid, SpaceInput};
 use kent_regions::Table;
 use kent_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,16 +13,11 @@ use tracing::info;
 use crate::{
     cluster::{Cluster, Watches},
     config::Config,
-    error::{AllocateError, EditError},
-    grant::{
-        held::{AtOnce, HeldChunk},
-        regions::Counters,
-        series::SeriesCounters,
-    },
-    host::{Surroundings, clock::Clock, computing::Computing, deadline::Patience, tasks::Tasks},
+    error::EditError,
+    grant::{Grants, HeldChunk, Limits, RegionGrants, SeriesGrants},
+    host::{Surroundings, clock::Clock, computing::Computing, tasks::Tasks},
     issuing::{
         pacing::Pacing,
-        queue::Promise,
         requests::Requests,
         slots::{HeldSlot, Slots},
     },
@@ -44,14 +38,13 @@ pub(crate) struct Engine {
     clock: Arc<dyn Clock>,
     slots: Arc<Slots>,
     directory: Arc<Directory>,
-    counters: Counters,
-    series: SeriesCounters,
+    grants: Grants,
     /// Where there can be other replicas.
     cluster: Option<Arc<Cluster>>,
     metrics: Metrics,
     place: Place,
     tasks: Tasks,
-    limits: Limits,
+    streams: usize,
     computing: Computing,
     past: Past,
     backups: Arc<Semaphore>,
@@ -68,26 +61,6 @@ pub(crate) struct Place {
     pub(crate) location: String,
     /// Where clients reach this daemon.
     pub(crate) serves: String,
-}
-
-/// What one request may ask for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// The most identifiers in one lease.
-    pub(crate) lease_count: u64,
-    /// The most octets in one packed reply.
-    pub(crate) packed_bytes: u64,
-    /// The most `AllocateStream` calls at once.
-    pub(crate) streams: usize,
-}
-
-/// Identifiers that were granted.
-#[derive(Clone, Debug)]
-pub(crate) struct Granted {
-    /// The block.
-    pub(crate) block: Block,
-    /// Blocks of one source ascend while this stays the same.
-    pub(crate) clock_epoch: u64,
 }
 
 /// Counters of regions, and of series, whose chunks a report lists.
@@ -129,7 +102,7 @@ impl Engine {
         let requests = Requests::load(&*store, config.requests(), slots.clone()).await?;
         let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk(), requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
-        let series = SeriesCounters::load(
+        let series = SeriesGrants::load(
             store.clone(),
             clock.clone(),
             key,
@@ -167,22 +140,29 @@ impl Engine {
             history_keep: config.set.history_keep,
         };
         tasks.spawn("retention", retention.keep(config.requests().retention, tasks.stopping().clone()));
-        let limits = Limits {
-            lease_count: config.set.lease_count,
-            packed_bytes: config.set.packed_bytes,
-            streams: config.set.streams,
+        let regions = RegionGrants::new(
+            surroundings.clone(),
+            directory.clone(),
+            config.chunk(),
+            tasks.clone(),
+            (pacing.clone(), requests),
+            cluster.clone(),
+        );
+        let limits = Limits { lease_count: config.set.lease_count, packed_bytes: config.set.packed_bytes };
+        let grants = Grants {
+            clock: clock.clone(),
+            entropy: surroundings.entropy,
+            tasks: tasks.clone(),
+            directory: directory.clone(),
+            slots: slots.clone(),
+            pacing,
+            regions,
+            series,
+            limits,
         };
         Ok(Arc::new(Self {
-            counters: Counters::new(
-                surroundings,
-                directory.clone(),
-                config.chunk(),
-                tasks.clone(),
-                (pacing, requests.clone()),
-                cluster.clone(),
-            ),
+            grants,
             cluster,
-            series,
             store,
             clock,
             slots,
@@ -190,111 +170,13 @@ impl Engine {
             metrics: Metrics::new(),
             place,
             tasks: tasks.clone(),
-            limits,
+            streams: config.set.streams,
             computing: Computing::new(tasks.clone()),
             past: Past::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             draining: CancellationToken::new(),
         }))
-    }
-
-    /// Grants a block at once, and says when; or promises one; or neither, for whatever reason, which
-    /// [`allocate`](Self::allocate) finds out. `patience` is asked for if somebody has to wait.
-    pub(crate) fn allocate_at_once(
-        &self,
-        request: &AllocateInput,
-        patience: impl FnOnce() -> Patience,
-    ) -> Option<AtOnce<Granted>> {
-        self.check_count(request).ok()?;
-        self.check_whole().ok()?;
-        match &request.source {
-            Source::Format(format) if request.request_id.is_empty() => {
-                let (granted, now) = self.slots.try_grant(*format, request.count).ok()?;
-                Some(AtOnce::Granted(Granted { block: granted.block, clock_epoch: granted.clock_epoch }, now))
-            }
-            Source::Region { name, space } => {
-                match self.counters.grant_at_once(space, name, request.count, &request.request_id, patience)? {
-                    AtOnce::Granted(block, now) => Some(AtOnce::Granted(self.granted(block), now)),
-                    AtOnce::Promised(promise) => Some(AtOnce::Promised(promise)),
-                }
-            }
-            Source::Format(_) | Source::Series(_) => None,
-        }
-    }
-
-    /// Waits for what was promised. `None` says that [`allocate`](Self::allocate) must try again.
-    pub(crate) async fn await_promise(&self, promise: Promise) -> Result<Option<Granted>, AllocateError> {
-        let kept = promise.kept().await?;
-        self.check_whole()?;
-        Ok(kept.map(|block| self.granted(block)))
-    }
-
-    /// Grants a block, waiting for the clock, a window or a chunk as long as the caller has patience.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocateError`].
-    pub(crate) async fn allocate(&self, request: &AllocateInput, patience: Patience) -> Result<Granted, AllocateError> {
-        self.check_count(request)?;
-        if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
-            let problem =
-                "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
-            return Err(Invalid::new("request_id", problem).into());
-        }
-        let granted = self.grant(request, patience).await;
-        if let Err(AllocateError::Broken(broken)) = &granted {
-            self.tasks.fail_broken(broken);
-        }
-        granted.and_then(|granted| self.check_whole().map(|()| granted))
-    }
-
-    /// Whether all that issuing rests on still holds.
-    fn check_whole(&self) -> Result<(), AllocateError> {
-        if self.tasks.is_broken() { Err(AllocateError::Stopped) } else { Ok(()) }
-    }
-
-    fn granted(&self, block: Block) -> Granted {
-        Granted { block, clock_epoch: self.slots.clock_epoch() }
-    }
-
-    async fn grant(&self, request: &AllocateInput, patience: Patience) -> Result<Granted, AllocateError> {
-        match &request.source {
-            Source::Format(format) => self.allocate_time(*format, request.count, patience).await,
-            Source::Series(series) => Ok(self.granted(self.series.grant(series, request.count, patience).await?)),
-            Source::Region { name, space } => {
-                let block = self.counters.grant(space, name, request.count, &request.request_id, patience).await?;
-                Ok(self.granted(block))
-            }
-        }
-    }
-
-    async fn allocate_time(
-        &self,
-        format: Format,
-        count: NonZeroU64,
-        patience: Patience,
-    ) -> Result<Granted, AllocateError> {
-        let granted = self.slots.grant(format, count, patience).await;
-        let granted = granted.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
-        Ok(Granted { block: granted.block, clock_epoch: granted.clock_epoch })
-    }
-
-    fn check_count(&self, request: &AllocateInput) -> Result<(), Invalid> {
-        let count = request.count.get();
-        if !request.packed {
-            let max = self.limits.lease_count;
-            return check_max(count, max, "in one lease");
-        }
-        let width = match &request.source {
-            Source::Format(format) => format.width_bytes(),
-            Source::Series(series) => series.width_bytes(),
-            Source::Region { space, .. } => match self.directory.find(space) {
-                Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
-                Err(_) => return Ok(()), // The space will be missed where it is looked up.
-            },
-        };
-        check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
     }
 
     /// Plans an edit and, unless it is a dry run, makes it. It goes on although its caller goes away.
@@ -333,9 +215,14 @@ impl Engine {
         &self.metrics
     }
 
-    /// What one request may ask for.
-    pub(crate) fn limits(&self) -> Limits {
-        self.limits
+    /// Where identifiers come from.
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// The most `AllocateStream` calls at once.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams
     }
 
     /// The clocks.
@@ -384,8 +271,8 @@ impl Engine {
     }
 
     /// The series.
-    pub(crate) fn series(&self) -> &SeriesCounters {
-        &self.series
+    pub(crate) fn series(&self) -> &SeriesGrants {
+        &self.grants.series
     }
 
     /// The time-based sources.
@@ -412,7 +299,7 @@ impl Engine {
 
     /// The same, with chunks that are held.
     pub(crate) fn report(&self) -> Readiness {
-        let (regions, series) = (self.counters.held(LISTED_MAX), self.series.held(LISTED_MAX));
+        let (regions, series) = (self.grants.regions.held(LISTED_MAX), self.grants.series.held(LISTED_MAX));
         Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
     }
 
@@ -437,8 +324,8 @@ impl Engine {
 
     /// Writes the exact counters back; the keeper does the same for its slot when its task is stopped.
     pub(crate) async fn give_back(&self) {
-        self.counters.give_back_all().await;
-        self.series.give_back_all().await;
+        self.grants.regions.give_back_all().await;
+        self.grants.series.give_back_all().await;
         info!("counters written back");
     }
 }
@@ -541,13 +428,6 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
             tasks.fail_broken(&exchanged);
             tasks.stopping().cancelled().await;
         }
-    }
-}
-
-fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
-    match count > max {
-        true => Err(Invalid::new("count", format!("is {count}, but at most {max} identifiers fit {scope}"))),
-        false => Ok(()),
     }
 }
 

@@ -1,5 +1,216 @@
-//! Granting: who asks for identifiers of a source gets a block, at once or after a wait.
+//! Granting: one way for formats, series and regions.
+//!
+//! [`Grants::try_grant`] grants at once, without I/O, or says what has to be waited for, or refuses. [`Grants::finish`] waits, and tries
+//! again, as long as the caller has patience.
 
-pub(crate) mod held;
-pub(crate) mod regions;
-pub(crate) mod series;
+pub(crate) mod outcome;
+mod regions;
+mod series;
+
+use std::{sync::Arc, time::Duration};
+
+use kent_ids::Source;
+use kent_proto::model::{AllocateInput, Invalid};
+use kent_regions::Table;
+use tokio::time;
+
+pub(crate) use self::{
+    outcome::{Granted, HeldChunk, Tried, Wait, only_strict},
+    regions::RegionGrants,
+    series::{ListedSeries, SeriesGrants},
+};
+use crate::{
+    error::AllocateError,
+    host::{
+        clock::Clock,
+        deadline::Patience,
+        entropy::{self, Entropy},
+        tasks::Tasks,
+    },
+    issuing::{pacing::Pacing, slots::Slots},
+    tables::directory::Directory,
+};
+
+/// Grants from every source.
+#[derive(Debug)]
+pub(crate) struct Grants {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) tasks: Tasks,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) pacing: Arc<Pacing>,
+    pub(crate) regions: RegionGrants,
+    pub(crate) series: SeriesGrants,
+    pub(crate) limits: Limits,
+}
+
+/// What one request may ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most identifiers in one lease.
+    pub(crate) lease_count: u64,
+    /// The most bytes of identifiers in one packed reply.
+    pub(crate) packed_bytes: u64,
+}
+
+/// A reservation that meets others is tried so often at the least, and as long as the caller has patience.
+const ATTEMPTS: u32 = 16;
+
+/// The longest waits before attempts double from 2 ms to 64 ms: a commit takes about one.
+const BACK_OFF_MIN_MICROS: u64 = 500;
+const BACK_OFF_DOUBLINGS: u32 = 7;
+
+impl Grants {
+    /// Grants a block at once, and says when; or says what has to be waited for. `patience` is asked for if somebody has to wait.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocateError`]: it is refused, and waiting does not help.
+    pub(crate) fn try_grant(
+        &self,
+        request: &AllocateInput,
+        patience: impl FnOnce() -> Patience,
+    ) -> Result<Tried<Granted>, AllocateError> {
+        self.check_whole()?;
+        self.check_count(request)?;
+        if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
+            return Err(only_strict().into());
+        }
+        let tried = match &request.source {
+            Source::Format(format) => match self.slots.try_grant(*format, request.count) {
+                Ok((granted, now)) => {
+                    let (block, clock_epoch) = (granted.block, granted.clock_epoch);
+                    return Ok(Tried::Granted(Granted { block, clock_epoch }, now));
+                }
+                Err(refusal) if refusal.is_passing() => return Ok(Tried::Wait(Wait::Time(refusal))),
+                Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),
+            },
+            Source::Series(series) => self.series.try_grant(series, request.count),
+            Source::Region { name, space } => {
+                self.regions.try_grant(space, name, request.count, &request.request_id, patience)
+            }
+        };
+        match tried {
+            Ok(Tried::Granted(block, now)) => Ok(Tried::Granted(self.granted(block), now)),
+            Ok(Tried::Wait(wait)) => Ok(Tried::Wait(wait)),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    /// Waits, and tries again, until a block is granted.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocateError`].
+    pub(crate) async fn finish(
+        &self,
+        request: &AllocateInput,
+        mut wait: Wait,
+        patience: Patience,
+    ) -> Result<Granted, AllocateError> {
+        let mut attempt = 0;
+        loop {
+            if !matches!(wait, Wait::Time(_)) {
+                attempt += 1;
+            }
+            if let Some(granted) = self.wait(request, wait, patience).await.map_err(|error| self.refused(error))? {
+                return self.check_whole().map(|()| granted);
+            }
+            if attempt >= ATTEMPTS && patience.left(self.clock.steady()).is_zero() {
+                return Err(AllocateError::Contended { attempts: ATTEMPTS });
+            }
+            self.back_off(attempt).await;
+            wait = match self.try_grant(request, || patience)? {
+                Tried::Granted(granted, _) => return Ok(granted),
+                Tried::Wait(wait) => wait,
+            };
+        }
+    }
+
+    /// Waits for what is missing. Some of it grants as well.
+    async fn wait(
+        &self,
+        request: &AllocateInput,
+        wait: Wait,
+        patience: Patience,
+    ) -> Result<Option<Granted>, AllocateError> {
+        match wait {
+            Wait::Time(refusal) => {
+                let Source::Format(format) = &request.source else { return Ok(None) };
+                let waited = self.slots.wait(*format, request.count, refusal, patience).await;
+                let granted =
+                    waited.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
+                Ok(granted.map(|granted| Granted { block: granted.block, clock_epoch: granted.clock_epoch }))
+            }
+            Wait::Promise(promise) => Ok(promise.kept().await?.map(|block| self.granted(block))),
+            Wait::Region(space, number) => {
+                self.reserved(self.regions.clone().reserve(space, number, request.count), patience).await
+            }
+            Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), patience).await,
+        }
+    }
+
+    /// Waits for a reservation. It goes on although its caller goes away: what it reserves is then there for the next one.
+    async fn reserved(
+        &self,
+        reservation: impl Future<Output = Result<(), AllocateError>> + Send + 'static,
+        patience: Patience,
+    ) -> Result<Option<Granted>, AllocateError> {
+        let left = patience.left(self.clock.steady());
+        match time::timeout(left, self.tasks.spawn_work_aboard(reservation)).await {
+            Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await.map(|()| None),
+            Ok(Err(_)) | Err(_) => Err(AllocateError::Late),
+        }
+    }
+
+    /// Waits before an attempt that follows one which met another replica's: the longer, the more there were, and by chance,
+    /// so that nobody is always too late.
+    async fn back_off(&self, attempt: u32) {
+        // The second attempt usually finds the chunk that the first one has reserved.
+        if attempt > 1 {
+            let most = BACK_OFF_MIN_MICROS << attempt.min(BACK_OFF_DOUBLINGS);
+            time::sleep(Duration::from_micros(entropy::number(&*self.entropy) % most)).await;
+        }
+    }
+
+    fn granted(&self, block: kent_ids::Block) -> Granted {
+        Granted { block, clock_epoch: self.slots.clock_epoch() }
+    }
+
+    /// Stops the daemon if an invariant is broken.
+    fn refused(&self, error: AllocateError) -> AllocateError {
+        if let AllocateError::Broken(broken) = &error {
+            self.tasks.fail_broken(broken);
+        }
+        error
+    }
+
+    /// Whether all that issuing rests on still holds.
+    fn check_whole(&self) -> Result<(), AllocateError> {
+        if self.tasks.is_broken() { Err(AllocateError::Stopped) } else { Ok(()) }
+    }
+
+    fn check_count(&self, request: &AllocateInput) -> Result<(), Invalid> {
+        let count = request.count.get();
+        if !request.packed {
+            return check_max(count, self.limits.lease_count, "in one lease");
+        }
+        let width = match &request.source {
+            Source::Format(format) => format.width_bytes(),
+            Source::Series(series) => series.width_bytes(),
+            Source::Region { space, .. } => match self.directory.find(space) {
+                Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
+                Err(_) => return Ok(()), // The space will be missed where it is looked up.
+            },
+        };
+        check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
+    }
+}
+
+fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
+    match count > max {
+        true => Err(Invalid::new("count", format!("is {count}, but at most {max} identifiers fit {scope}"))),
+        false => Ok(()),
+    }
+}

@@ -24,7 +24,7 @@ mod time;
 mod trust;
 
 pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, Reserved};
-pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay};
+pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay, series_pace};
 pub use retention::{DatedRequest, Forgotten, REQUEST_AHEAD_MAX, RequestPolicy, RequestRefusal};
 pub use sequence::{Exhausted, Sequence};
 pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choose_slot};

@@ -7,8 +7,8 @@
 
 use core::time::Duration;
 
-use kent_ids::UnixNanos;
-use kent_regions::Pace;
+use kent_ids::{Series, UnixNanos};
+use kent_regions::{Count, Pace};
 use thiserror::Error;
 
 /// How far ahead of the present a counter may be paid: what it issues at once after a rest. 1024 s at the slowest default pace are
@@ -24,6 +24,11 @@ pub struct TooFast {
 }
 
 const SECOND: u128 = 1_000_000_000;
+
+/// How fast a series may move: it is never written down, since it follows from the series' length.
+pub fn series_pace(series: &Series) -> Pace {
+    Pace::for_bits(Count::Below(series.end().get()).bits())
+}
 
 /// Until when a counter is paid after a reservation of `count` numbers at `now`.
 ///

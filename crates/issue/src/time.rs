@@ -115,6 +115,16 @@ pub enum Refusal {
     OutsideFormat,
 }
 
+impl Refusal {
+    /// Whether the grant may be possible after a wait: for the clock, a slot or its window.
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::NoSlot | Self::ClockStepped { .. } | Self::WindowSpent { .. } | Self::Ahead { .. } => true,
+            Self::TooMany { .. } | Self::Quarantined { .. } | Self::OutsideFormat => false,
+        }
+    }
+}
+
 /// What an extension did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extended {

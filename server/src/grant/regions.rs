@@ -3,24 +3,18 @@
 use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
-use kent_issue::{Chunk, Counter, CounterRefusal, Stored};
-use kent_proto::model::{EditOptions, Invalid};
+use kent_issue::{Chunk, CounterRefusal, Stored};
+use kent_proto::model::EditOptions;
 use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, RegionNumber};
 use kent_store::Store;
 use tokio::time;
 use tracing::{debug, info, warn};
 
-use super::held::{ATTEMPTS, AtOnce, HeldChunk};
+use super::outcome::{HeldChunk, Tried, Wait, only_strict};
 use crate::{
     cluster::Cluster,
     error::{AllocateError, Exhausted, NoSuchRegion},
-    host::{
-        Surroundings,
-        clock::Clock,
-        deadline::Patience,
-        entropy::{self, Entropy},
-        tasks::Tasks,
-    },
+    host::{Surroundings, clock::Clock, deadline::Patience, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
         pacing::Pacing,
@@ -38,22 +32,17 @@ use crate::{
 
 /// Grants regions' suffixes.
 #[derive(Clone, Debug)]
-pub(crate) struct Counters {
+pub(crate) struct RegionGrants {
     store: Arc<dyn Store>,
     directory: Arc<Directory>,
     clock: Arc<dyn Clock>,
     chunk: Chunk,
     tasks: Tasks,
-    entropy: Arc<dyn Entropy>,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
     /// Where there can be other replicas.
     cluster: Option<Arc<Cluster>>,
 }
-
-/// The longest waits before attempts double from 2 ms to 64 ms: a commit takes about one.
-const BACK_OFF_MIN_MICROS: u64 = 500;
-const BACK_OFF_DOUBLINGS: u32 = 7;
 
 /// How long a commit for several waits for the next several.
 const GATHER: Duration = Duration::from_millis(1);
@@ -64,7 +53,7 @@ const PATIENCE_STEP: Duration = Duration::from_millis(2);
 /// Who makes the edits that the daemon makes by itself.
 const PRINCIPAL: &str = "kentd";
 
-impl Counters {
+impl RegionGrants {
     /// Counters of the regions of `directory`.
     pub(crate) fn new(
         surroundings: Surroundings,
@@ -74,28 +63,33 @@ impl Counters {
         (pacing, requests): (Arc<Pacing>, Arc<Requests>),
         cluster: Option<Arc<Cluster>>,
     ) -> Self {
-        let Surroundings { store, clock, entropy } = surroundings;
-        Self { store, directory, clock, chunk, tasks, entropy, pacing, requests, cluster }
+        let Surroundings { store, clock, .. } = surroundings;
+        Self { store, directory, clock, chunk, tasks, pacing, requests, cluster }
     }
 
-    /// Grants a block of a region's suffixes from the chunk in hand, or asks for one that must be durable first: at once, or not
-    /// at all, for whatever reason.
-    pub(crate) fn grant_at_once(
+    /// Grants a block of a region's suffixes from the chunk in hand; or says that a chunk, or a commit, has to be waited for.
+    pub(crate) fn try_grant(
         &self,
         space: &str,
         region: &str,
         count: NonZeroU64,
         request_id: &str,
         patience: impl FnOnce() -> Patience,
-    ) -> Option<AtOnce<Block>> {
-        let space = self.directory.find(space).ok()?;
-        self.check_touch().ok()?;
-        let cut = self.cut(&space, region, count, request_id).ok()?;
+    ) -> Result<Tried<Block>, AllocateError> {
+        let space = self.directory.find(space)?;
+        self.check_touch()?;
+        let cut = self.cut(&space, region, count, request_id)?;
         if cut.facts.chunk == ChunkPolicy::Strict {
-            return Some(AtOnce::Promised(self.ask(&space, &cut.facts, &cut.cell, count, request_id, patience())));
+            let promise = self.ask(&space, &cut.facts, &cut.cell, count, request_id, patience());
+            return Ok(Tried::Wait(Wait::Promise(promise)));
         }
-        let (block, now) = self.grant_from_chunk(&space, &cut, count).ok()??;
-        Some(AtOnce::Granted(block, now))
+        if !request_id.is_empty() {
+            return Err(only_strict().into());
+        }
+        match self.grant_from_chunk(&space, &cut, count)? {
+            Some((block, now)) => Ok(Tried::Granted(block, now)),
+            None => Ok(Tried::Wait(Wait::Region(space, cut.facts.number))),
+        }
     }
 
     /// Cuts `count` suffixes off the chunk in hand, if it holds enough. The table stands still meanwhile: once a seal is applied,
@@ -105,8 +99,7 @@ impl Counters {
             let facts = check(found)?;
             let cell = space.cell(facts.number, self.chunk);
             let is_cut = facts.chunk != ChunkPolicy::Strict && request_id.is_empty();
-            let cut = |counter: &mut Counter| Some((counter.grant(count.get()).ok()?, counter.is_low()));
-            let first = if is_cut { cell.with(cut) } else { None };
+            let first = if is_cut { cell.cut(count) } else { None };
             Ok(Cut { facts, cell, first })
         });
         cut.map_err(|why: Why| why(space.name(), region.to_owned()))
@@ -138,65 +131,11 @@ impl Counters {
         Ok(Some((block, now)))
     }
 
-    /// Grants a block of a region's suffixes, reserving a chunk if the one in hand does not hold enough.
-    pub(crate) async fn grant(
-        &self,
-        space: &str,
-        region: &str,
-        count: NonZeroU64,
-        request_id: &str,
-        patience: Patience,
-    ) -> Result<Block, AllocateError> {
-        let space = self.directory.find(space)?;
-        self.check_touch()?;
-        for attempt in 0.. {
-            if attempt >= ATTEMPTS && patience.left(self.clock.steady()).is_zero() {
-                break;
-            }
-            self.back_off(attempt).await;
-            let cut = self.cut(&space, region, count, request_id)?;
-            let (facts, cell) = (cut.facts, &cut.cell);
-            let strict = facts.chunk == ChunkPolicy::Strict;
-            if !strict && !request_id.is_empty() {
-                let problem =
-                    "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
-                return Err(Invalid::new("request_id", problem).into());
-            }
-            if !strict && let Some((block, _)) = self.grant_from_chunk(&space, &cut, count)? {
-                return Ok(block);
-            }
-            if strict {
-                match self.ask(&space, &facts, cell, count, request_id, patience).kept().await? {
-                    Some(block) => return Ok(block),
-                    None => continue,
-                }
-            }
-            let left = patience.left(self.clock.steady());
-            // What is under way goes on although its caller goes away: what it reserves is then there for the next one.
-            let reservation = self.clone().reserve(space.clone(), facts.number, count);
-            match time::timeout(left, self.tasks.spawn_work_aboard(reservation)).await {
-                Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
-                Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
-            }
-        }
-        Err(AllocateError::Contended { attempts: ATTEMPTS })
-    }
-
     /// Whether others' edits are known well enough.
     fn check_touch(&self) -> Result<(), AllocateError> {
         match self.cluster.as_ref().is_none_or(|cluster| cluster.is_in_touch()) {
             true => Ok(()),
             false => Err(AllocateError::OutOfTouch),
-        }
-    }
-
-    /// Waits before an attempt that follows one which met another replica's: the longer, the more there were, and by chance,
-    /// so that nobody is always too late.
-    async fn back_off(&self, attempt: u32) {
-        // The second attempt usually finds the chunk that the first one has reserved.
-        if attempt > 1 {
-            let most = BACK_OFF_MIN_MICROS << attempt.min(BACK_OFF_DOUBLINGS);
-            time::sleep(Duration::from_micros(entropy::number(&*self.entropy) % most)).await;
         }
     }
 
@@ -376,7 +315,12 @@ impl Counters {
 
     /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
     /// The region is known by its number: its name may be another region's by now, whose numbers are not this one's.
-    async fn reserve(self, space: Arc<Space>, number: RegionNumber, count: NonZeroU64) -> Result<(), AllocateError> {
+    pub(super) async fn reserve(
+        self,
+        space: Arc<Space>,
+        number: RegionNumber,
+        count: NonZeroU64,
+    ) -> Result<(), AllocateError> {
         let cell = space.cell(number, self.chunk);
         facts_of(&space, number)?;
         if self.expand(&space, number, count).await {

@@ -12,17 +12,16 @@ use std::{
 
 use futures_util::future::try_join_all;
 use kent_ids::{Block, ClusterKey, Series, Source};
-use kent_issue::{Chunk, CounterRefusal, Stored};
+use kent_issue::{Chunk, CounterRefusal, Stored, series_pace};
 use kent_proto::stored::{self, Listed, SeriesCount};
-use kent_regions::{Count, Pace};
+use kent_regions::Count;
 use kent_store::{CommitError, Pages, Store, Txn, Version};
-use tokio::time;
 use tracing::{debug, info};
 
+use super::outcome::{HeldChunk, Tried, Wait};
 use crate::{
     error::{AllocateError, SeriesError},
-    grant::held::{ATTEMPTS, HeldChunk},
-    host::{clock::Clock, deadline::Patience, tasks::Tasks},
+    host::{clock::Clock, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
         pacing::Pacing,
@@ -33,7 +32,7 @@ use crate::{
 
 /// Grants from series.
 #[derive(Clone, Debug)]
-pub(crate) struct SeriesCounters {
+pub(crate) struct SeriesGrants {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     key: ClusterKey,
@@ -66,10 +65,13 @@ pub(crate) struct ListedSeries {
     pub(crate) on_demand: bool,
 }
 
+/// A change of the listing that meets others is tried so often.
+const ATTEMPTS: u32 = 16;
+
 /// The most series that operators list.
 const MADE_MAX: u64 = 1_000_000;
 
-impl SeriesCounters {
+impl SeriesGrants {
     /// The series of this store; each counter is checked.
     pub(crate) async fn load(
         store: Arc<dyn Store>,
@@ -91,30 +93,34 @@ impl SeriesCounters {
         Ok(Self { store, clock, key, chunk, on_demand_max, tasks, pacing, known, listing })
     }
 
-    /// Grants a block of a series' numbers, reserving a chunk if the one in hand does not hold enough.
-    pub(crate) async fn grant(
-        &self,
-        series: &Series,
-        count: NonZeroU64,
-        patience: Patience,
-    ) -> Result<Block, AllocateError> {
-        for _ in 0..ATTEMPTS {
-            let granted =
-                self.known(series).and_then(|known| known.cell.with(|counter| counter.grant(count.get())).ok());
-            if let Some(first) = granted {
-                return Block::series(series.clone(), self.key, first, count.get()).map_err(AllocateError::Broken);
-            }
-            // A reservation goes on although its caller goes away: what it reserves is then there for the next one.
-            let reservation = self.tasks.spawn_work_aboard(self.clone().reserve(series.clone(), count));
-            match time::timeout(patience.left(self.clock.steady()), reservation).await {
-                Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await?,
-                Ok(Err(_)) | Err(_) => return Err(AllocateError::Late),
-            }
+    /// Grants a block of a series' numbers from the chunk in hand, or says that one has to be waited for.
+    pub(super) fn try_grant(&self, series: &Series, count: NonZeroU64) -> Result<Tried<Block>, AllocateError> {
+        let known = self.known(series);
+        let cut = known.as_ref().and_then(|known| known.cell.cut(count));
+        let (Some((first, is_low)), Some(known)) = (cut, known) else {
+            return Ok(Tried::Wait(Wait::Series(series.clone())));
+        };
+        if is_low && known.cell.begin_ahead() {
+            self.tasks.spawn_work_aboard(self.clone().reserve_ahead(series.clone(), known));
         }
-        Err(AllocateError::Contended { attempts: ATTEMPTS })
+        let block = Block::series(series.clone(), self.key, first, count.get()).map_err(AllocateError::Broken)?;
+        Ok(Tried::Granted(block, self.clock.steady()))
     }
 
-    async fn reserve(self, series: Series, count: NonZeroU64) -> Result<(), AllocateError> {
+    /// Reserves the chunk after the one that is used, so that nobody waits for the store in between. If that does not come off, it
+    /// is left to those who need it.
+    async fn reserve_ahead(self, series: Series, Known { cell, listed }: Known) {
+        let _reserving = cell.reserving.lock().await;
+        let record = record(&series, listed);
+        let ahead = cell.try_reserve_ahead(&*self.store, &self.pacing, &record, self.clock.steady()).await;
+        if let Ok(Some(reserved)) = ahead {
+            cell.end_ahead();
+            debug!(%series, reserved = %reserved.value, "chunk reserved ahead");
+        }
+    }
+
+    /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
+    pub(super) async fn reserve(self, series: Series, count: NonZeroU64) -> Result<(), AllocateError> {
         self.pacing.check_restored()?;
         let Some(Known { cell, listed }) = self.begun(&series).await? else { return Ok(()) };
         let _reserving = cell.reserving.lock().await;
@@ -124,6 +130,7 @@ impl SeriesCounters {
         let record = record(&series, listed);
         match cell.try_reserve(&*self.store, &self.pacing, &record, count, self.clock.steady()).await? {
             Attempt::Reserved(reserved) => {
+                cell.end_ahead();
                 debug!(%series, reserved = %reserved.value, "chunk reserved");
                 Ok(())
             }
@@ -221,7 +228,7 @@ impl SeriesCounters {
         Err(SeriesError::Contended { attempts: ATTEMPTS })
     }
 
-    /// All series that are listed, as of one moment: see [`SeriesCounters::page`].
+    /// All series that are listed, as of one moment: see [`SeriesGrants::page`].
     pub(crate) async fn pages(&self) -> Result<Box<dyn Pages>, StoreFailure> {
         Ok(self.store.pages(&keys::LISTED_SERIES).await?)
     }
@@ -342,12 +349,7 @@ fn record(series: &Series, listed: Version) -> Record {
         guard: (!is_always_there(series)).then(|| (keys::listed(series), listed)),
         first: series.first(),
         capacity: series.end(),
-        pace: pace(series),
+        pace: series_pace(series),
         is_of_table: false,
     }
-}
-
-/// How fast a series may move: it is never written down, since it follows from the series' length.
-pub(crate) fn pace(series: &Series) -> Pace {
-    Pace::for_bits(Count::Below(series.end().get()).bits())
 }

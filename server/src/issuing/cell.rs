@@ -74,6 +74,11 @@ impl Cell {
         act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Cuts `count` positions off the chunk in hand, if it holds as many: the first, and whether the next chunk should be reserved.
+    pub(crate) fn cut(&self, count: NonZeroU64) -> Option<(Position, bool)> {
+        self.with(|counter| Some((counter.grant(count.get()).ok()?, counter.is_low())))
+    }
+
     /// True for whoever must see to it that the next chunk is reserved, and then say [`Cell::end_ahead`].
     pub(crate) fn begin_ahead(&self) -> bool {
         !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed)

@@ -77,45 +77,6 @@ impl Slots {
         self.lock().issuer.holder()
     }
 
-    /// Grants a block, waiting for the clock or for a slot as long as `patience` allows.
-    ///
-    /// # Errors
-    ///
-    /// The last [`Refusal`] when patience ran out, or at once if waiting cannot help.
-    pub(crate) async fn grant(
-        &self,
-        format: Format,
-        count: NonZeroU64,
-        patience: Patience,
-    ) -> Result<TimeGrant, Refusal> {
-        loop {
-            let refusal = match self.try_grant(format, count) {
-                Ok((grant, _)) => return Ok(grant),
-                Err(refusal) => refusal,
-            };
-            let left = patience.left(self.clock.steady());
-            match refusal {
-                Refusal::TooMany { .. } | Refusal::OutsideFormat | Refusal::Quarantined { .. } => {
-                    return Err(refusal);
-                }
-                Refusal::Ahead { wait } if wait <= left => time::sleep(wait).await,
-                Refusal::Ahead { .. } => return Err(refusal),
-                Refusal::NoSlot | Refusal::ClockStepped { .. } | Refusal::WindowSpent { .. } => {
-                    let mut supplied = pin!(self.supplied.notified());
-                    supplied.as_mut().enable();
-                    // It may have been supplied before we began to wait.
-                    if let Ok((grant, _)) = self.try_grant(format, count) {
-                        return Ok(grant);
-                    }
-                    self.wanted.notify_one();
-                    if time::timeout(left, supplied).await.is_err() {
-                        return Err(refusal);
-                    }
-                }
-            }
-        }
-    }
-
     /// Grants a block at once, or not at all, and says when.
     pub(crate) fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<(TimeGrant, Duration), Refusal> {
         // The clock is read under the lock: readings that overtake each other would look like steps back.
@@ -127,6 +88,39 @@ impl Slots {
             log_step(*back);
         }
         Ok((granted?, reading.steady))
+    }
+
+    /// Waits for the clock or for a slot, whichever a grant was refused for, as long as `patience` allows. What was there before the
+    /// wait began is granted.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, when patience runs out, or at once if waiting cannot help.
+    pub(crate) async fn wait(
+        &self,
+        format: Format,
+        count: NonZeroU64,
+        refusal: Refusal,
+        patience: Patience,
+    ) -> Result<Option<TimeGrant>, Refusal> {
+        let left = patience.left(self.clock.steady());
+        match refusal {
+            Refusal::Ahead { wait } if wait <= left => {
+                time::sleep(wait).await;
+                Ok(None)
+            }
+            Refusal::NoSlot | Refusal::ClockStepped { .. } | Refusal::WindowSpent { .. } => {
+                let mut supplied = pin!(self.supplied.notified());
+                supplied.as_mut().enable();
+                // It may have been supplied before we began to wait.
+                if let Ok((grant, _)) = self.try_grant(format, count) {
+                    return Ok(Some(grant));
+                }
+                self.wanted.notify_one();
+                time::timeout(left, supplied).await.map(|()| None).map_err(|_| refusal)
+            }
+            refusal => Err(refusal),
+        }
     }
 
     /// Waits until a slot is held, but no longer than `limit`.

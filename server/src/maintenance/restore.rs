@@ -15,14 +15,13 @@ use std::{
 
 use clap::Args;
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
-use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord};
+use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord, series_pace};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
 use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
 use kent_store::{Archiving, Key, OpenError, SledOptions, SledStore, Store, StoreId};
 use thiserror::Error;
 
 use crate::{
-    grant::series,
     host::{
         clock::{Clock, SystemClock},
         entropy::{self, Entropy, SystemEntropy},
@@ -543,7 +542,7 @@ impl Restore {
             }
         }
         for (_, (series, counter)) in counters {
-            let (pace, capacity) = (series::pace(&series), Count::Below(series.end().get()));
+            let (pace, capacity) = (series_pace(&series), Count::Below(series.end().get()));
             let first = Count::Below(series.first().get());
             let kind = CounterKind { first, pace, capacity, order: Order::Sequential, record: None };
             self.move_counter(copy, keys::series(&series), Source::Series(series), &counter, &kind)?;

@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use crate::{
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, Engine},
-    grant::series::ListedSeries,
+    grant::ListedSeries,
     issuing::slots::HeldSlot,
     maintenance::backup,
     records::failure::StoreFailure,
@@ -60,11 +60,11 @@ impl AdminService {
     }
 
     fn limits(&self) -> Limits {
-        let limits = self.engine.limits();
+        let limits = self.engine.grants().limits;
         Limits {
             lease_count: limits.lease_count,
             packed_bytes: limits.packed_bytes,
-            streams: limits.streams as u64, // OK because a usize has 64 bits at most
+            streams: self.engine.streams() as u64, // OK because a usize has 64 bits at most
         }
     }
 }

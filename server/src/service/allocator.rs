@@ -19,11 +19,10 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    engine::{Engine, Granted},
+    engine::Engine,
     error::AllocateError,
-    grant::held::AtOnce,
+    grant::{Granted, Tried, Wait},
     host::deadline::{Patience, deadline},
-    issuing::queue::Promise,
     metrics::{SourceMetrics, StreamGuard},
     status,
 };
@@ -47,14 +46,19 @@ impl Allocator for AllocatorService {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let call = Call::new(&self.engine, request.get_ref());
         let patience = || call.patience(deadline(request.metadata()));
-        match call.begin(patience) {
-            Ok(response) => Ok(Response::new(response)),
-            Err(rest) => call.go_on(rest, patience()).await.map(Response::new),
+        let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
+        match self.engine.grants().try_grant(&input, patience) {
+            Ok(Tried::Granted(granted, now)) => {
+                call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
+                Ok(Response::new(respond(&granted, input.packed)))
+            }
+            Ok(Tried::Wait(wait)) => call.finish(&input, wait, patience()).await.map(Response::new),
+            Err(error) => Err(call.refuse(&error)),
         }
     }
 
     async fn allocate_stream(&self, request: Request<Streaming<AllocateRequest>>) -> Result<Response<Replies>, Status> {
-        let max = self.engine.limits().streams;
+        let max = self.engine.streams();
         let open = self.engine.metrics().gauges().open_stream(max).ok_or_else(|| status::too_many_streams(max))?;
         Ok(Response::new(Replies {
             requests: request.into_inner(),
@@ -78,7 +82,7 @@ pub(crate) struct Replies {
     engine: Arc<Engine>,
     known: Option<Known>,
     /// The answer to a request that cannot be answered at once.
-    waiting: Option<Pin<Box<dyn Future<Output = AllocateStreamResponse> + Send>>>,
+    waiting: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
     answered: u32,
     /// The call counts as open until its stream is dropped.
     _open: StreamGuard,
@@ -111,30 +115,28 @@ impl Stream for Replies {
             };
             let call = Call::new(&this.engine, &request);
             let (began, begun) = (call.began, call.begin_next(&mut this.known));
-            let rest = match begun {
-                Ok(granted) => {
-                    return this.reply(AllocateStreamResponse { outcome: Some(Outcome::Granted(granted)) });
-                }
-                Err(rest) => rest,
+            let (input, wait) = match begun {
+                Ok(Begun::Granted(granted)) => return this.reply(Outcome::Granted(granted)),
+                Ok(Begun::Wait(input, wait)) => (input, wait),
+                // A refusal does not end the stream.
+                Err(refused) => return this.reply(Outcome::Refused(status::to_wire(&refused))),
             };
             let engine = this.engine.clone();
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
-                // A refusal does not end the stream.
-                let outcome = match call.go_on(rest, call.patience(None)).await {
+                match call.finish(&input, wait, call.patience(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
-                };
-                AllocateStreamResponse { outcome: Some(outcome) }
+                }
             }));
         }
     }
 }
 
 impl Replies {
-    fn reply(&mut self, reply: AllocateStreamResponse) -> Poll<Option<Result<AllocateStreamResponse, Status>>> {
+    fn reply(&mut self, outcome: Outcome) -> Poll<Option<Result<AllocateStreamResponse, Status>>> {
         self.answered = self.answered.wrapping_add(1);
-        Poll::Ready(Some(Ok(reply)))
+        Poll::Ready(Some(Ok(AllocateStreamResponse { outcome: Some(outcome) })))
     }
 
     /// Nothing to answer for now: ends if the daemon is stopping.
@@ -146,7 +148,7 @@ impl Replies {
 /// What a caller asked for last: it is likely to ask for it again, and then nothing needs to be looked up.
 struct Known {
     source: String,
-    input: AllocateInput,
+    input: Arc<AllocateInput>,
     metrics: Arc<SourceMetrics>,
 }
 
@@ -158,12 +160,10 @@ struct Call<'a> {
     began: Duration,
 }
 
-/// What is left to be done of a call that is not answered at once.
-enum Rest {
-    /// To wait for a block that is promised, to be packed or not.
-    Promised(Promise, bool),
-    /// Everything: something has to be waited for, or is wrong.
-    All,
+/// What comes of the next call of a stream, unless it is refused.
+enum Begun {
+    Granted(AllocateResponse),
+    Wait(Arc<AllocateInput>, Wait),
 }
 
 impl<'a> Call<'a> {
@@ -176,79 +176,60 @@ impl<'a> Call<'a> {
         Patience::new(self.began, deadline)
     }
 
-    /// Answers and counts the call, if nothing has to be waited for and nothing is wrong.
-    fn begin(self, patience: impl FnOnce() -> Patience) -> Result<AllocateResponse, Rest> {
-        let input = AllocateInput::try_from(self.request).map_err(|_| Rest::All)?;
-        self.begin_with(&input, patience, |count, took| self.metrics().granted(count, took))
-    }
-
-    /// The next call of a stream, by what is known from the one before.
-    fn begin_next(self, known: &mut Option<Known>) -> Result<AllocateResponse, Rest> {
-        let patience = || self.patience(None);
-        if let Some(Known { source, input, metrics }) = known
-            && *source == self.request.source
-        {
-            input.ask_again(self.request).map_err(|_| Rest::All)?;
-            return self.begin_with(input, patience, |count, took| metrics.granted(count, took));
+    /// Begins the next call of a stream, by what is known from the one before.
+    fn begin_next(self, known: &mut Option<Known>) -> Result<Begun, Status> {
+        if known.as_ref().is_none_or(|known| known.source != self.request.source) {
+            *known = None;
         }
-        let input = AllocateInput::try_from(self.request).map_err(|_| Rest::All)?;
-        let begun = self.begin_with(&input, patience, |count, took| self.metrics().granted(count, took));
-        if !matches!(begun, Err(Rest::All)) {
-            *known = Some(Known { source: self.request.source.clone(), input, metrics: self.metrics() });
-        }
-        begun
-    }
-
-    fn begin_with(
-        self,
-        input: &AllocateInput,
-        patience: impl FnOnce() -> Patience,
-        count: impl FnOnce(u64, Duration),
-    ) -> Result<AllocateResponse, Rest> {
-        match self.engine.allocate_at_once(input, patience).ok_or(Rest::All)? {
-            AtOnce::Granted(granted, now) => {
-                count(granted.block.count(), now.saturating_sub(self.began));
-                Ok(respond(&granted, input.packed))
+        let input = match known {
+            Some(known) => {
+                Arc::make_mut(&mut known.input).ask_again(self.request).map_err(|bad| self.refuse(&bad.into()))?;
+                known.input.clone()
             }
-            AtOnce::Promised(promise) => Err(Rest::Promised(promise, input.packed)),
+            None => Arc::new(AllocateInput::try_from(self.request).map_err(|bad| self.refuse(&bad.into()))?),
+        };
+        let tried = self.engine.grants().try_grant(&input, || self.patience(None));
+        let tried = tried.map_err(|error| self.refuse(&error))?;
+        // Nothing is counted for sources that nobody was granted from: callers can name any.
+        if known.is_none() && matches!(tried, Tried::Granted(..) | Tried::Wait(Wait::Promise(_))) {
+            let (source, input) = (self.request.source.clone(), input.clone());
+            *known = Some(Known { source, input, metrics: self.metrics() });
         }
-    }
-
-    /// Goes on with a call, waiting as long as the caller has patience.
-    async fn go_on(self, rest: Rest, patience: Patience) -> Result<AllocateResponse, Status> {
-        match rest {
-            Rest::Promised(promise, packed) => match self.engine.await_promise(promise).await.transpose() {
-                Some(granted) => self.conclude(granted, packed),
-                None => self.grant(patience).await,
-            },
-            Rest::All => self.grant(patience).await,
-        }
+        Ok(match tried {
+            Tried::Granted(granted, now) => {
+                if let Some(known) = known {
+                    known.metrics.granted(granted.block.count(), now.saturating_sub(self.began));
+                }
+                Begun::Granted(respond(&granted, input.packed))
+            }
+            Tried::Wait(wait) => Begun::Wait(input, wait),
+        })
     }
 
     // Boxed, for it is large and seldom needed.
-    fn grant(self, patience: Patience) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
+    fn finish(
+        self,
+        input: &'a AllocateInput,
+        wait: Wait,
+        patience: Patience,
+    ) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
         Box::pin(async move {
-            match AllocateInput::try_from(self.request) {
-                Ok(input) => self.conclude(self.engine.allocate(&input, patience).await, input.packed),
-                Err(bad) => self.conclude(Err(bad.into()), false),
+            match self.engine.grants().finish(input, wait, patience).await {
+                Ok(granted) => {
+                    let took = self.engine.clock().steady().saturating_sub(self.began);
+                    self.metrics().granted(granted.block.count(), took);
+                    Ok(respond(&granted, input.packed))
+                }
+                Err(error) => Err(self.refuse(&error)),
             }
         })
     }
 
-    /// Answers, and counts.
-    fn conclude(self, granted: Result<Granted, AllocateError>, packed: bool) -> Result<AllocateResponse, Status> {
-        match granted {
-            Ok(granted) => {
-                let took = self.engine.clock().steady().saturating_sub(self.began);
-                self.metrics().granted(granted.block.count(), took);
-                Ok(respond(&granted, packed))
-            }
-            Err(error) => {
-                let refused = status::from_allocate(&error);
-                self.engine.metrics().refused(&self.request.source, code_name(refused.code()));
-                Err(refused)
-            }
-        }
+    /// Counts a refusal.
+    fn refuse(self, error: &AllocateError) -> Status {
+        let refused = status::from_allocate(error);
+        self.engine.metrics().refused(&self.request.source, code_name(refused.code()));
+        refused
     }
 
     fn metrics(self) -> Arc<SourceMetrics> {

@@ -77,7 +77,7 @@ fn lapse_of(restore: &Restore) -> Lapse {
 #[test]
 fn ok_a_restore_does_not_reach_what_the_lost_store_or_an_earlier_restore_issued_whatever_their_flags() {
     let series: kent_ids::Series = "uid11-fullrand".parse().expect("a series");
-    let (key, pace) = (keys::series(&series), i128::from(series::pace(&series).get()));
+    let (key, pace) = (keys::series(&series), i128::from(series_pace(&series).get()));
     let planned = |counter: &Counter, error: i128, now: UnixNanos| {
         let mut backup = backup(counter);
         backup.records.push((key.clone(), stored::encode_counter(counter)));
