@@ -1,8 +1,7 @@
 //! The daemon without its transport: what the gRPC services and the HTTP port call.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kent_issue::Quarantine;
 use kent_proto::model::{Invalid, SpaceInput};
 use kent_regions::Table;
 use kent_store::Store;
@@ -14,17 +13,15 @@ use crate::{
     cluster::{Cluster, Watches},
     config::Config,
     error::EditError,
-    grant::{Grants, HeldChunk, Limits, RegionGrants, SeriesGrants},
+    grant::{Grants, Limits, RegionGrants, SeriesGrants},
     host::{Surroundings, clock::Clock, computing::Computing, tasks::Tasks},
-    issuing::{
-        pacing::Pacing,
-        requests::Requests,
-        slots::{HeldSlot, Slots},
-    },
+    issuing::{pacing::Pacing, requests::Requests, slots::Slots},
     metrics::Metrics,
+    readiness::Readiness,
     records::{failure::LoadError, founding, schema::schema_in_force},
     tables::{
-        directory::{Directory, Edited, Order},
+        directory::Directory,
+        edits::{Edited, Order},
         past::Past,
         retention::Retention,
         space::Space,
@@ -328,94 +325,6 @@ impl Engine {
         self.grants.series.give_back_all().await;
         info!("counters written back");
     }
-}
-
-/// Whether every source can be granted from, and if not, why.
-#[derive(Debug)]
-pub(crate) struct Readiness {
-    slot: Option<HeldSlot>,
-    chunks: Vec<HeldChunk>,
-    draining: bool,
-    quarantine: Option<Quarantine>,
-    out_of_touch: bool,
-    /// How long ago others' edits were looked for last, where there can be any.
-    reached_ago: Option<Duration>,
-}
-
-impl Readiness {
-    /// Whether every source can be granted from.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.reasons().is_empty()
-    }
-
-    /// The slot that is held.
-    pub(crate) fn slot(&self) -> Option<&HeldSlot> {
-        self.slot.as_ref()
-    }
-
-    /// The chunks that are held.
-    pub(crate) fn chunks(&self) -> &[HeldChunk] {
-        &self.chunks
-    }
-
-    /// What is wrong.
-    pub(crate) fn reasons(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        if self.draining {
-            reasons.push("the daemon is stopping".to_owned());
-        }
-        match &self.slot {
-            None => match &self.quarantine {
-                Some(Quarantine { instead: None, ahead }) => reasons.push(format!(
-                    "the clock is {} further ahead than anything recorded explains: set it right, or if it is right say `kent \
-                     clock accept`",
-                    whole_seconds(*ahead)
-                )),
-                _ => reasons.push("no slot is held: time-based identifiers cannot be granted".to_owned()),
-            },
-            Some(held) if held.window_left.is_zero() => {
-                reasons.push("the slot's window has ended, and the store does not extend it".to_owned());
-            }
-            Some(_) => {}
-        }
-        if self.out_of_touch {
-            reasons.push("the store has not been reached for too long: regions cannot be granted from".to_owned());
-        }
-        reasons
-    }
-
-    /// How long ago others' edits were looked for last, where there can be any.
-    pub(crate) fn reached_ago(&self) -> Option<Duration> {
-        self.reached_ago
-    }
-}
-
-impl fmt::Display for Readiness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reasons = self.reasons();
-        writeln!(f, "{}", if reasons.is_empty() { "ready" } else { "not ready" })?;
-        reasons.iter().try_for_each(|reason| writeln!(f, "reason: {reason}"))?;
-        if let Some(Quarantine { ahead, instead: Some(_) }) = self.quarantine {
-            let ahead = whole_seconds(ahead);
-            writeln!(f, "the clock jumped {ahead} further ahead than is believed: going on from the time since boot")?;
-        }
-        if let Some(held) = &self.slot {
-            let left = held.window_left.as_secs_f64();
-            writeln!(f, "slot {}: {left:.1} s of window left without the store", held.slot.get())?;
-        }
-        if let Some(ago) = self.reached_ago {
-            writeln!(f, "the store was reached {:.1} s ago", ago.as_secs_f64())?;
-        }
-        self.chunks
-            .iter()
-            .take(100)
-            .try_for_each(|chunk| writeln!(f, "{}: {} identifiers left without the store", chunk.source, chunk.left))
-    }
-}
-
-/// A duration for people.
-fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_secs(duration.as_secs()))
 }
 
 /// Stops the daemon when what is behind the store turns out to be exchanged or set back: what was reserved may be forgotten.

@@ -12,6 +12,7 @@
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `engine` | the daemon without its transport: what services call |
+//! | `readiness` | whether it can grant, and if not, why |
 //! | `grant` | granting: at once, or after a wait |
 //! | `cluster` | the replicas on one store |
 //! | `tables` | spaces, their tables, edits, and what is kept of the past |
@@ -37,6 +38,7 @@ mod issuing;
 mod maintenance;
 mod metrics;
 mod node;
+mod readiness;
 mod records;
 mod service;
 mod status;

@@ -25,7 +25,8 @@ use crate::{
     },
     records::keys::{self, Requested},
     tables::{
-        directory::{Directory, Order},
+        directory::Directory,
+        edits::Order,
         space::{RegionFacts, Space},
     },
 };

@@ -26,7 +26,7 @@ use crate::{
     host::computing::in_parts,
     status,
     tables::{
-        directory::{Edited, Order},
+        edits::{Edited, Order},
         history,
         space::Space,
     },

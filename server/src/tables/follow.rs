@@ -1,0 +1,109 @@
+//! Following what other replicas have edited.
+
+use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
+use kent_regions::{Plan, RegionNumber, Revision, Table};
+use kent_store::{Key, Versioned};
+use tracing::info;
+
+use super::{
+    directory::Directory,
+    history,
+    space::{Space, State},
+};
+use crate::{
+    error::EditError,
+    records::{
+        failure::{LoadError, StoreFailure},
+        keys,
+    },
+};
+
+/// Up to so many edits of others are applied one by one; with more, the whole table is read.
+const STEPS_MAX: u64 = 1000;
+
+impl Directory {
+    /// Brings a table in memory up to what the store says. The caller holds `editing`.
+    pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
+        let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
+        let missing = Malformed { what: "a space that was there is gone" };
+        let record = read.ok_or_else(|| StoreFailure::from(missing))?;
+        self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
+    }
+
+    /// Makes sure that a table is at least what the store says now.
+    pub(crate) async fn refresh(&self, space: &Space) -> Result<(), EditError> {
+        let _editing = space.editing.lock().await;
+        self.reload(space).await
+    }
+
+    /// Takes in what the record of a space says that another replica has written: a new space, or edits of one. True if a
+    /// region was sealed.
+    pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
+        let key = keys::parse_space(key).map_err(StoreFailure::from)?;
+        let space = match self.by_key(key) {
+            Some(space) => space,
+            None => {
+                let _making = self.making.lock().await;
+                // It may have been made here meanwhile.
+                if self.by_key(key).is_none() {
+                    self.insert(key, State::load(&*self.store, key).await?)?;
+                }
+                return Ok(false);
+            }
+        };
+        if space.versions(RegionNumber(0)).0 >= record.version {
+            return Ok(false);
+        }
+        let _editing = space.editing.lock().await;
+        self.catch_up(&space, record).await
+    }
+
+    /// Applies the edits up to a record of the space, one after the other as its history tells, or reads the whole table if
+    /// they are too many. True if a region was sealed.
+    async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
+        let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
+        let mut sealed = false;
+        while space.versions(RegionNumber(0)).0 < record.version {
+            let present = space.read(Table::revision);
+            let missing = facts.revision.0.saturating_sub(present.0);
+            let step = match missing {
+                1..=STEPS_MAX => self.step(space, Revision(present.0 + 1), &facts).await?,
+                _ => None,
+            };
+            match step {
+                Some(step_sealed) => sealed |= step_sealed,
+                None => {
+                    info!(space = space.name(), missing, "reading the whole table again");
+                    space.replace(State::load(&*self.store, space.key()).await?);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
+    /// Applies one edit that another replica has made. `None` if it cannot be applied, otherwise whether it sealed a region.
+    async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
+        let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
+        if entry.follows.is_some() {
+            return Ok(None);
+        }
+        let sealed = sealed(&entry.changes);
+        let plan = Plan::made(revision, entry.changes);
+        // Only the author of the latest edit is known, and only there does it matter.
+        let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
+        if space.apply(&plan, version, edit).is_err() {
+            return Ok(None);
+        }
+        // History keeps no counters.
+        for change in &plan.changes {
+            space.learn_reserved(&*self.store, change.after.number).await?;
+        }
+        Ok(Some(sealed))
+    }
+}
+
+/// Whether somebody may wait for us to know of these changes: of a region that is sealed, also if it was before.
+fn sealed(changes: &[kent_regions::Change]) -> bool {
+    changes.iter().any(|change| change.after.sealed)
+}
