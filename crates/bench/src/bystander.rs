@@ -21,7 +21,7 @@ use kent_client::{
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
-use tokio::runtime;
+use tokio::{runtime, task::JoinSet};
 use tonic::transport::Channel;
 
 use crate::{
@@ -54,8 +54,10 @@ const TEXTS: usize = 1000;
 /// How many edits back the table is that is asked for.
 const BACK: u64 = 500;
 const PAGE: u32 = 1000;
-/// Strict grants on the way at once.
-const DEPTH: usize = 100;
+/// Streams that fill the strict region: as many grants as share a commit.
+const STREAMS: usize = 100;
+/// Requests that wait in each.
+const DEPTH: usize = 8;
 
 pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     let (options, data) = (&args.options, tempfile::tempdir()?);
@@ -89,11 +91,23 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Draws from the strict region, each time under another request_id.
+/// Draws from the strict region, each time under another request_id. A stream is answered in its order, so there are several, whose
+/// requests share commits.
 async fn number(address: &str, grants: u64) -> anyhow::Result<()> {
+    let mut streams = JoinSet::new();
+    for first in 0..STREAMS as u64 {
+        streams.spawn(number_by(address.to_owned(), (first..grants).step_by(STREAMS)));
+    }
+    while let Some(stream) = streams.join_next().await {
+        stream??;
+    }
+    Ok(())
+}
+
+async fn number_by(address: String, numbers: impl Iterator<Item = u64>) -> anyhow::Result<()> {
     let (requests, outgoing) = tokio::sync::mpsc::channel(DEPTH);
     let asking = async move {
-        for number in 0..grants {
+        for number in numbers {
             let ask = AllocateRequest { request_id: number.to_string(), ..lease("region:strict", 1) };
             requests.send(ask).await.ok().context("the stream takes no more")?;
         }
@@ -101,7 +115,7 @@ async fn number(address: &str, grants: u64) -> anyhow::Result<()> {
     };
     let answered = async {
         let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
-        let mut client = AllocatorClient::new(load::connect(address).await?);
+        let mut client = AllocatorClient::new(load::connect(&address).await?);
         let mut replies = client.allocate_stream(outgoing).await?.into_inner();
         while let Some(reply) = replies.message().await? {
             match reply.outcome {

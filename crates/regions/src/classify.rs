@@ -2,7 +2,10 @@
 
 use alloc::vec::Vec;
 
+use kent_ids::unscramble;
+
 use crate::{
+    attributes::Order,
     prefix::Prefix,
     region::{FormerPrefix, Kind, Region, Revision},
     table::Table,
@@ -30,8 +33,9 @@ pub enum Status {
     Member {
         /// Its suffix.
         suffix: u128,
-        /// Whether it is issued or reserved.
-        issued: bool,
+        /// The number behind the suffix: the suffix itself or, in a region of scrambled order, what the table's key makes of it;
+        /// `None` there if the table has no key.
+        counter: Option<u128>,
     },
 }
 
@@ -44,6 +48,26 @@ impl Status {
             Self::Reserved => "reserved",
             Self::Member { .. } => "member",
         }
+    }
+}
+
+impl Classification<'_> {
+    /// Whether the identifier is issued or reserved; `None` if that cannot be told, since the region is of scrambled order and the
+    /// table has no key.
+    pub fn issued(&self) -> Option<bool> {
+        match (self.status, self.path.last()) {
+            (Status::Member { counter, .. }, Some(region)) => counter.map(|counter| region.issued.includes(counter)),
+            _ => Some(false),
+        }
+    }
+
+    /// The prefix that its region had when the identifier was issued, where the region had others before.
+    pub fn issued_prefix(&self) -> Option<Prefix> {
+        let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
+            return None;
+        };
+        let had_others = !region.history.is_empty();
+        (had_others && region.issued.includes(counter)).then(|| region.prefix_when(counter))
     }
 }
 
@@ -97,8 +121,16 @@ impl Table {
         }
         let below = id ^ region.prefix.base(self.bits());
         match region.capacity().includes(below) {
-            true => Status::Member { suffix: below, issued: region.issued.includes(below) },
+            true => Status::Member { suffix: below, counter: self.counter(region, below) },
             false => Status::Reserved,
+        }
+    }
+
+    /// The number behind a suffix.
+    fn counter(&self, region: &Region, suffix: u128) -> Option<u128> {
+        match region.order {
+            Order::Sequential | Order::External => Some(suffix),
+            Order::Scrambled => self.scramble_key().map(|key| unscramble(key, suffix)),
         }
     }
 
@@ -122,5 +154,65 @@ impl Table {
         }
         holders.sort_by_key(|(_, from, _)| *from);
         holders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use kent_ids::{ClusterKey, scramble};
+
+    use super::*;
+    use crate::{Count, Edit, Place, RegionNumber};
+
+    const KEY: ClusterKey = ClusterKey::new([7; 16]);
+
+    /// A region of this order that has issued 5 of its 256 identifiers.
+    fn table(order: Order) -> Table {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("010101".parse().expect("a prefix"));
+        let create = Edit::Create { name: "r".to_string(), suffix: 8, place, next: Count::ZERO, order, pace: None };
+        let plan = table.plan(&create).expect("legal");
+        table.apply(&plan).expect("applied");
+        table.set_issued(RegionNumber(1), Count::Below(5));
+        table
+    }
+
+    fn issued(table: &Table) -> Vec<Option<u128>> {
+        let issued = |suffix: &u128| table.classify(0x5400 | suffix).expect("of the space").issued();
+        (0..256).filter(|suffix| issued(suffix) != Some(false)).map(|suffix| issued(&suffix).map(|_| suffix)).collect()
+    }
+
+    #[test]
+    fn ok_a_suffix_counts_as_issued_if_its_counter_does() {
+        assert_eq!(issued(&table(Order::Sequential)), [0, 1, 2, 3, 4].map(Some));
+        let mut scrambled = table(Order::Scrambled);
+        assert_eq!(issued(&scrambled), [None; 256], "nobody can tell without the key");
+        scrambled.set_scramble_key(KEY);
+        let mut expected = [0, 1, 2, 3, 4].map(|counter| scramble(&KEY, counter));
+        expected.sort_unstable();
+        assert_eq!(issued(&scrambled), expected.map(Some));
+        assert_ne!(expected, [0, 1, 2, 3, 4], "a key that shows it");
+    }
+
+    #[test]
+    fn ok_an_issued_identifier_has_the_prefix_of_when_it_was_issued() {
+        for order in [Order::Sequential, Order::Scrambled] {
+            let mut table = table(order);
+            table.set_scramble_key(KEY);
+            let prefix = |table: &Table, counter| {
+                let suffix = if order == Order::Scrambled { scramble(&KEY, counter) } else { counter };
+                table.classify(0x5400 | suffix).expect("of the space").issued_prefix().map(|prefix| prefix.to_string())
+            };
+            assert_eq!(prefix(&table, 3), None, "the region had no other");
+            let split = Edit::Split { name: "r".to_string(), by: 1, newcomers: Vec::new() };
+            let plan = table.plan(&split).expect("legal");
+            table.apply(&plan).expect("applied");
+            table.set_issued(RegionNumber(1), Count::Below(9));
+            assert_eq!(prefix(&table, 4).as_deref(), Some("010101"), "{order:?}");
+            assert_eq!(prefix(&table, 5).as_deref(), Some("0101010"), "{order:?}");
+            assert_eq!(prefix(&table, 9), None, "it is not issued");
+        }
     }
 }

@@ -6,6 +6,8 @@ use core::ops::Bound::{self, Excluded, Unbounded};
 
 use thiserror::Error;
 
+use kent_ids::ClusterKey;
+
 use crate::{
     count::Count,
     free::FreeBlocks,
@@ -31,6 +33,8 @@ pub struct Table {
     free: FreeBlocks,
     /// Of this revision, if somebody has built one.
     index: Option<Arc<Index>>,
+    /// That of regions of scrambled order, if it is known.
+    scramble_key: Option<ClusterKey>,
 }
 
 /// Tables are equal if they say the same; an index only says it faster.
@@ -76,7 +80,27 @@ impl Table {
 
     pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
         let (regions, by_name, by_prefix) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { bits, revision, next_number, regions, by_name, by_prefix, free: FreeBlocks::all(), index: None }
+        Self {
+            bits,
+            revision,
+            next_number,
+            regions,
+            by_name,
+            by_prefix,
+            free: FreeBlocks::all(),
+            index: None,
+            scramble_key: None,
+        }
+    }
+
+    /// The key of the space's scrambled order, if it is known.
+    pub const fn scramble_key(&self) -> Option<&ClusterKey> {
+        self.scramble_key.as_ref()
+    }
+
+    /// Tells the key of the space's scrambled order: with it, [`classify`](Self::classify) knows what is issued of such regions.
+    pub const fn set_scramble_key(&mut self, key: ClusterKey) {
+        self.scramble_key = Some(key);
     }
 
     /// The width n of the identifiers.

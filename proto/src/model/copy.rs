@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use kent_ids::ClusterKey;
 use kent_regions::{
     Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts,
 };
@@ -41,12 +42,16 @@ pub enum BadCopy {
 /// [`BadCopy`].
 pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
+    let key = parts.last().map(|last| last.scramble_key.clone()).unwrap_or_default();
+    let key = <[u8; 16]>::try_from(&key[..]).map_err(|_| Invalid::new("scramble_key", "does not have 16 bytes"))?;
     let regions = parts.into_iter().flat_map(|part| part.regions).map(region);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
     let last = regions.iter().map(|region| region.number.0).max().unwrap_or(0);
     // OK because a number is never u64::MAX; if it is one all the same, the table is refused.
     let next = RegionNumber(last.saturating_add(1));
-    Ok(Table::restore(width("bits", bits)?, Revision(revision), next, regions)?)
+    let mut table = Table::restore(width("bits", bits)?, Revision(revision), next, regions)?;
+    table.set_scramble_key(ClusterKey::new(key));
+    Ok(table)
 }
 
 /// Applies a change of the table to a copy of it. Counters stay as they are: they move without changes.

@@ -572,18 +572,12 @@ pub fn edit_response(
 }
 
 /// Where an identifier belongs, without what the space of a delegated region says.
-pub fn classification(
-    space: &str,
-    id: u128,
-    text: String,
-    found: &Classification<'_>,
-    issued_prefix: Option<Prefix>,
-) -> v1::Classification {
-    let (status, suffix, issued) = match found.status {
-        Status::Free => (v1::classification::Status::Free, None, false),
-        Status::Unassigned => (v1::classification::Status::Unassigned, None, false),
-        Status::Reserved => (v1::classification::Status::Reserved, None, false),
-        Status::Member { suffix, issued } => (v1::classification::Status::Member, Some(suffix.into()), issued),
+pub fn classification(space: &str, id: u128, text: String, found: &Classification<'_>) -> v1::Classification {
+    let (status, suffix) = match found.status {
+        Status::Free => (v1::classification::Status::Free, None),
+        Status::Unassigned => (v1::classification::Status::Unassigned, None),
+        Status::Reserved => (v1::classification::Status::Reserved, None),
+        Status::Member { suffix, .. } => (v1::classification::Status::Member, Some(suffix.into())),
     };
     let former = found.path.last().filter(|_| suffix.is_some()).map(|region| &region.history[..]).unwrap_or_default();
     v1::Classification {
@@ -591,10 +585,11 @@ pub fn classification(
         status: status.into(),
         path: found.path.iter().map(|region| region_name(space, &region.name)).collect(),
         suffix,
-        issued,
+        // OK because a daemon has the key of every space.
+        issued: found.issued().unwrap_or(false),
         former_prefixes: former.iter().map(former_prefix).collect(),
         local: None,
-        issued_prefix: issued_prefix.map(|prefix| prefix.to_string()),
+        issued_prefix: found.issued_prefix().map(|prefix| prefix.to_string()),
         text,
     }
 }

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use kent_ids::{ClusterKey, unscramble};
 use kent_proto::{model, v1};
-use kent_regions::{Classification, Indexing, Order, RegionNumber, Revision, Status};
+use kent_regions::{Classification, Indexing, RegionNumber, Revision, Status};
 use tokio::task;
 
 use super::text::text_of;
@@ -43,12 +42,12 @@ pub(super) fn classify(engine: &Engine, space: &Arc<Space>, ids: &[u128]) -> Ans
 type Answers = (Vec<Option<v1::Classification>>, Revision);
 
 fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> Answers {
-    let (key, form) = space.constants();
+    let form = space.text_form();
     let (found, revision) = space.read(|table| {
         let found = table.classify_all(ids).into_iter().zip(ids);
         let tell = |(found, id): (Option<Classification<'_>>, &u128)| {
             let text = text_of(*id, table.bits(), form);
-            Some(tell(&key, name, *id, text, found?))
+            Some(tell(name, *id, text, found?))
         };
         (found.map(tell).collect::<Vec<_>>(), table.revision())
     });
@@ -72,17 +71,12 @@ struct Told {
     inner: Option<(RegionNumber, u128)>,
 }
 
-fn tell(key: &ClusterKey, space: &str, id: u128, text: String, mut found: Classification<'_>) -> Told {
-    let (mut inner, mut issued_prefix) = (None, None);
-    if let (Status::Member { suffix, .. }, Some(region)) = (found.status, found.path.last()) {
-        let counter = if region.order == Order::Scrambled { unscramble(key, suffix) } else { suffix };
-        // A suffix counts as issued if its counter does.
-        let issued = region.issued.includes(counter);
-        found.status = Status::Member { suffix, issued };
-        issued_prefix = (issued && !region.history.is_empty()).then(|| region.prefix_when(counter));
-        inner = region.delegated.then_some((region.number, suffix));
-    }
-    Told { message: model::classification(space, id, text, &found, issued_prefix), inner }
+fn tell(space: &str, id: u128, text: String, found: Classification<'_>) -> Told {
+    let inner = match (found.status, found.path.last()) {
+        (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
+        _ => None,
+    };
+    Told { message: model::classification(space, id, text, &found), inner }
 }
 
 /// Has an index built, unless there is one, or the table needs none.

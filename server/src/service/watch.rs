@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use kent_ids::UnixNanos;
 use kent_proto::{
@@ -104,7 +105,7 @@ impl Watcher {
 
     async fn send_snapshot(&self) -> Result<Revision, End> {
         let ((regions, revision), bits) = (self.space.listing().await, self.space.read(Table::bits));
-        let name = self.space.name();
+        let (name, (key, _)) = (self.space.name(), self.space.constants());
         // A region comes right after the one around it, or after others that are inside that one.
         let mut around: Vec<&Region> = Vec::new();
         let parts: Vec<&[Arc<Region>]> = match regions.is_empty() {
@@ -119,8 +120,13 @@ impl Watcher {
                 messages.push(model::region(&name, parent, region, Usage::default()));
                 around.push(region);
             }
-            let snapshot =
-                Snapshot { regions: messages, bits: bits.into(), revision: revision.0, last: index + 1 == parts.len() };
+            let snapshot = Snapshot {
+                regions: messages,
+                bits: bits.into(),
+                revision: revision.0,
+                last: index + 1 == parts.len(),
+                scramble_key: Bytes::copy_from_slice(key.octets()),
+            };
             self.send(Event::Snapshot(snapshot), Revision(0)).await?;
         }
         Ok(revision)

@@ -299,12 +299,13 @@ impl Space {
 impl State {
     /// The state of a space that was just made.
     pub(crate) fn fresh(
-        table: Table,
+        mut table: Table,
         version: Version,
         last_edit: EditId,
         (scramble_key, text_form): (ClusterKey, TextForm),
     ) -> Self {
         let (region_versions, counter_versions) = (HashMap::new(), HashMap::new());
+        table.set_scramble_key(scramble_key);
         Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
     }
 
@@ -339,7 +340,8 @@ impl State {
         if let Some(malformed) = malformed {
             return Err(StoreFailure::from(malformed).into());
         }
-        let table = restored.map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
+        let mut table = restored.map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
+        table.set_scramble_key(facts.scramble_key);
         Ok(Self {
             table,
             version: space.version,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 /// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
 const ROOMS: [(&str, &str, &[&str]); 13] = [
     ("kent-ids", "crates/ids", &[]),
-    ("kent-regions", "crates/regions", &[]),
+    ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
     ("kent-codec", "crates/codec", &["kent-ids", "kent-regions"]),
     ("kent-store", "crates/store", &[]),

@@ -176,6 +176,16 @@ async fn ok_scrambled_suffixes_fill_their_octaves_and_are_known_as_issued() {
     for (id, answer) in (0..).zip(answers) {
         assert_eq!(answer.issued, set.contains(&id), "{id}");
     }
+    // A client's copy of the table says the same.
+    let copy = kent_client::Client::new(format!("http://{}", daemon.grpc_address()))
+        .expect("an address")
+        .table("default")
+        .await
+        .expect("a snapshot");
+    for id in 0..64 {
+        let issued = copy.read(|table| table.classify(id).expect("of the space").issued());
+        assert_eq!(issued, Some(set.contains(&id)), "{id}");
+    }
 }
 
 #[tokio::test]

@@ -186,9 +186,9 @@ fn classification_out(found: &Classification<'_>) -> Value {
     if let Some(region) = found.path.last() {
         out["region"] = region.name.as_str().into();
     }
-    if let Status::Member { suffix, issued } = found.status {
+    if let Status::Member { suffix, .. } = found.status {
         out["suffix"] = suffix.to_string().into();
-        out["issued"] = issued.into();
+        out["issued"] = found.issued().into();
     }
     out
 }

@@ -11,7 +11,7 @@ pub(crate) fn classify(table: &Table, id: u128) -> (Vec<&Region>, Status) {
         Some(region) if region.kind == Kind::Closed => Status::Unassigned,
         Some(region) => {
             let suffix = id - region.prefix.base(table.bits());
-            let member = Status::Member { suffix, issued: region.issued.includes(suffix) };
+            let member = Status::Member { suffix, counter: Some(suffix) };
             if region.suffix == 128 || suffix >> region.suffix == 0 { member } else { Status::Reserved }
         }
     };

@@ -237,7 +237,8 @@ impl Run {
             }
             let suffix = id - region.prefix.base(self.table.bits());
             let found = self.table.classify(*id).expect("an identifier of the space");
-            assert_eq!(found.status, Status::Member { suffix, issued: true }, "{id:x}");
+            assert_eq!(found.status, Status::Member { suffix, counter: Some(suffix) }, "{id:x}");
+            assert_eq!(found.issued(), Some(true), "{id:x}");
             assert_eq!(found.path.last(), Some(&region), "{id:x}");
         }
     }

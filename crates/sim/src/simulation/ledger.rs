@@ -152,7 +152,7 @@ impl Ledger {
                 Status::Member { suffix, .. } if heir.order == Order::Scrambled => {
                     self.keys.get(space).is_some_and(|key| heir.issued.includes(unscramble(key, suffix)))
                 }
-                Status::Member { issued, .. } => issued,
+                Status::Member { .. } => found.issued() == Some(true),
                 _ => false,
             };
             if !issued {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kent_ids::{Position, UnixNanos};
 use kent_issue::{Bound, Reserved, Stored};
-use kent_regions::{Count, Edit, Kind, Order, Place, Plan, Prefix, Region, RegionNumber, Revision, Status, Table};
+use kent_regions::{Count, Edit, Kind, Order, Place, Plan, Prefix, Region, RegionNumber, Revision, Table};
 
 use super::{
     super::{
@@ -451,7 +451,7 @@ impl TablesState {
                 owner = table.children(region).next();
             }
             let last = found.path.last().map(|region| region.number);
-            let issued = matches!(found.status, Status::Member { issued: true, .. });
+            let issued = found.issued() == Some(true);
             issued && last.is_some() && last == owner.map(|owner| owner.number)
         });
         if !sound {
