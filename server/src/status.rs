@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
 use kent_proto::model::Invalid;
-use kent_regions::Refusal;
+use kent_regions::{NotComposed, Refusal};
 use kent_store::{CommitError, ReadError};
 use prost::Message;
 use tonic::{Code, Status};
@@ -250,6 +250,16 @@ fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Stat
         | StoreFailure::Read(ReadError::Corrupt(_) | ReadError::NewerSchema(_))
         | StoreFailure::Malformed(_) => with_reason(Code::DataLoss, "DAMAGED", message),
     }
+}
+
+/// What is no suffix, or no identifier, of a region.
+pub(crate) fn from_composing(field: &'static str, refused: &NotComposed) -> Status {
+    let (field, reason) = match refused {
+        NotComposed::Closed { .. } => ("name", "CLOSED"),
+        NotComposed::Suffix { .. } => (field, "SUFFIX_RANGE"),
+        NotComposed::Prefix { .. } | NotComposed::Zone { .. } => (field, "BAD_ID"),
+    };
+    from_invalid(&Invalid::new(field, refused).because(reason))
 }
 
 /// A rule of the table: the code says what kind of rule it is, the reason which one.

@@ -51,6 +51,25 @@ impl Region {
         let threshold = capacity / 100 * percent + capacity % 100 * percent / 100;
         (needed > threshold || needed >= capacity).then_some(by)
     }
+
+    /// In how many seconds nothing is left at this rate, when so much is issued; as far as the region expands by itself. `None` if
+    /// nothing is drawn.
+    pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
+        if rate <= 0.0 {
+            return None;
+        }
+        let reach = match self.policy.auto_expand {
+            Some(auto) => {
+                let widest = self.suffix.saturating_add(self.expandable_bits()).min(auto.max_suffix.max(self.suffix));
+                Count::power_of_two(widest)
+            }
+            None => self.capacity(),
+        };
+        let reach = self.policy.cap.map_or(reach, |cap| cap.min(reach));
+        // OK because a forecast needs no more digits than a float has.
+        let number = |count: Count| count.get().unwrap_or(u128::MAX) as f64;
+        Some((number(reach) - number(issued)).max(0.0) / rate)
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +104,30 @@ mod tests {
         ] {
             assert_eq!(region.check_granting(), expected, "{region:?}");
         }
+    }
+
+    #[test]
+    fn ok_a_forecast_goes_as_far_as_the_region_expands_by_itself() {
+        let forecast = |auto: Option<(u8, u8)>, cap, issued| {
+            let auto_expand = auto.map(|(by_bits, max_suffix)| AutoExpand { at_percent: 80, by_bits, max_suffix });
+            let policy = Policy { auto_expand, cap, ..Policy::default() };
+            Region { policy: policy.into(), ..region() }.full_in(issued, 2.0)
+        };
+        let below = Count::Below;
+        for (auto, cap, issued, expected) in [
+            (None, None, below(6), 5.0),
+            (None, None, below(16), 0.0),
+            (None, Some(below(10)), below(6), 2.0),
+            (Some((1, 6)), None, below(6), 29.0),
+            // The zone ends at 8 bits, and a policy never makes a region smaller.
+            (Some((1, 20)), None, below(6), 125.0),
+            (Some((1, 3)), None, below(6), 5.0),
+            (Some((1, 6)), Some(below(20)), below(6), 7.0),
+            (None, None, below(17), 0.0),
+        ] {
+            assert_eq!(forecast(auto, cap, issued), Some(expected), "{auto:?} {cap:?} {issued:?}");
+        }
+        assert_eq!(region().full_in(Count::ZERO, 0.0), None, "nothing is drawn");
     }
 
     #[test]

@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod attributes;
 mod classify;
+mod compose;
 mod count;
 mod edit;
 mod forest;
@@ -30,6 +31,7 @@ mod table;
 
 pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, TEXT_BYTES_MAX, Texts};
 pub use classify::{Classification, Status};
+pub use compose::NotComposed;
 pub use count::Count;
 pub use edit::{Donate, Edit, Newcomer, Place, Zone};
 pub use forest::{Forest, TableKey};

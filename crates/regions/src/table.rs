@@ -317,10 +317,7 @@ impl Table {
     /// `no-such-region`, `closed`, `suffix-range`.
     pub fn compose(&self, name: &str, suffix: u128) -> Result<u128, Refusal> {
         let region = self.open(name)?;
-        match region.capacity().includes(suffix) {
-            true => Ok(region.prefix.base(self.bits) | suffix),
-            false => Err(Refusal::SuffixValue { suffix, bits: region.suffix }),
-        }
+        region.compose(suffix, self.bits).map_err(|_| Refusal::SuffixValue { suffix, bits: region.suffix })
     }
 
     fn open(&self, name: &str) -> Result<&Region, Refusal> {

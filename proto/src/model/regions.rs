@@ -474,7 +474,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
         rate: usage.rate,
-        full_in_seconds: full_in(region, issued, usage.rate),
+        full_in_seconds: region.full_in(issued, usage.rate),
         parent_number: region.parent.map_or(0, |parent| parent.0),
         prefix_since: region.since.0,
         pace: region.pace.get(),
@@ -503,24 +503,6 @@ fn policy(policy: &Policy) -> v1::Policy {
         max_chunk,
         strict,
     }
-}
-
-/// In how many seconds nothing is left at this rate; as far as the region may expand by itself.
-fn full_in(region: &Region, issued: Count, rate: f64) -> Option<f64> {
-    if rate <= 0.0 {
-        return None;
-    }
-    let reach = match region.policy.auto_expand {
-        Some(auto) => {
-            let widest = region.suffix.saturating_add(region.expandable_bits()).min(auto.max_suffix.max(region.suffix));
-            Count::power_of_two(widest)
-        }
-        None => region.capacity(),
-    };
-    let reach = region.policy.cap.map_or(reach, |cap| cap.min(reach));
-    // OK because a forecast needs no more digits than a float has.
-    let number = |count: Count| count.get().unwrap_or(u128::MAX) as f64;
-    Some((number(reach) - number(issued)).max(0.0) / rate)
 }
 
 fn former_prefix(former: &kent_regions::FormerPrefix) -> v1::FormerPrefix {

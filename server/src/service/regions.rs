@@ -15,7 +15,7 @@ use kent_proto::{
         regions_server::Regions,
     },
 };
-use kent_regions::{Edit, Kind, Patch, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Edit, NotComposed, Patch, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
 use super::{classify::classify, text::text_of, watch};
@@ -319,53 +319,24 @@ fn caller<T>(request: &Request<T>) -> String {
 /// As much as a caller can say of itself.
 const PRINCIPAL_CHARS_MAX: usize = 100;
 
-/// Suffixes as identifiers and back, checked against the region's prefix, zone and suffix.
+/// Suffixes as identifiers, and back.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
-    let base = region.prefix.base(bits);
-    let invalid =
-        |reason, field, problem: String| Err(status::from_invalid(&Invalid::new(field, problem).because(reason)));
-    if region.kind == Kind::Closed {
-        return invalid(
-            "CLOSED",
-            "name",
-            format!("is {:?}, which is closed: its subregions take its place", region.name),
-        );
-    }
-    let mut composed = Vec::new();
-    let mut push = |suffix: u128| {
-        let identifier = base | suffix;
-        let text = text_of(identifier, bits, form);
-        composed.push(Composed { suffix: Some(suffix.into()), identifier: Some(identifier.into()), text });
-    };
-    for suffix in &input.suffixes {
-        if !region.capacity().includes(*suffix) {
-            let (name, most) = (&region.name, region.suffix);
-            return invalid(
-                "SUFFIX_RANGE",
-                "suffixes",
-                format!("{suffix} does not fit the {most} bits of the suffix of {name:?}"),
-            );
-        }
-        push(*suffix);
-    }
-    for id in &input.identifiers {
-        if !region.prefix.holds(*id, bits) || bits < 128 && id >> bits != 0 {
-            return invalid(
-                "BAD_ID",
-                "identifiers",
-                format!("{id} does not begin with {}, the prefix of {:?}", region.prefix, region.name),
-            );
-        }
-        if !region.capacity().includes(id ^ base) {
-            let problem = format!(
-                "{id} has bits in the expansion zone of {:?}, which are zero in all of its identifiers",
-                region.name
-            );
-            return invalid("BAD_ID", "identifiers", problem);
-        }
-        push(id ^ base);
-    }
-    Ok(ComposeResponse { composed })
+    let refused = |field| move |refused: NotComposed| status::from_composing(field, &refused);
+    let suffixes = input.suffixes.iter().map(|suffix| {
+        let identifier = region.compose(*suffix, bits).map_err(refused("suffixes"));
+        identifier.map(|identifier| (*suffix, identifier))
+    });
+    let identifiers = input.identifiers.iter().map(|identifier| {
+        let suffix = region.decompose(*identifier, bits).map_err(refused("identifiers"));
+        suffix.map(|suffix| (suffix, *identifier))
+    });
+    let composed = suffixes.chain(identifiers).map(|composed| {
+        composed.map(|(suffix, identifier)| {
+            let text = text_of(identifier, bits, form);
+            Composed { suffix: Some(suffix.into()), identifier: Some(identifier.into()), text }
+        })
+    });
+    Ok(ComposeResponse { composed: composed.collect::<Result<_, Status>>()? })
 }
 
 fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {

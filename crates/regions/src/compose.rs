@@ -1,0 +1,126 @@
+//! Suffixes as identifiers, and back: `prefix | zeros | suffix`.
+
+use alloc::string::String;
+
+use thiserror::Error;
+
+use crate::{
+    prefix::Prefix,
+    region::{Kind, Region},
+};
+
+/// What is no suffix, or no identifier, of a region.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotComposed {
+    /// The region has no identifiers of its own.
+    #[error("is {region:?}, which is closed: its subregions take its place")]
+    Closed {
+        /// The region.
+        region: String,
+    },
+    /// It has more bits than the region's suffixes.
+    #[error("{suffix} does not fit the {bits} bits of the suffix of {region:?}")]
+    Suffix {
+        /// The suffix.
+        suffix: u128,
+        /// s.
+        bits: u8,
+        /// The region.
+        region: String,
+    },
+    /// It does not begin as the region's identifiers do, or has more bits than the space's.
+    #[error("{id} does not begin with {prefix}, the prefix of {region:?}")]
+    Prefix {
+        /// The identifier.
+        id: u128,
+        /// The region's prefix.
+        prefix: Prefix,
+        /// The region.
+        region: String,
+    },
+    /// A bit of the expansion zone is set.
+    #[error("{id} has bits in the expansion zone of {region:?}, which are zero in all of its identifiers")]
+    Zone {
+        /// The identifier.
+        id: u128,
+        /// The region.
+        region: String,
+    },
+}
+
+impl Region {
+    /// The identifier of a suffix, in a space of `bits` bits.
+    ///
+    /// # Errors
+    ///
+    /// [`NotComposed`].
+    pub fn compose(&self, suffix: u128, bits: u8) -> Result<u128, NotComposed> {
+        self.check_composing()?;
+        match self.capacity().includes(suffix) {
+            true => Ok(self.prefix.base(bits) | suffix),
+            false => Err(NotComposed::Suffix { suffix, bits: self.suffix, region: self.name.clone() }),
+        }
+    }
+
+    /// The suffix of an identifier, in a space of `bits` bits.
+    ///
+    /// # Errors
+    ///
+    /// [`NotComposed`].
+    pub fn decompose(&self, id: u128, bits: u8) -> Result<u128, NotComposed> {
+        self.check_composing()?;
+        if !self.prefix.holds(id, bits) || bits < 128 && id >> bits != 0 {
+            return Err(NotComposed::Prefix { id, prefix: self.prefix, region: self.name.clone() });
+        }
+        let suffix = id ^ self.prefix.base(bits);
+        match self.capacity().includes(suffix) {
+            true => Ok(suffix),
+            false => Err(NotComposed::Zone { id, region: self.name.clone() }),
+        }
+    }
+
+    fn check_composing(&self) -> Result<(), NotComposed> {
+        match self.kind {
+            Kind::Open | Kind::Partial => Ok(()),
+            Kind::Closed => Err(NotComposed::Closed { region: self.name.clone() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::{Count, Edit, Order, Place, RegionNumber, Table};
+
+    #[test]
+    fn ok_what_is_composed_comes_back_and_nothing_else_does() {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("0101".parse().expect("a prefix"));
+        let (order, next) = (Order::Sequential, Count::ZERO);
+        let create = Edit::Create { name: "r".to_string(), suffix: 8, place, next, order, pace: None };
+        let plan = table.plan(&create).expect("legal");
+        table.apply(&plan).expect("applied");
+        let region = table.get(RegionNumber(1)).expect("made");
+        for suffix in 0..=u128::from(u16::MAX) {
+            match region.compose(suffix, 16) {
+                Ok(id) => assert_eq!((suffix < 256, id, region.decompose(id, 16)), (true, 0x5000 | suffix, Ok(suffix))),
+                Err(refused) => {
+                    assert_eq!(refused, NotComposed::Suffix { suffix, bits: 8, region: "r".to_string() });
+                    assert!(suffix >= 256);
+                }
+            }
+            let expected = match suffix >> 12 {
+                5 if suffix & 0xf00 == 0 => Ok(suffix & 0xff),
+                5 => Err(NotComposed::Zone { id: suffix, region: "r".to_string() }),
+                _ => Err(NotComposed::Prefix { id: suffix, prefix: region.prefix, region: "r".to_string() }),
+            };
+            assert_eq!(region.decompose(suffix, 16), expected);
+        }
+        assert!(matches!(region.decompose(1 << 16 | 0x5000, 16), Err(NotComposed::Prefix { .. })));
+        let closed = Region { kind: Kind::Closed, ..region.clone() };
+        assert_eq!(closed.compose(0, 16), Err(NotComposed::Closed { region: "r".to_string() }));
+        assert_eq!(closed.decompose(0x5000, 16), Err(NotComposed::Closed { region: "r".to_string() }));
+    }
+}
