@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use crate::{
     prefix::Prefix,
-    region::{FormerPrefix, Kind, Region, Revision},
+    region::{FormerPrefix, Kind, Region},
+    revision::Revision,
     table::Table,
 };
 
