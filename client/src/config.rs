@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tonic::transport::Endpoint;
 
-use crate::{Client, connection::Connection};
+use crate::Client;
 
 /// Settings of a client. Every method replaces one default.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Builder {
         }
         let endpoints: Result<Vec<Endpoint>, _> =
             self.endpoints.iter().map(|endpoint| parse(endpoint, &self.settings)).collect();
-        Ok(Client::with(Connection::new(endpoints?, self.settings)))
+        Ok(Client::with(endpoints?, self.settings))
     }
 }
 

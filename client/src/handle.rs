@@ -8,10 +8,9 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::maybe_done};
-use kent_ids::{Block, Id, IdKind, Uid11};
+use kent_ids::Block;
 use thread_local::ThreadLocal;
 use tokio::{sync::watch, time};
-use uuid::Uuid;
 
 use crate::{
     age::Ages,
@@ -19,65 +18,12 @@ use crate::{
     connection::Connection,
     error::Error,
     fence::Fences,
+    identifier::Identifier,
     lot::{Lot, OtherType, Tally, extend, new_tails},
     origin::Origin,
     stock::{Fresh, Stats, Stock},
     tasks::Work,
 };
-
-/// What a handle gives out.
-pub trait Identifier: Sized + Send + 'static {
-    /// The identifier as this type, or `None` if the source gives out something else.
-    fn from_id(id: Id) -> Option<Self>;
-
-    /// Appends the identifiers of this kind with these values, or nothing if the source gives out something else: what
-    /// [`from_id`](Self::from_id) says of each, for many at once.
-    fn extend(ids: &mut Vec<Self>, kind: IdKind, values: &[u128]) {
-        ids.extend(values.iter().filter_map(|value| Self::from_id(kind.id(*value))));
-    }
-}
-
-impl Identifier for Id {
-    fn from_id(id: Id) -> Option<Self> {
-        Some(id)
-    }
-}
-
-impl Identifier for Uuid {
-    fn from_id(id: Id) -> Option<Self> {
-        if let Id::Uuid(uuid) = id { Some(uuid) } else { None }
-    }
-
-    fn extend(ids: &mut Vec<Self>, kind: IdKind, values: &[u128]) {
-        if kind == IdKind::Uuid {
-            ids.extend(values.iter().map(|value| Self::from_u128(*value)));
-        }
-    }
-}
-
-impl Identifier for Uid11 {
-    fn from_id(id: Id) -> Option<Self> {
-        if let Id::Uid11(uid11) = id { Some(uid11) } else { None }
-    }
-
-    fn extend(ids: &mut Vec<Self>, kind: IdKind, values: &[u128]) {
-        if kind == IdKind::Uid11 {
-            ids.extend(values.iter().map(|value| Self::new(*value as u64))); // OK because a uid11 has 64 bits
-        }
-    }
-}
-
-impl Identifier for u128 {
-    fn from_id(id: Id) -> Option<Self> {
-        if let Id::Number { value, .. } = id { Some(value) } else { None }
-    }
-
-    fn extend(ids: &mut Vec<Self>, kind: IdKind, values: &[u128]) {
-        if matches!(kind, IdKind::Number { .. }) {
-            ids.extend_from_slice(values);
-        }
-    }
-}
 
 /// The identifiers of one source. Cheap to clone; clones share what is in hand, and each identifier goes to one of them.
 ///

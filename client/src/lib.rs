@@ -42,6 +42,7 @@ mod connection;
 mod error;
 mod fence;
 mod handle;
+mod identifier;
 mod lot;
 mod origin;
 mod stock;
@@ -52,7 +53,8 @@ use std::sync::Arc;
 
 pub use config::{Builder, ConfigError};
 pub use error::Error;
-pub use handle::{Handle, Identifier};
+pub use handle::Handle;
+pub use identifier::Identifier;
 pub use kent_ids::{Id, IdKind, Uid11};
 /// Messages and raw stubs of the protocol.
 pub use kent_proto::v1 as proto;
@@ -64,10 +66,10 @@ use kent_proto::v1::{
 pub use kent_regions as regions;
 pub use stock::Stats;
 pub use table::TableCopy;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use uuid::Uuid;
 
-use crate::{connection::Connection, fence::Fences, handle::Shared};
+use crate::{config::Settings, connection::Connection, fence::Fences, handle::Shared};
 
 /// A connection to one or several daemons of one store. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -91,8 +93,8 @@ impl Client {
         Builder::default()
     }
 
-    pub(crate) fn with(connection: Connection) -> Self {
-        Self { connection: Arc::new(connection), fences: Arc::default() }
+    pub(crate) fn with(endpoints: Vec<Endpoint>, settings: Settings) -> Self {
+        Self { connection: Arc::new(Connection::new(endpoints, settings)), fences: Arc::default() }
     }
 
     /// UUIDs of version 7: milliseconds first, so that they sort by time.

@@ -17,7 +17,7 @@ use rand::{rand_core::UnwrapErr, rngs::SysRng};
 use crate::{
     age::{Age, Ages},
     clock,
-    handle::Identifier,
+    identifier::Identifier,
     origin::Origin,
 };
 

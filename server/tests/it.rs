@@ -13,6 +13,7 @@ mod it {
     mod edits;
     mod exchange;
     mod harness;
+    mod imports;
     mod large;
     mod migrate;
     mod operator;

@@ -8,9 +8,12 @@ use std::{collections::VecDeque, mem, time::Instant};
 
 use anyhow::{Context, bail, ensure};
 use prost::Message;
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
-use crate::{contest::Slice, figures::now, load};
+use crate::{contest::Slice, figures::now};
 
 /// A connection, and the calls that are on the way.
 pub(crate) struct Lean {
@@ -57,6 +60,9 @@ const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 /// The four by their numbers in the table.
 const AS_BEFORE: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
+
+/// Octets that are read at a time: the answers to some hundred calls.
+const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
     /// A connection whose calls all have this message.
@@ -128,7 +134,7 @@ impl Lean {
 
     /// Waits for octets, and counts the calls that they end.
     async fn receive(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
-        load::read(&mut self.stream, &mut self.came).await?;
+        read(&mut self.stream, &mut self.came).await?;
         let came = mem::take(&mut self.came);
         let (mut rest, answered) = (&*came, now());
         while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {
@@ -180,6 +186,13 @@ impl Lean {
         }
         Ok(())
     }
+}
+
+/// Reads what has come, as much of it as there may be: a vector by itself has room for less than an answer.
+pub(crate) async fn read(stream: &mut TcpStream, came: &mut Vec<u8>) -> anyhow::Result<()> {
+    came.reserve(READ_BYTES);
+    ensure!(stream.read_buf(came).await? > 0, "the server ended the connection");
+    Ok(())
 }
 
 /// The fields that are the same for all calls, to be added to the table.

@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use kent_client::proto::{
     AllocateRequest, Encoding, allocate_response::Identifiers, allocate_stream_response::Outcome,
     allocator_client::AllocatorClient,
 };
-use tokio::{io::AsyncReadExt, net::TcpStream, task::JoinSet, time::sleep};
+use tokio::{task::JoinSet, time::sleep};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{contest::Slice, figures::now, lean::Lean};
@@ -32,9 +32,6 @@ pub(crate) enum Load {
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// Octets that are read at a time: the answers to some hundred calls.
-const READ_BYTES: usize = 16 * 1024;
-
 /// How long connections have to close: so long, and as much for each.
 const SETTLE: Duration = Duration::from_millis(3);
 const SETTLE_EACH: Duration = Duration::from_micros(100);
@@ -47,13 +44,6 @@ pub(crate) async fn connect(address: &str) -> anyhow::Result<Channel> {
         .initial_stream_window_size(WINDOW_BYTES)
         .max_frame_size(Some(FRAME_BYTES));
     endpoint.connect().await.context("no connection")
-}
-
-/// Reads what has come, as much of it as there may be: a vector by itself has room for less than an answer.
-pub(crate) async fn read(stream: &mut TcpStream, came: &mut Vec<u8>) -> anyhow::Result<()> {
-    came.reserve(READ_BYTES);
-    ensure!(stream.read_buf(came).await? > 0, "the server ended the connection");
-    Ok(())
 }
 
 /// A request for a block, to be expanded by the client.

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::args::ClassifyArgs;
 use crate::connect::{Daemon, request};
+use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Role};
-use crate::region::prefix_text;
 use crate::table::{Cell, Table};
 
 /// Identifiers asked about at once; the daemon takes ten times as many.

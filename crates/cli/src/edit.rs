@@ -14,12 +14,12 @@ use crate::args::{
     SubdivideArgs,
 };
 use crate::connect::{Daemon, request};
+use crate::describe::{self, prefix_text};
 use crate::failure::Failure;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::plan;
-use crate::region::{self, prefix_text};
 use crate::table::{Cell, Table};
 
 /// What the API reads as "whatever the revision is".
@@ -191,7 +191,7 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
 fn render(response: &EditResponse, palette: Palette) -> String {
     let mut text = changes(&response.changes).render(palette);
     for change in &response.changes {
-        let kept = |region: &Option<Region>| region.as_ref().map(region::kept).unwrap_or_default();
+        let kept = |region: &Option<Region>| region.as_ref().map(describe::kept).unwrap_or_default();
         let (before, after) = (kept(&change.before), kept(&change.after));
         let lines = |mark, role, rows: &[(&str, String)], others: &[(&str, String)]| {
             let new = rows.iter().filter(|row| !others.contains(row));
@@ -239,7 +239,7 @@ fn changes(changes: &[RegionChange]) -> Table {
             cell(|region| region.zone_bits.to_string()),
             cell(|region| region.suffix_bits.to_string()),
             cell(|region| number::power_of_two(&region.capacity)),
-            cell(region::state),
+            cell(describe::state),
         ]);
     }
     table
@@ -256,12 +256,12 @@ fn step(before: Option<String>, after: String, role: Role) -> Cell {
 fn to_json(response: &EditResponse) -> Value {
     let changes = response.changes.iter().map(|change| {
         json!({
-            "before": change.before.as_ref().map(region::to_json),
-            "after": change.after.as_ref().map(region::to_json),
+            "before": change.before.as_ref().map(describe::to_json),
+            "after": change.after.as_ref().map(describe::to_json),
         })
     });
     json!({
-        "region": response.region.as_ref().map(region::to_json),
+        "region": response.region.as_ref().map(describe::to_json),
         "changes": changes.collect::<Value>(),
         "base_revision": response.base_revision,
         "revision": response.revision,
@@ -278,7 +278,7 @@ mod tests {
     use kent_proto::v1::region::Kind;
 
     use super::*;
-    use crate::region::samples::region;
+    use crate::describe::samples::region;
 
     fn split_response(validate_only: bool) -> EditResponse {
         let (before, after) = (region("orders", "", "0", 5, Kind::Open), region("orders", "", "000", 3, Kind::Open));

@@ -11,10 +11,10 @@ use tonic::Request;
 
 use crate::args::{HistoryArgs, WatchArgs};
 use crate::connect::{Daemon, Endpoints, request};
+use crate::describe::{self, prefix_text};
 use crate::failure::Failure;
 use crate::names;
 use crate::output::{Out, Palette, Role};
-use crate::region::{self, prefix_text};
 
 /// The most edits that the daemon puts on a page.
 const PAGE_SIZE: u32 = 1000;
@@ -102,7 +102,7 @@ async fn follow(args: &WatchArgs, daemon: &Daemon, after: &mut u64, out: &mut Ou
 
 fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
-        return out.json(&json!({"revision": revision, "region": region::to_json(region)}));
+        return out.json(&json!({"revision": revision, "region": describe::to_json(region)}));
     }
     out.text(&format!("  {}\n", place(region)))
 }
@@ -139,14 +139,14 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
 /// A region and its place, in a few words.
 fn place(region: &Region) -> String {
     let (name, prefix) = (names::short(&region.name), prefix_text(&region.prefix));
-    format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, region::state(region))
+    format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, describe::state(region))
 }
 
 pub(crate) fn to_json(entry: &HistoryEntry) -> Value {
     let changes = entry.changes.iter().map(|change| {
         json!({
-            "before": change.before.as_ref().map(region::to_json),
-            "after": change.after.as_ref().map(region::to_json),
+            "before": change.before.as_ref().map(describe::to_json),
+            "after": change.after.as_ref().map(describe::to_json),
         })
     });
     json!({

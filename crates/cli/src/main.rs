@@ -10,6 +10,7 @@ mod bits;
 mod classify;
 mod codec;
 mod connect;
+mod describe;
 mod edit;
 mod failure;
 mod history;

@@ -1,20 +1,16 @@
 //! `kent region ls`, `tree` and `show`: looking at the table of a space. `edit` changes it.
 
-use kent_proto::v1::{
-    AutoExpand, ComposeRequest, GetRegionRequest, GetSpaceRequest, ListRegionsRequest, Policy, Region, Space, Uint128,
-    region::{Kind, Order},
-};
-use serde_json::{Value, json};
+use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, ListRegionsRequest, Region, Space, Uint128};
+use serde_json::json;
 
 use crate::args::{IdArgs, InSpace, RegionCommand, ShowArgs, TreeArgs};
 use crate::connect::{Daemon, request};
+use crate::describe;
 use crate::edit;
 use crate::failure::Failure;
 use crate::history;
 use crate::names;
-use crate::number;
-use crate::output::{Out, Palette, Role};
-use crate::table::{Cell, Table, facts};
+use crate::output::{Out, Role};
 use crate::tree::{self, View};
 
 /// Of more siblings than this, a tree draws the first.
@@ -48,10 +44,10 @@ pub(crate) async fn run(command: &RegionCommand, daemon: &Daemon, out: &mut Out)
 
 async fn list(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
-        let write = |page: Vec<Region>| page.iter().try_for_each(|region| out.json(&to_json(region)));
+        let write = |page: Vec<Region>| page.iter().try_for_each(|region| out.json(&describe::to_json(region)));
         return pages(&args.space, PRESENT, daemon, write).await;
     }
-    let text = table(&all(&args.space, PRESENT, daemon).await?).render(out.palette());
+    let text = describe::table(&all(&args.space, PRESENT, daemon).await?).render(out.palette());
     out.text(&text)
 }
 
@@ -96,7 +92,7 @@ async fn draw(args: &TreeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fai
     let (forest, hidden) = tree::view(all(&args.space.space, PRESENT, daemon).await?, &view);
     if out.is_json() {
         return forest.iter().try_for_each(|branch| {
-            let mut value = to_json(&branch.region);
+            let mut value = describe::to_json(&branch.region);
             value["depth"] = json!(branch.depth);
             out.json(&value)
         });
@@ -141,385 +137,8 @@ async fn show(args: &ShowArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fai
     let message = GetRegionRequest { name: names::region(&args.space.space, &args.name) };
     let region = daemon.regions().get_region(request(message)).await?.into_inner();
     if out.is_json() {
-        return out.json(&to_json(&region));
+        return out.json(&describe::to_json(&region));
     }
-    let text = describe(&region, out.palette());
+    let text = describe::one(&region, out.palette());
     out.text(&text)
-}
-
-fn table(regions: &[Region]) -> Table {
-    let mut table = Table::new(["REGION", "PREFIX", ">P", ">Z", ">S", "KIND", ">ISSUED", ">CAPACITY", ">SHARE"]);
-    for region in regions {
-        let counts = region.kind() != Kind::Closed;
-        let or_dash = |text: String| if counts { text } else { "-".to_owned() };
-        table.row([
-            Cell::from(names::short(&region.name)),
-            prefix_text(&region.prefix).into(),
-            region.prefix.len().into(),
-            region.zone_bits.into(),
-            region.suffix_bits.into(),
-            Cell::new(kind_role(region.kind()), state(region)),
-            or_dash(region.issued.clone()).into(),
-            or_dash(number::power_of_two(&region.capacity)).into(),
-            or_dash(number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default()).into(),
-        ]);
-    }
-    table
-}
-
-/// Everything about one region.
-fn describe(region: &Region, palette: Palette) -> String {
-    let mut rows = vec![
-        ("region", palette.paint(Role::Heading, names::short(&region.name))),
-        ("name", region.name.clone()),
-        ("number", region.number.to_string()),
-        ("kind", kind_text(region)),
-        ("order", order_name(region.order()).to_owned()),
-        ("parent", if region.parent.is_empty() { "none".to_owned() } else { names::short(&region.parent).to_owned() }),
-        ("prefix", format!("{} ({})", prefix_text(&region.prefix), bits(region.prefix.len()))),
-    ];
-    if region.kind() != Kind::Closed {
-        rows.extend(numbers(region, palette));
-    }
-    if region.rate > 0.0 {
-        rows.push(("rate", format!("{:.1} a second over the last minutes", region.rate)));
-    }
-    rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
-    rows.extend(kept(region));
-    rows.extend(region.former_prefixes.iter().map(|former| {
-        let held = format!("revisions {} to {}", former.from_revision, former.to_revision);
-        ("former prefix", format!("{} ({held})", prefix_text(&former.prefix)))
-    }));
-    facts(&rows, palette)
-}
-
-/// What is kept with a region beside its place, as far as there is anything.
-pub(crate) fn kept(region: &Region) -> Vec<(&'static str, String)> {
-    let mut rows = Vec::new();
-    if region.sealed {
-        rows.push(("sealed", "nothing is granted until it is unsealed".to_owned()));
-    }
-    if !region.delegated_space.is_empty() {
-        rows.push(("delegated", format!("its suffixes are {}", region.delegated_space)));
-    }
-    if let Some(policy) = &region.policy {
-        rows.extend(policy.auto_expand.map(|auto| {
-            let reach = if auto.max_suffix_bits >= 128 {
-                String::new()
-            } else {
-                format!(", to a suffix of {}", bits(auto.max_suffix_bits))
-            };
-            ("expands", format!("by {} at {} %{reach}", bits(auto.by_bits), auto.at_percent))
-        }));
-        if !policy.cap.is_empty() {
-            rows.push(("cap", policy.cap.clone()));
-        }
-        if policy.strict {
-            rows.push(("strict", "numbers without gaps; a request_id is granted once".to_owned()));
-        } else if policy.max_chunk != 0 {
-            rows.push(("chunk", format!("{} to {}", policy.min_chunk, policy.max_chunk)));
-        }
-    }
-    for (what, text) in [("owner", &region.owner), ("description", &region.description)] {
-        if !text.is_empty() {
-            rows.push((what, text.clone()));
-        }
-    }
-    rows.extend(region.labels.iter().map(|(name, value)| ("label", format!("{name}={value}"))));
-    rows
-}
-
-/// A forecast, in the unit that fits.
-fn duration(seconds: f64) -> String {
-    const UNITS: [(&str, f64); 5] =
-        [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
-    let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("seconds", 1.0));
-    match seconds / fits.1 {
-        many if many >= 1e6 => format!("{many:.0e} {}", fits.0),
-        many => format!("{many:.0} {}", fits.0),
-    }
-}
-
-pub(crate) fn order_name(order: Order) -> &'static str {
-    match order {
-        Order::Sequential | Order::Unspecified => "sequential",
-        Order::Scrambled => "scrambled",
-        Order::External => "external",
-    }
-}
-
-/// A region's kind, and whether it is sealed or delegated.
-pub(crate) fn state(region: &Region) -> String {
-    let mut state = kind_name(region.kind()).to_owned();
-    if region.sealed {
-        state.push_str(", sealed");
-    }
-    if !region.delegated_space.is_empty() {
-        state.push_str(", delegated");
-    }
-    state
-}
-
-/// What a closed region lacks.
-fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
-    let share = number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default();
-    let count = |decimal: &str| match number::power_of_two(decimal) {
-        power if power == decimal => decimal.to_owned(),
-        power => format!("{decimal} ({power})"),
-    };
-    let mut rows = vec![
-        ("zone", bits(region.zone_bits)),
-        ("suffix", bits(region.suffix_bits)),
-        ("layout", layout(region, palette)),
-    ];
-    if let Some((first, last)) = ends(region) {
-        rows.push(("identifiers", format!("{first} to {last}")));
-    }
-    rows.extend([
-        ("issued", format!("{} ({share})", region.issued)),
-        ("reserved", region.reserved.clone()),
-        ("capacity", count(&region.capacity)),
-        ("ultimate capacity", count(&region.ultimate_capacity)),
-        ("pace", format!("{} a second", count(&region.pace.to_string()))),
-    ]);
-    rows
-}
-
-/// One symbol for each bit: the prefix as it is, the zone's zeros, and `s` for the suffix.
-fn layout(region: &Region, palette: Palette) -> String {
-    let zone = "0".repeat(small(region.zone_bits));
-    let suffix = "s".repeat(small(region.suffix_bits));
-    let parts = [(Role::Part(0), region.prefix.as_str()), (Role::Faint, &zone), (Role::Part(1), &suffix)];
-    let drawn: Vec<_> =
-        parts.iter().filter(|(_, part)| !part.is_empty()).map(|&(role, part)| palette.paint(role, part)).collect();
-    drawn.join(" ")
-}
-
-/// A width as the daemon gave it; no identifier has more than 128 bits.
-fn small(width: u32) -> usize {
-    width.min(128) as usize // OK because it is at most 128
-}
-
-/// The first identifier, and the last one at the present capacity.
-fn ends(region: &Region) -> Option<(u128, u128)> {
-    let prefix = if region.prefix.is_empty() { 0 } else { u128::from_str_radix(&region.prefix, 2).ok()? };
-    let below = region.zone_bits.checked_add(region.suffix_bits)?;
-    let first = if below >= 128 { 0 } else { prefix << below };
-    let last = if region.suffix_bits >= 128 { u128::MAX } else { first | ((1 << region.suffix_bits) - 1) };
-    Some((first, last))
-}
-
-fn bits(count: impl ToString) -> String {
-    let count = count.to_string();
-    if count == "1" { "1 bit".to_owned() } else { format!("{count} bits") }
-}
-
-fn kind_text(region: &Region) -> String {
-    let below = bits(region.subregion_bits);
-    match region.kind() {
-        Kind::Partial => format!("partial: subregions {below} below; its own identifiers are those under the zeros"),
-        Kind::Closed => format!("closed: subregions {below} below take its place"),
-        kind => kind_name(kind).to_owned(),
-    }
-}
-
-/// A prefix of no bits is written so that it can be seen.
-pub(crate) fn prefix_text(prefix: &str) -> &str {
-    if prefix.is_empty() { "(none)" } else { prefix }
-}
-
-pub(crate) fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Open => "open",
-        Kind::Partial => "partial",
-        Kind::Closed => "closed",
-        Kind::Unspecified => "unknown",
-    }
-}
-
-pub(crate) fn kind_role(kind: Kind) -> Role {
-    match kind {
-        Kind::Open | Kind::Unspecified => Role::Plain,
-        Kind::Partial => Role::Warning,
-        Kind::Closed => Role::Faint,
-    }
-}
-
-/// Numbers of regions and revisions grow by one and stay below 2^53 for ever: JSON numbers. Counts of identifiers do not.
-pub(crate) fn to_json(region: &Region) -> Value {
-    json!({
-        "name": names::short(&region.name),
-        "resource": region.name,
-        "number": region.number,
-        "prefix": region.prefix,
-        "prefix_bits": region.prefix.len(),
-        "zone_bits": region.zone_bits,
-        "suffix_bits": region.suffix_bits,
-        "kind": kind_name(region.kind()),
-        "subregion_bits": region.subregion_bits,
-        "parent": (!region.parent.is_empty()).then(|| names::short(&region.parent)),
-        "issued": region.issued,
-        "reserved": region.reserved,
-        "capacity": region.capacity,
-        "ultimate_capacity": region.ultimate_capacity,
-        "share": number::share(&region.issued, &region.capacity),
-        "order": order_name(region.order()),
-        "pace": region.pace.to_string(),
-        "sealed": region.sealed,
-        "delegated_space": (!region.delegated_space.is_empty()).then_some(&region.delegated_space),
-        "policy": region.policy.as_ref().map(policy_json),
-        "owner": region.owner,
-        "description": region.description,
-        "labels": region.labels,
-        "rate": region.rate,
-        "full_in_seconds": region.full_in_seconds,
-        "former_prefixes": region.former_prefixes.iter().map(|former| json!({
-            "prefix": former.prefix,
-            "from_revision": former.from_revision,
-            "to_revision": former.to_revision,
-        })).collect::<Value>(),
-    })
-}
-
-fn policy_json(policy: &Policy) -> Value {
-    let auto = |auto: &AutoExpand| json!({"at_percent": auto.at_percent, "by_bits": auto.by_bits, "max_suffix_bits": auto.max_suffix_bits});
-    json!({
-        "auto_expand": policy.auto_expand.as_ref().map(auto),
-        "cap": (!policy.cap.is_empty()).then_some(&policy.cap),
-        "min_chunk": policy.min_chunk.to_string(),
-        "max_chunk": policy.max_chunk.to_string(),
-        "strict": policy.strict,
-    })
-}
-
-/// Regions as the tests of several modules want them.
-#[cfg(test)]
-pub(crate) mod samples {
-    use super::*;
-
-    /// A region of 16-bit identifiers with a quarter of them issued.
-    pub(crate) fn region(name: &str, parent: &str, prefix: &str, zone_bits: u32, kind: Kind) -> Region {
-        let closed = kind == Kind::Closed;
-        let suffix_bits = if closed { 0 } else { 16 - zone_bits - u32::try_from(prefix.len()).expect("short") };
-        let capacity = if closed { 0 } else { 1_u64 << suffix_bits };
-        Region {
-            name: names::region("default", name),
-            number: 1,
-            prefix: prefix.to_owned(),
-            zone_bits: if closed { 0 } else { zone_bits },
-            suffix_bits,
-            kind: kind.into(),
-            subregion_bits: u32::from(kind != Kind::Open),
-            parent: if parent.is_empty() { String::new() } else { names::region("default", parent) },
-            issued: (capacity / 4).to_string(),
-            capacity: capacity.to_string(),
-            ultimate_capacity: (capacity << zone_bits).to_string(),
-            pace: 1 << 20,
-            former_prefixes: Vec::new(),
-            reserved: (capacity / 2).to_string(),
-            ..Region::default()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kent_proto::v1::FormerPrefix;
-
-    use super::samples::region;
-    use super::*;
-
-    #[test]
-    fn ok_a_list_for_people() {
-        let regions = [
-            region("orders", "", "0", 5, Kind::Open),
-            region("all", "", "1", 0, Kind::Closed),
-            region("some", "all", "10", 2, Kind::Partial),
-        ];
-        assert_eq!(
-            table(&regions).render(Palette::PLAIN),
-            "\
-REGION  PREFIX  P  Z   S  KIND     ISSUED  CAPACITY    SHARE
-orders  0       1  5  10  open        256      2^10  25.00 %
-all     1       1  0   0  closed        -         -        -
-some    10      2  2  12  partial    1024      2^12  25.00 %
-"
-        );
-    }
-
-    #[test]
-    fn ok_a_region_for_people() {
-        let mut orders = region("orders", "", "0101", 4, Kind::Open);
-        orders.former_prefixes =
-            vec![FormerPrefix { prefix: "01".to_owned(), from_revision: 1, to_revision: 4, ..FormerPrefix::default() }];
-        assert_eq!(
-            describe(&orders, Palette::PLAIN),
-            "\
-region             orders
-name               spaces/default/regions/orders
-number             1
-kind               open
-order              sequential
-parent             none
-prefix             0101 (4 bits)
-zone               4 bits
-suffix             8 bits
-layout             0101 0000 ssssssss
-identifiers        20480 to 20735
-issued             64 (25.00 %)
-reserved           128
-capacity           256 (2^8)
-ultimate capacity  4096 (2^12)
-pace               1048576 (2^20) a second
-former prefix      01 (revisions 1 to 4)
-"
-        );
-    }
-
-    #[test]
-    fn ok_the_ends_of_the_widest_regions() {
-        let mut whole = region("whole", "", "", 0, Kind::Open);
-        whole.suffix_bits = 128;
-        assert_eq!(ends(&whole), Some((0, u128::MAX)));
-        (whole.zone_bits, whole.suffix_bits) = (128, 0);
-        assert_eq!(ends(&whole), Some((0, 0)));
-        whole.prefix = "1".repeat(128);
-        (whole.zone_bits, whole.suffix_bits) = (0, 0);
-        assert_eq!(ends(&whole), Some((u128::MAX, u128::MAX)));
-    }
-
-    #[test]
-    fn ok_a_region_for_programs() {
-        assert_eq!(
-            to_json(&region("eu", "orders", "01", 4, Kind::Open)),
-            json!({
-                "name": "eu",
-                "resource": "spaces/default/regions/eu",
-                "number": 1,
-                "prefix": "01",
-                "prefix_bits": 2,
-                "zone_bits": 4,
-                "suffix_bits": 10,
-                "kind": "open",
-                "subregion_bits": 0,
-                "parent": "orders",
-                "issued": "256",
-                "reserved": "512",
-                "capacity": "1024",
-                "ultimate_capacity": "16384",
-                "share": 0.25,
-                "former_prefixes": [],
-                "order": "sequential",
-                "pace": "1048576",
-                "sealed": false,
-                "delegated_space": null,
-                "policy": null,
-                "owner": "",
-                "description": "",
-                "labels": {},
-                "rate": 0.0,
-                "full_in_seconds": null,
-            })
-        );
-    }
 }

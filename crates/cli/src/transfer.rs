@@ -15,10 +15,11 @@ use kent_proto::v1::{
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::{Daemon, request};
+use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::Out;
-use crate::region::{PRESENT, all, pages, prefix_text};
+use crate::region::{PRESENT, all, pages};
 
 use file::{Decimal, Entry, File, Header, Kind};
 

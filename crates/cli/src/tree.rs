@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use kent_proto::v1::{Region, region::Kind};
 
+use crate::describe::{kind_name, kind_role, prefix_text};
 use crate::names;
 use crate::number;
 use crate::output::{Palette, Role};
-use crate::region::{kind_name, kind_role, prefix_text};
 use crate::table::{Cell, Table};
 
 /// Cells of the bar that shows how much of a region is issued.
@@ -164,7 +164,7 @@ fn bar(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region::samples::region;
+    use crate::describe::samples::region;
 
     fn forest() -> Vec<Branch> {
         plant(vec![

@@ -18,8 +18,8 @@ use crate::{
     id::{Id, IdKind},
     line::Position,
     series::Series,
-    slot::{ClusterKey, Slot},
-    source::{RegionConstants, SlotConstants},
+    slot::{ClusterKey, Slot, SlotConstants},
+    source::RegionConstants,
     time::UnixNanos,
 };
 

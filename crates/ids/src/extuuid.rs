@@ -16,6 +16,7 @@ mod parse;
 mod print;
 mod quant;
 mod real;
+mod reason;
 mod scheme;
 mod serial;
 mod shortest;
@@ -32,10 +33,11 @@ pub use self::{
     money::{Money, parse_money},
     parse::{parse, parse_minimal},
     real::{Binary, Real},
+    reason::Reason,
     scheme::Scheme,
     serial::{SerialError, Serials},
     standard::{Context, Standard, StandardKind},
-    value::{Quant, Reason, Time, Units, Value},
+    value::{Quant, Time, Units, Value},
 };
 use crate::{
     dce,

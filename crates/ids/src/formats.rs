@@ -32,8 +32,7 @@ use crate::{
     id::{Id, IdKind},
     line::{Line, Position},
     permute::NarrowPermutation,
-    slot::Slot,
-    source::SlotConstants,
+    slot::{Slot, SlotConstants},
     wide::wide,
 };
 

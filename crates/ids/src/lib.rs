@@ -43,10 +43,8 @@ pub use id::{Id, IdKind};
 pub use line::{Line, Position};
 pub use permute::{MAX_BITS, Permutation, permute, scramble, unpermute, unscramble};
 pub use series::Series;
-pub use slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
-pub use source::{
-    DEFAULT_SPACE, MAX_NAME_LEN, NameFault, RegionConstants, SlotConstants, Source, SourceError, check_name,
-};
+pub use slot::{ClockSeq, ClusterKey, Node, Slot, SlotConstants, SlotEpoch};
+pub use source::{DEFAULT_SPACE, MAX_NAME_LEN, NameFault, RegionConstants, Source, SourceError, check_name};
 pub use tails::Tails;
 pub use time::{UnixNanos, UnixSeconds};
 pub use uid11::Uid11;

@@ -6,6 +6,21 @@ use core::fmt;
 
 use crate::error::OutOfRange;
 
+/// The constants of every block of one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotConstants {
+    /// The slot's number.
+    pub slot: Slot,
+    /// How often the slot has changed hands: the fencing token.
+    pub epoch: SlotEpoch,
+    /// The node field of UUID versions 1 and 6.
+    pub node: Node,
+    /// The clock sequence of UUID versions 1 and 6.
+    pub clock_seq: ClockSeq,
+    /// The key of the permutations, for formats that use it.
+    pub key: ClusterKey,
+}
+
 /// The number of a slot: 0 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u8);

@@ -1,4 +1,4 @@
-//! What identifiers are asked from, and the constants that its blocks share.
+//! What identifiers are asked from, and the constants that the blocks of a region share.
 
 use alloc::{
     borrow::ToOwned,
@@ -13,23 +13,8 @@ use crate::{
     error::{CodecError, ErrorCode},
     formats::Format,
     series::Series,
-    slot::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch},
+    slot::ClusterKey,
 };
-
-/// The constants of every block of one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SlotConstants {
-    /// The slot's number.
-    pub slot: Slot,
-    /// How often the slot has changed hands: the fencing token.
-    pub epoch: SlotEpoch,
-    /// The node field of UUID versions 1 and 6.
-    pub node: Node,
-    /// The clock sequence of UUID versions 1 and 6.
-    pub clock_seq: ClockSeq,
-    /// The key of the permutations, for formats that use it.
-    pub key: ClusterKey,
-}
 
 /// The constants of a block of a region's suffixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,10 +2,7 @@
 
 use alloc::{collections::BTreeMap, string::String};
 
-use crate::{count::Count, rare::Usual, refusal::Refusal};
-
-/// The most octets of a region's owner, description and labels together.
-pub const TEXT_BYTES_MAX: usize = 4096;
+use crate::{count::Count, limits::TEXT_BYTES_MAX, rare::Usual, refusal::Refusal};
 
 /// In which order a region's suffixes are issued. Fixed when the region is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -7,7 +7,8 @@ use kent_ids::unscramble;
 use crate::{
     attributes::Order,
     prefix::Prefix,
-    region::{FormerPrefix, Kind, Region, Revision},
+    region::{FormerPrefix, Kind, Region},
+    revision::Revision,
     table::Table,
 };
 

@@ -5,7 +5,7 @@
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
-use crate::{prefix::Prefix, region::Region, table::Table};
+use crate::prefix::Prefix;
 
 /// The free blocks of a table, larger ones first, from left to right among equals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,26 +47,19 @@ impl FreeBlocks {
         self.0.range((*longest, Prefix::EMPTY)..).next().map(|(_, block)| *block)
     }
 
+    /// The largest free blocks below `under`, from left to right.
+    pub(crate) fn below(&self, under: Prefix) -> Vec<Prefix> {
+        if self.around(under).is_some() {
+            return Vec::from([under]);
+        }
+        let mut blocks: Vec<Prefix> = self.iter().filter(|block| block.starts_with(under)).collect();
+        blocks.sort();
+        blocks
+    }
+
     /// All blocks, larger ones first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> {
         self.0.iter().map(|(_, block)| *block)
-    }
-}
-
-impl Table {
-    /// The regions that are in no other, in the order of their prefixes.
-    pub fn top_level(&self) -> impl Iterator<Item = &Region> {
-        self.outermost_from(core::ops::Bound::Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
-    }
-
-    /// The largest blocks below `under` that meet no top-level region, from left to right.
-    pub fn free_blocks(&self, under: Prefix) -> Vec<Prefix> {
-        if self.free().around(under).is_some() {
-            return Vec::from([under]);
-        }
-        let mut blocks: Vec<Prefix> = self.free().iter().filter(|block| block.starts_with(under)).collect();
-        blocks.sort();
-        blocks
     }
 }
 
@@ -96,8 +89,7 @@ fn collect(under: Prefix, taken: &[Prefix], found: &mut Vec<Prefix>) {
 mod tests {
     use alloc::string::ToString;
 
-    use super::*;
-    use crate::{Count, Edit, Order, Place};
+    use crate::{Count, Edit, Order, Place, Table};
 
     #[track_caller]
     fn check(under: &str, expected: &[&str]) {

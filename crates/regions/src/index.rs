@@ -12,13 +12,9 @@ use alloc::vec::Vec;
 
 use self::{
     intervals::intervals,
-    tree::{Label, NarrowTree, Tree, WideTree},
+    tree::{NarrowTree, Tree, WideTree},
 };
-use crate::{
-    prefix::Prefix,
-    region::{RegionNumber, Revision},
-    table::Table,
-};
+use crate::{prefix::Prefix, region::RegionNumber, revision::Revision};
 
 /// Finds the innermost region of any identifier, in a table as it was when the index was built.
 #[derive(Clone, Debug)]
@@ -38,52 +34,15 @@ enum Width {
     Wide(WideTree),
 }
 
+/// What an owner of intervals is called here.
+type Label = u32;
+
 /// The label of what is in no region.
 const NONE: Label = Label::MAX;
 
-/// An index that is being made of a table which others use meanwhile: its prefixes are read part by part, and the rest is done
-/// without the table.
-#[derive(Clone, Debug)]
-pub struct Indexing {
-    revision: Revision,
-    bits: u8,
-    next: RegionNumber,
-    prefixes: Vec<(Prefix, RegionNumber)>,
-}
-
-impl Indexing {
-    /// Nothing has been read of the table yet.
-    pub fn of(table: &Table) -> Self {
-        let prefixes = Vec::with_capacity(table.len());
-        Self { revision: table.revision(), bits: table.bits(), next: table.next_number(), prefixes }
-    }
-
-    /// Reads the next `most` prefixes, and says whether there may be more; `None` if the table has been edited.
-    pub fn read(&mut self, table: &Table, most: usize) -> Option<bool> {
-        if table.revision() != self.revision {
-            return None;
-        }
-        let had = self.prefixes.len();
-        self.prefixes.extend(table.prefixes_after(self.prefixes.last().map(|(prefix, _)| *prefix)).take(most));
-        Some(self.prefixes.len() == had + most)
-    }
-
-    /// The index of what has been read.
-    pub fn build(self) -> Index {
-        Index::over(self.revision, self.bits, self.next, self.prefixes.len(), self.prefixes.iter().copied())
-    }
-}
-
 impl Index {
-    /// The index of this table. Time and memory grow with the number of regions, whatever their prefixes: at most 50 octets a
-    /// region of a large table.
-    pub fn build(table: &Table) -> Self {
-        let sorted = table.prefixes_after(None);
-        Self::over(table.revision(), table.bits(), table.next_number(), table.len(), sorted)
-    }
-
     /// The index of so many regions, ordered as their prefixes are, with numbers below `next`.
-    fn over(
+    pub(crate) fn over(
         revision: Revision,
         bits: u8,
         next: RegionNumber,
@@ -170,7 +129,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::{Count, Donate, Edit, Order, Place, Zone};
+    use crate::{Count, Donate, Edit, Order, Place, Table, Zone};
 
     /// The innermost region around an identifier, by looking at all of them.
     fn naive(bits: u8, regions: &[(Prefix, RegionNumber)], id: u128) -> Option<RegionNumber> {

@@ -22,7 +22,8 @@ use crate::{
     name::is_table_name,
     prefix::Prefix,
     refusal::Refusal,
-    region::{Region, RegionNumber, Revision},
+    region::{FormerPrefix, Kind, Region, RegionNumber},
+    revision::Revision,
     table::Table,
 };
 
@@ -90,6 +91,41 @@ impl Table {
         }
     }
 
+    /// Applies a plan that was made on this revision of the table.
+    ///
+    /// Counters move without a revision. What was issued since the plan was made stays issued.
+    ///
+    /// # Errors
+    ///
+    /// `stale-revision` if the table has moved on since, `suffix-in-use` or `region-populated` if what was issued since does not fit
+    /// any more; nothing has changed then.
+    pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        if plan.base != self.revision() {
+            return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision() });
+        }
+        let regions =
+            plan.changes.iter().map(|change| self.with_counter(plan, change)).collect::<Result<Vec<_>, _>>()?;
+        self.revise(plan.revision, regions);
+        Ok(())
+    }
+
+    /// A region after a change, with the counter that it has, or inherits, now.
+    fn with_counter(&self, plan: &Plan, change: &Change) -> Result<Region, Refusal> {
+        let mut after = change.after.clone();
+        let source = match plan.counter_move {
+            Some(CounterMove { from, to }) if to == after.number => self.get(from),
+            _ => self.get(after.number),
+        };
+        if after.kind != Kind::Closed
+            && let Some(source) = source
+        {
+            let declared = plan.declared.filter(|(number, _)| *number == after.number);
+            after.issued = declared.map_or(source.issued, |(_, declared)| declared.max(source.issued));
+            after.check_issued()?;
+        }
+        Ok(after)
+    }
+
     /// A plan that changes nothing yet.
     fn draft(&self) -> Plan {
         Plan {
@@ -120,6 +156,20 @@ impl Table {
     fn subject(&self, name: &str, by: u8) -> Result<&Region, Refusal> {
         let region = self.named(name)?;
         if by == 0 { Err(Refusal::NoBits) } else { Ok(region) }
+    }
+}
+
+/// The region with its prefix lengthened by `by` zeros, the old one in its history.
+fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
+    let mut history = region.history.clone();
+    let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
+    history.push(FormerPrefix { prefix, from, to, issued });
+    Region {
+        prefix: region.prefix.zeros(by),
+        zone: region.zone - by, // OK because the caller has checked the zone
+        since: table.revision().next(),
+        history,
+        ..region.clone()
     }
 }
 

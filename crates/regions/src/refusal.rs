@@ -6,10 +6,10 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::{
-    attributes::TEXT_BYTES_MAX,
     count::Count,
+    limits::TEXT_BYTES_MAX,
     prefix::{BadPrefix, Prefix},
-    region::Revision,
+    revision::Revision,
 };
 
 /// An edit or a counter operation that the rules of the table do not allow. Nothing has changed.

@@ -1,7 +1,6 @@
 //! Regions: named parts of a space.
 
 use alloc::{string::String, vec::Vec};
-use core::fmt;
 
 use crate::{
     attributes::{Order, Policy, Texts},
@@ -10,28 +9,12 @@ use crate::{
     prefix::Prefix,
     rare::Rare,
     refusal::Refusal,
+    revision::Revision,
 };
 
 /// The stable number of a region in its space: given when it is made, never to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionNumber(pub u64);
-
-/// The revision of a table: grows by one with every edit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision(pub u64);
-
-impl Revision {
-    /// The revision that the next edit makes.
-    pub const fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// What a region may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

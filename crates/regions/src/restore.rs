@@ -6,10 +6,12 @@ use thiserror::Error;
 
 use crate::{
     count::Count,
+    limits::BITS_MAX,
     name::is_table_name,
     prefix::Prefix,
-    region::{FormerPrefix, Kind, Region, RegionNumber, Revision},
-    table::{BITS_MAX, Table},
+    region::{FormerPrefix, Kind, Region, RegionNumber},
+    revision::Revision,
+    table::Table,
 };
 
 /// Stored regions that make no table.

@@ -12,10 +12,11 @@ use crate::{
     count::Count,
     free::FreeBlocks,
     index::Index,
-    plan::{Change, CounterMove, Plan},
+    limits::BITS_MAX,
     prefix::Prefix,
     refusal::Refusal,
-    region::{Kind, Region, RegionNumber, Revision},
+    region::{Kind, Region, RegionNumber},
+    revision::Revision,
 };
 
 /// The prefix table of a space of n-bit identifiers.
@@ -61,9 +62,6 @@ pub struct BadWidth {
     /// What was asked for.
     pub bits: u32,
 }
-
-/// The widest identifiers, in bits.
-pub const BITS_MAX: u8 = 128;
 
 impl Table {
     /// An empty table over identifiers of `bits` bits, at revision 0.
@@ -202,6 +200,16 @@ impl Table {
         })
     }
 
+    /// The regions that are in no other, in the order of their prefixes.
+    pub fn top_level(&self) -> impl Iterator<Item = &Region> {
+        self.outermost_from(Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
+    }
+
+    /// The largest blocks below `under` that meet no top-level region, from left to right.
+    pub fn free_blocks(&self, under: Prefix) -> Vec<Prefix> {
+        self.free.below(under)
+    }
+
     /// The region with exactly this prefix.
     pub(crate) fn at(&self, prefix: Prefix) -> Option<&Region> {
         self.by_prefix.get(&prefix).and_then(|number| self.get(*number))
@@ -223,46 +231,16 @@ impl Table {
         self.get(*number)
     }
 
-    /// Applies a plan that was made on this revision of the table.
-    ///
-    /// Counters move without a revision. What was issued since the plan was made stays issued.
-    ///
-    /// # Errors
-    ///
-    /// `stale-revision` if the table has moved on since, `suffix-in-use` or `region-populated` if what was issued since does not fit
-    /// any more; nothing has changed then.
-    pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
-        if plan.base != self.revision {
-            return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision });
-        }
-        let regions =
-            plan.changes.iter().map(|change| self.with_counter(plan, change)).collect::<Result<Vec<_>, _>>()?;
-        for change in &plan.changes {
-            self.remove(change.after.number);
+    /// Takes regions as they are at another revision, in place of those with their numbers.
+    pub(crate) fn revise(&mut self, revision: Revision, regions: Vec<Region>) {
+        for region in &regions {
+            self.remove(region.number);
         }
         for region in regions {
             self.insert(region);
         }
-        self.revision = plan.revision;
+        self.revision = revision;
         self.index = None;
-        Ok(())
-    }
-
-    /// A region after a change, with the counter that it has, or inherits, now.
-    fn with_counter(&self, plan: &Plan, change: &Change) -> Result<Region, Refusal> {
-        let mut after = change.after.clone();
-        let source = match plan.counter_move {
-            Some(CounterMove { from, to }) if to == after.number => self.get(from),
-            _ => self.get(after.number),
-        };
-        if after.kind != Kind::Closed
-            && let Some(source) = source
-        {
-            let declared = plan.declared.filter(|(number, _)| *number == after.number);
-            after.issued = declared.map_or(source.issued, |(_, declared)| declared.max(source.issued));
-            after.check_issued()?;
-        }
-        Ok(after)
     }
 
     /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays. A closed region has none,

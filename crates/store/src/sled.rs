@@ -45,12 +45,14 @@
 
 mod archive;
 mod disk;
+mod error;
 mod frame;
 mod journal;
 mod leaves;
 mod ledger;
 mod leftovers;
 mod newest;
+mod quirks;
 mod record;
 mod snapshot;
 mod worker;
@@ -63,8 +65,8 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::archive::{ArchiveError, ArchiveLock, Archived, Archiving, Ending};
-pub use self::disk::OpenError;
+pub use self::archive::{ArchiveLock, Archived, Archiving, Ending};
+pub use self::error::{ArchiveError, OpenError};
 
 use self::archive::{Ship, WriteAndSync};
 use self::disk::{Disk, Durability, FlushAndSync};

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
-const ROOMS: [(&str, &str, &[&str]); 13] = [
+pub(crate) const ROOMS: [(&str, &str, &[&str]); 13] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),

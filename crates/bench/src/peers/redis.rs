@@ -15,7 +15,7 @@ use super::{Peer, free_port, listening, resp};
 use crate::{
     contest::Slice,
     figures::now,
-    load,
+    lean, load,
     process::{Process, installed},
 };
 
@@ -66,7 +66,7 @@ async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Re
     let mut asked = VecDeque::from(vec![now(); depth]);
     stream.write_all(&pipeline).await?;
     loop {
-        load::read(&mut stream, &mut came).await?;
+        lean::read(&mut stream, &mut came).await?;
         let (count, taken) = resp::integers(&came)?;
         if count == 0 {
             continue;

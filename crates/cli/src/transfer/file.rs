@@ -332,7 +332,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::region::samples::region;
+    use crate::describe::samples::region;
 
     fn line() -> Value {
         let entry = Entry::of(&region("orders", "", "01", 4, region::Kind::Open)).expect("an open region");

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::value::Reason;
+use super::reason::Reason;
 use crate::field::BitRange;
 
 /// How many bits an EXTUUID has.

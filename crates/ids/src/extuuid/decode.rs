@@ -6,10 +6,11 @@ use super::{
     Ext,
     bits::Reader,
     real::{Binary, Real},
+    reason::Reason,
     scheme::Scheme,
     standard::{Standard, take_real},
     time::TIME_BITS,
-    value::{Quant, Reason, Time, Units, Value},
+    value::{Quant, Time, Units, Value},
 };
 use crate::field::BitRange;
 

@@ -5,8 +5,9 @@ use alloc::{format, string::String};
 use super::{
     bits::{Reader, Writer},
     real::digits,
+    reason::Reason,
     text::Piece,
-    value::{Reason, Units},
+    value::Units,
 };
 use crate::error::{CodecError, ErrorCode};
 

@@ -10,9 +10,9 @@ use num_bigint::BigUint;
 
 use super::{
     bits::mask,
+    reason::Reason,
     shortest::{power_of_ten, shortest},
     text::Piece,
-    value::Reason,
 };
 use crate::error::{CodecError, ErrorCode};
 

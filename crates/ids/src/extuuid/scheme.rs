@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::{
     bits::{bit_length, mask},
-    value::Reason,
+    reason::Reason,
 };
 
 /// A set of characters that names are made of. Letters have no case, except in [`Scheme::A`].

@@ -5,8 +5,8 @@ use alloc::{format, string::String, vec::Vec};
 use super::{
     bits::{Reader, Writer},
     real::{Binary, Real},
+    reason::Reason,
     scheme::Scheme,
-    value::Reason,
 };
 
 /// The layouts, by the formats of their floats.

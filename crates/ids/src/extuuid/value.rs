@@ -2,7 +2,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{real::Real, scheme::Scheme, standard::Standard};
+use super::{real::Real, reason::Reason, scheme::Scheme, standard::Standard};
 
 /// What the 122 bits stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,39 +101,6 @@ pub struct Time {
     pub scaled: i128,
 }
 
-/// Why bits have no typed form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// The type is reserved.
-    ReservedType,
-    /// The character scheme is known but not supported.
-    UnsupportedScheme,
-    /// The character scheme is reserved.
-    ReservedScheme,
-    /// The name leaves no room for the number.
-    SymbolTooLong,
-    /// The packed name is beyond the last one of its length.
-    PackedOverflow,
-    /// A character has no meaning.
-    UnassignedCode,
-    /// A zero has a sign.
-    NegativeZero,
-    /// A unit's exponent is not a reduced fraction of 1 to 7, or zero.
-    NonCanonicalXponent,
-    /// A float is infinite or no number.
-    NonFinite,
-    /// A float is not in its normal form.
-    NonCanonicalFloat,
-    /// A count or width is impossible.
-    BadField,
-    /// An exponent has more than 16 bits.
-    ExponentTooWide,
-    /// The format of a standard vector is reserved.
-    ReservedFormat,
-    /// Bits that must be zero are not.
-    NonzeroPadding,
-}
-
 impl Value {
     /// The kind's name in the line protocol.
     pub const fn kind(&self) -> &'static str {
@@ -150,28 +117,6 @@ impl Value {
             Self::Floats { .. } => "floats",
             Self::Standard(standard) => standard.kind().keyword(),
             Self::Raw(_) => "raw",
-        }
-    }
-}
-
-impl Reason {
-    /// The reason's name in the line protocol.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReservedType => "reserved-type",
-            Self::UnsupportedScheme => "unsupported-scheme",
-            Self::ReservedScheme => "reserved-scheme",
-            Self::SymbolTooLong => "symbol-too-long",
-            Self::PackedOverflow => "packed-overflow",
-            Self::UnassignedCode => "unassigned-code",
-            Self::NegativeZero => "negative-zero",
-            Self::NonCanonicalXponent => "non-canonical-xponent",
-            Self::NonFinite => "non-finite",
-            Self::NonCanonicalFloat => "non-canonical-float",
-            Self::BadField => "bad-field",
-            Self::ExponentTooWide => "exponent-too-wide",
-            Self::ReservedFormat => "reserved-format",
-            Self::NonzeroPadding => "nonzero-padding",
         }
     }
 }

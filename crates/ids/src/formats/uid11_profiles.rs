@@ -10,8 +10,7 @@ use crate::{
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    slot::Slot,
-    source::SlotConstants,
+    slot::{Slot, SlotConstants},
     time::UnixNanos,
     uid11::Uid11,
 };

@@ -17,8 +17,7 @@ use crate::{
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    slot::Node,
-    source::SlotConstants,
+    slot::{Node, SlotConstants},
 };
 
 pub(crate) struct UuidV6Format;

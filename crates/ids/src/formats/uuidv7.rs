@@ -14,8 +14,7 @@ use crate::{
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    slot::Slot,
-    source::SlotConstants,
+    slot::{Slot, SlotConstants},
     time::UnixNanos,
     wide::wide,
 };

@@ -17,8 +17,7 @@ use crate::{
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    slot::Slot,
-    source::SlotConstants,
+    slot::{Slot, SlotConstants},
     time::{NANOS_PER_SECOND, UnixNanos},
 };
 

@@ -15,8 +15,7 @@ use crate::{
     field::{BitRange, Field, Inputs},
     id::Id,
     line::{Line, Position},
-    slot::Slot,
-    source::SlotConstants,
+    slot::{Slot, SlotConstants},
     time::UnixNanos,
 };
 

@@ -2,10 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{
-    NONE,
-    tree::{Key, Label},
-};
+use super::{Label, NONE};
 use crate::prefix::Prefix;
 
 /// Identifiers next to each other in the same innermost region, or in none: they end here.
@@ -15,6 +12,30 @@ pub(super) struct Interval<K> {
     pub(super) last: K,
     /// The label of the region, or [`NONE`].
     pub(super) owner: Label,
+}
+
+/// A number that identifiers are searched as.
+pub(super) trait Key: Copy + Ord {
+    const MAX: Self;
+
+    /// An identifier that fits.
+    fn of(id: u128) -> Self;
+}
+
+impl Key for u64 {
+    const MAX: Self = Self::MAX;
+
+    fn of(id: u128) -> Self {
+        id as Self // OK because narrow trees are for identifiers of up to 64 bits
+    }
+}
+
+impl Key for u128 {
+    const MAX: Self = Self::MAX;
+
+    fn of(id: u128) -> Self {
+        id
+    }
 }
 
 /// The intervals of an n-bit space, from zero to its last identifier. The regions come as their prefixes are ordered, the

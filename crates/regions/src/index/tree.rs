@@ -7,10 +7,10 @@
 use alloc::vec::Vec;
 use core::{array::from_fn, hint::select_unpredictable};
 
-use super::{NONE, intervals::Interval};
-
-/// What an owner of intervals is called here.
-pub(super) type Label = u32;
+use super::{
+    Label, NONE,
+    intervals::{Interval, Key},
+};
 
 /// For identifiers of up to 64 bits: 16 children a node, 6 intervals a leaf.
 pub(super) type NarrowTree = Tree<u64, 16, 5, 6>;
@@ -41,30 +41,6 @@ struct Node<K, const CHILDREN: usize>([K; CHILDREN]);
 struct Leaf<K, const ENDS: usize, const OWNERS: usize> {
     ends: [K; ENDS],
     owners: [Label; OWNERS],
-}
-
-/// A number that identifiers are searched as.
-pub(super) trait Key: Copy + Ord {
-    const MAX: Self;
-
-    /// An identifier that fits.
-    fn of(id: u128) -> Self;
-}
-
-impl Key for u64 {
-    const MAX: Self = Self::MAX;
-
-    fn of(id: u128) -> Self {
-        id as Self // OK because narrow trees are for identifiers of up to 64 bits
-    }
-}
-
-impl Key for u128 {
-    const MAX: Self = Self::MAX;
-
-    fn of(id: u128) -> Self {
-        id
-    }
 }
 
 impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree<K, CHILDREN, ENDS, OWNERS> {

@@ -2,7 +2,7 @@
 
 use alloc::{string::ToString, vec::Vec};
 
-use super::{Plan, divide};
+use super::{Plan, lengthened};
 use crate::{
     attributes::Order,
     count::Count,
@@ -123,7 +123,7 @@ fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donat
         if let Some(donor) = donor(table, need(zone), donate) {
             let block = donor.prefix.join(Prefix::new(1, 1));
             plan.donor = Some(donor.name.clone());
-            plan.change(donor, divide::lengthened(table, donor, 1));
+            plan.change(donor, lengthened(table, donor, 1));
             return Ok(place(table, plan, block, need(zone)));
         }
     }

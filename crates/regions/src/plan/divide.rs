@@ -11,13 +11,14 @@ use alloc::{
 use super::{
     Change, CounterMove, Plan,
     create::{check_suffix, top_level},
+    lengthened,
 };
 use crate::{
     count::Count,
     edit::Newcomer,
     prefix::{BadPrefix, Prefix},
     refusal::Refusal,
-    region::{FormerPrefix, Kind, Region, RegionNumber},
+    region::{Kind, Region, RegionNumber},
     table::Table,
 };
 
@@ -43,20 +44,6 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
     }
     plan.freed = freed(&plan.changes, region.prefix);
     Ok(plan)
-}
-
-/// The region with its prefix lengthened by `by` zeros, the old one in its history.
-pub(super) fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
-    let mut history = region.history.clone();
-    let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
-    history.push(FormerPrefix { prefix, from, to, issued });
-    Region {
-        prefix: region.prefix.zeros(by),
-        zone: region.zone - by, // OK because the caller has checked the zone
-        since: table.revision().next(),
-        history,
-        ..region.clone()
-    }
 }
 
 pub(super) fn subdivide(

@@ -9,36 +9,21 @@
 //! | `conf`, `snap.*`, `blobs/` | sled's |
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::archive::{self, Appender, Archive, ArchiveError, Archiving, BaseJob, Entry, Mark, Ship};
+use super::archive::{self, Appender, Archive, Archiving, BaseJob, Entry, Ship};
+use super::error::{DiskError, LedgerError, OpenError};
 use super::journal::{Journal, Redo};
-use super::ledger::{Ledger, LedgerError};
+use super::ledger::Ledger;
 use super::leftovers;
 use super::newest::Newest;
-use super::record::LAYOUT;
-use crate::error::{Corrupt, NewerSchema, ReadError};
-use crate::key::KEY_BYTES_MAX;
-use crate::txn::VALUE_BYTES_MAX;
-
-/// The size of sled's log segments: 2 MiB instead of its 512 KiB.
-///
-/// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. Its
-/// messages are whole leaves of its tree, of at most 17 entries (it splits above 16) and 3 from a merged neighbour.
-pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
-pub(super) const LEAF_ENTRIES_MAX: usize = 20;
-/// Beside key and value: our envelope and revision (15), sled's lengths and prefixes.
-pub(super) const ENTRY_OVERHEAD_BYTES: usize = 64;
-
-const _: () = {
-    let entry = VALUE_BYTES_MAX + KEY_BYTES_MAX + ENTRY_OVERHEAD_BYTES;
-    assert!((LEAF_ENTRIES_MAX + 1) * entry < SEGMENT_BYTES / 4, "no leaf ever becomes a blob file");
-};
+use super::quirks::{SEGMENT_BYTES, caught};
+use super::record::{LAYOUT, Mark};
+use crate::error::ReadError;
 
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -335,113 +320,6 @@ impl Drop for Disk {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot unlock the directory");
         }
     }
-}
-
-/// Why a directory cannot serve as a store. Nothing that was stored in it was overwritten.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another process holds the directory.
-    #[error("another kentd (or tool) holds {}: stop it first, or use another directory", dir.display())]
-    InUse {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The path leads to something else than a directory.
-    #[error("{} is not a directory", dir.display())]
-    NotADirectory {
-        /// The path.
-        dir: PathBuf,
-    },
-    /// The process may not read or write a file that it needs to.
-    #[error("no permission to use {}: {source}", path.display())]
-    Permission {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The directory holds a database that no Kent created.
-    #[error("{} holds a database that Kent did not create: use another directory", dir.display())]
-    Foreign {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The database was laid out by a newer Kent.
-    #[error("{} was written by a newer Kent: layout {found}, this one knows {known}; upgrade this one", dir.display())]
-    NewerLayout {
-        /// The directory.
-        dir: PathBuf,
-        /// The layout it has.
-        found: u32,
-        /// The newest layout that this program knows.
-        known: u32,
-    },
-    /// A record of the store itself was written by a newer Kent.
-    #[error(transparent)]
-    NewerSchema(NewerSchema),
-    /// A record of the store itself is damaged.
-    #[error(transparent)]
-    Corrupt(Corrupt),
-    /// The database cannot be recovered.
-    #[error("the database in {} is damaged ({what}): restore it from a backup", dir.display())]
-    Damaged {
-        /// The directory.
-        dir: PathBuf,
-        /// What the recovery said.
-        what: String,
-    },
-    /// The archive of the store.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The file system fails.
-    #[error("cannot use {}: {source}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-impl OpenError {
-    fn io(path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        match source.kind() {
-            ErrorKind::PermissionDenied => Self::Permission { path, source },
-            _ => Self::Io { path, source },
-        }
-    }
-}
-
-/// Why the directory could not do something.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DiskError {
-    /// Somebody else holds sled's file.
-    #[error("the database file is held by another process, or sled has not let go of it yet")]
-    Held,
-    /// The file system fails.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The database fails.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// The archive cannot be used.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// sled panicked.
-    #[error("sled panicked: {0}")]
-    Panicked(String),
-}
-
-/// Runs code that calls sled, which panics on some kinds of damage and of failure.
-///
-/// OK to go on after a panic because the caller drops the database then and opens it anew.
-pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        DiskError::Panicked(text.unwrap_or_default())
-    })
 }
 
 /// Writes the bytes of `log` over themselves, so that the kernel takes every page for one that is to be written.

@@ -16,8 +16,8 @@ use std::os::unix::fs::FileExt;
 
 use prost::Message;
 
+use super::error::LedgerError;
 use super::frame::{self, BLOCK_BYTES};
-use super::ledger::LedgerError;
 use crate::store::StoreId;
 
 /// The file's length. A batch that is larger makes it longer.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::disk::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX};
+use super::quirks::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX};
 
 /// The neighbourhood of a key, which moves on with the keys.
 pub(super) struct Leaves<'d> {

@@ -16,11 +16,11 @@ use crate::key::Key;
 use crate::store::StoreId;
 use crate::txn::{Committed, Txn, Version, Versioned};
 
-use super::archive::Mark;
-use super::disk::SEGMENT_BYTES;
+use super::error::LedgerError;
 use super::journal::{RawWrite, Redo};
 use super::leaves::Leaves;
-use super::record::{self, LAYOUT, Meta};
+use super::quirks::SEGMENT_BYTES;
+use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
 /// How much is written to sled before it is flushed and synced. sled takes what it has written for durable, which it is only after
@@ -56,34 +56,6 @@ pub(super) enum Verdict {
     Wrote(Committed),
     /// It changed nothing, for this reason.
     Refused(CommitError),
-}
-
-/// Why the ledger could not do something.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum LedgerError {
-    /// The database itself fails.
-    #[error("sled: {0}")]
-    Sled(#[from] ::sled::Error),
-    /// One value is not what it should be; the database works.
-    #[error(transparent)]
-    Value(#[from] ReadError),
-    /// The database was laid out by a newer Kent.
-    #[error("the database has layout {found}, this Kent knows {LAYOUT}")]
-    NewerLayout { found: u32 },
-    /// The database is older than it was.
-    #[error("it has lost its newest commits: it is at revision {found}, and revision {known} was acknowledged")]
-    Lost {
-        /// Its revision.
-        found: u64,
-        /// The one that it had.
-        known: u64,
-    },
-    /// The journal is not this database's.
-    #[error("its journal belongs to another database")]
-    OtherJournal,
-    /// The database has contents, but not the records of a store.
-    #[error("the database was not created by Kent")]
-    Foreign,
 }
 
 impl Ledger {

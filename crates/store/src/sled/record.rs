@@ -79,6 +79,20 @@ impl Meta {
     }
 }
 
+/// What a store remembers of its archive.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Mark {
+    /// The archive's generation.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) generation: Vec<u8>,
+    /// Whether the archive has ever been whole.
+    #[prost(bool, tag = "2")]
+    pub(super) begun: bool,
+    /// The directory that was named.
+    #[prost(string, tag = "3")]
+    pub(super) dir: String,
+}
+
 /// The raw value for `payload`, written under `key` at `version`.
 pub(super) fn seal(key: &Key, version: Version, payload: &[u8]) -> Vec<u8> {
     let mut contents = Vec::with_capacity(size_of::<u64>() + payload.len());

@@ -9,7 +9,7 @@ use std::iter;
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
-use super::ledger::LedgerError;
+use super::error::LedgerError;
 use super::record::{self, FIRST_KEY};
 use crate::error::{ReadError, Unavailable};
 use crate::key::Key;

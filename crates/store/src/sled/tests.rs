@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::archive::WriteAndSync;
-use super::disk::DiskError;
+use super::error::DiskError;
 use super::record::Meta;
 use super::*;
 use crate::envelope;
@@ -232,7 +232,7 @@ async fn a_flush_that_fails_takes_the_refusals_along() {
 
 /// What a process does that goes round this crate.
 fn tamper(dir: &Path, change: impl FnOnce(&::sled::Db)) {
-    let config = ::sled::Config::new().path(dir).segment_size(disk::SEGMENT_BYTES).flush_every_ms(None);
+    let config = ::sled::Config::new().path(dir).segment_size(quirks::SEGMENT_BYTES).flush_every_ms(None);
     let db = config.open().unwrap();
     change(&db);
     db.flush().unwrap();
@@ -410,7 +410,7 @@ fn space_is_reclaimed() {
         }
     }
     let bytes = dir.path().join("db").metadata().unwrap().len();
-    assert!(bytes <= 12 * disk::SEGMENT_BYTES as u64, "{bytes} bytes for 64 values of 2 KiB");
+    assert!(bytes <= 12 * quirks::SEGMENT_BYTES as u64, "{bytes} bytes for 64 values of 2 KiB");
     disk.release(ledger);
 }
 
@@ -441,7 +441,7 @@ impl Durability for FlushOnly {
     }
 
     fn flush(&mut self, db: &::sled::Db, _log: &File) -> Result<(), DiskError> {
-        Ok(db.flush().map(drop).map_err(super::ledger::LedgerError::from)?)
+        Ok(db.flush().map(drop).map_err(super::error::LedgerError::from)?)
     }
 }
 

@@ -7,8 +7,10 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::disk::{Disk, DiskError, caught};
-use super::ledger::{Ledger, LedgerError, Verdict};
+use super::disk::Disk;
+use super::error::{DiskError, LedgerError};
+use super::ledger::{Ledger, Verdict};
+use super::quirks::caught;
 use super::snapshot::{Part, Reading};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::super::disk::{DiskError, caught};
+use super::super::error::{ArchiveError, DiskError};
 use super::super::frame;
 use super::super::journal::RawWrite;
 use super::super::ledger::Ledger;
+use super::super::quirks::caught;
 use super::super::record;
 use super::super::snapshot::{Part, Reading};
-use super::ArchiveError;
 use super::files::{self, BasePart, Head, base_path};
 use crate::key::Key;
 use crate::pages::Page;

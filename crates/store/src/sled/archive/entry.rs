@@ -4,10 +4,12 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::super::error::ArchiveError;
 use super::super::journal::Redo;
+use super::super::record::Mark;
 use super::files::{self, Head, Listing};
 use super::read::Chain;
-use super::{ArchiveError, Archiving, Ending, Generation, Mark};
+use super::{Archiving, Ending, Generation};
 use crate::store::StoreId;
 
 /// What is to be done with an archive when the store is opened. Nothing was changed so far but an empty directory.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
+use super::super::error::ArchiveError;
 use super::super::frame::{self, BLOCK_BYTES};
 use super::super::journal::{RawWrite, Redo};
 use super::super::newest::Newest;
-use super::{ArchiveError, Ending, Generation};
+use super::{Ending, Generation};
 use crate::store::StoreId;
 
 const BASE: &str = "base.";

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use super::super::error::ArchiveError;
 use super::super::frame;
 use super::super::journal::Redo;
 use super::super::record;
+use super::Ending;
 use super::files::{self, BasePart, Head, Listing, Segment, base_path, segment_path};
-use super::{ArchiveError, Ending};
 use crate::error::ReadError;
 use crate::key::Key;
 use crate::store::StoreId;

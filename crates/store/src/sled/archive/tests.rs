@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::disk::{DiskError, Durability, FlushAndSync};
+use super::super::disk::{Durability, FlushAndSync};
+use super::super::error::{ArchiveError, DiskError};
 use super::super::frame::{self, BLOCK_BYTES};
 use super::super::journal::Redo;
+use super::super::record::Mark;
 use super::super::{OpenError, SledOptions, SledStore};
 use super::files::{Head, Listing, base_path, segment_path};
 use super::*;

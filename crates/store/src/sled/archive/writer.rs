@@ -5,17 +5,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::disk::DiskError;
+use super::super::error::{ArchiveError, DiskError};
 use super::super::frame;
 use super::super::journal::Redo;
 use super::super::ledger::Ledger;
 use super::super::newest::Newest;
+use super::super::record::Mark;
 use super::appender::{Appender, Job};
 use super::base::{self, BaseJob, BaseState};
 use super::entry::Place;
 use super::files::{self, Head, Listing, segment_path};
 use super::read::Chain;
-use super::{ArchiveError, Ending, Generation, Mark};
+use super::{Ending, Generation};
 use crate::store::StoreId;
 
 /// The length of a segment: a sixteenth of what makes a base, between these.

@@ -35,7 +35,7 @@ impl Durability for Cutting {
     }
 
     fn flush(&mut self, db: &::sled::Db, _log: &File) -> Result<(), DiskError> {
-        db.flush().map_err(super::ledger::LedgerError::from)?;
+        db.flush().map_err(super::error::LedgerError::from)?;
         let written = std::fs::read(self.dir.join("db")).unwrap();
         self.synced.resize(written.len(), 0);
         let blocks: Vec<usize> = (0..written.len()).step_by(BLOCK).collect();
@@ -55,7 +55,7 @@ impl Durability for Cutting {
             for at in &differ {
                 let lost = match way {
                     0 => *at == one,
-                    1 => at / disk::SEGMENT_BYTES == one / disk::SEGMENT_BYTES,
+                    1 => at / quirks::SEGMENT_BYTES == one / quirks::SEGMENT_BYTES,
                     _ => self.draw().is_multiple_of(2),
                 };
                 if lost {
@@ -129,7 +129,7 @@ fn nothing_is_wrong(tried: &Tried) {
     assert!(*states > 50, "{states} states only");
     assert!(wrong.is_empty(), "{} of {states} states are wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
     // What is lost in more than one segment sled does not recover from.
-    assert!(*largest < disk::SEGMENT_BYTES, "{largest} octets between two syncs");
+    assert!(*largest < quirks::SEGMENT_BYTES, "{largest} octets between two syncs");
 }
 
 /// Small values that share sled's leaves with large ones: every write may move a leaf of some hundred KiB.
