@@ -10,15 +10,15 @@ use std::{
     str::FromStr,
 };
 
+use kent_ids::UnixNanos;
 use kent_store::{ArchiveError, ArchiveLock, Archived, Archiving, Ending, StoreId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
     backup::Backup,
-    clock::{Clock, SystemClock},
     config::ConfigError,
-    entropy::SystemEntropy,
+    entropy::Entropy,
     error::StoreFailure,
     founding,
     restore::{Copy, Restore, RestoreArgs, RestoreError, latest},
@@ -105,7 +105,7 @@ impl fmt::Display for Listed<'_> {
 }
 
 /// Reads an archive and says what is to be done. Nothing is written.
-pub(crate) fn plan(args: &RestoreArgs) -> Result<Restore, RestoreError> {
+pub(crate) fn plan(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let dir = find(&args.source, args.store.as_deref())?;
     // One that a daemon writes to may be looked at.
     let lock = if args.dry_run { None } else { Some(ArchiveLock::take(&dir).map_err(NotRestored::from)?) };
@@ -116,8 +116,8 @@ pub(crate) fn plan(args: &RestoreArgs) -> Result<Restore, RestoreError> {
     let taken = latest(&archived.records).map_err(StoreFailure::from)?;
     let from =
         FromArchive { store: archived.store, revision: archived.revision, records: archived.records.len(), lock, dir };
-    let copy = Copy { operation: "restore", now: SystemClock::new().wall(), lost: None, older: None, floors: &[] };
-    let mut restore = Restore::of(archived.records, taken, &copy, &SystemEntropy)?;
+    let copy = Copy { operation: "restore", now, lost: None, older: None, floors: &[] };
+    let mut restore = Restore::of(archived.records, taken, &copy, entropy)?;
     restore.archive = Some(from);
     Ok(restore)
 }

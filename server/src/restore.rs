@@ -204,19 +204,27 @@ impl Restore {
     ///
     /// [`RestoreError`].
     pub async fn plan(args: &RestoreArgs) -> Result<Self, RestoreError> {
+        Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await
+    }
+
+    /// The same at a time and with random bits that the caller brings.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`].
+    pub async fn plan_at(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Self, RestoreError> {
         if args.archive {
-            return archive::plan(args);
+            return archive::plan(args, now, entropy);
         }
-        let now = SystemClock::new().wall();
         let backup = load(&args.source).await?;
         let older = match &args.restored_before {
             Some(path) => Some(Older::of(path, load(path).await?, &backup)?),
             None => None,
         };
-        plan(args, backup, older, now, &SystemEntropy)
+        plan(args, backup, older, now, entropy)
     }
 
-    /// The same for a backup in memory, at a time and with random bits that the caller brings.
+    /// The same for a backup in memory.
     ///
     /// # Errors
     ///
