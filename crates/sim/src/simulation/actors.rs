@@ -316,7 +316,6 @@ fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
     }
     let was_restored = run.restores() > 0;
     match &mut edit.what {
-        What::Delegate(_) => None,
         What::Update(update) if was_restored && update.next.is_some() => None,
         What::Create(create) => {
             create.pace = run.dice.between(0, 4);

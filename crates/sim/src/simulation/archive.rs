@@ -65,7 +65,8 @@ impl Archive {
         foul: Arc<AtomicBool>,
         mutant: Option<Mutant>,
     ) -> Result<Self, ReadError> {
-        let records = memory.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
+        let records =
+            memory.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
         let kept = Mutex::new(Kept { records, ..Kept::default() });
         Ok(Self { dice, pace, mutant, foul, turn: tokio::sync::Mutex::default(), kept })
     }

@@ -38,7 +38,7 @@ pub(crate) async fn losses(run: Arc<Run>) {
             put_back(&run, copy).await;
         }
         let is_archived = run.backend().archive.is_some();
-        match &backup {
+        match &mut backup {
             _ if is_archived && run.dice.per_mille(600) => {
                 let archive = archived::restore(&run).await;
                 if run.dice.per_mille(500) {

@@ -34,6 +34,9 @@ pub(crate) struct Faults {
     pub(crate) moves: Count,
     pub(crate) archive_restores: Count,
     pub(crate) outages: Count,
+    pub(crate) splits: Count,
+    pub(crate) shrinks: Count,
+    pub(crate) delegations: Count,
     pub(crate) copies: Count,
 }
 
@@ -51,7 +54,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 14] = [
+const FAULTS: [&str; 17] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -66,6 +69,9 @@ const FAULTS: [&str; 14] = [
     "stores lost and restored from their archive",
     "archives that could not be written for a while",
     "old copies put back, and noticed by the witness",
+    "lost splits that were repeated",
+    "lost shrinks that were repeated",
+    "lost delegations that were repeated",
 ];
 
 impl Faults {
@@ -75,8 +81,9 @@ impl Faults {
         let Self { backups, restores, moves, archive_restores, outages, copies, .. } = self;
         let misfortune = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs];
         let losses = [backups, restores, moves, archive_restores, outages, copies];
+        let repeated = [&self.splits, &self.shrinks, &self.delegations];
         let mut counts = [0; FAULTS.len()];
-        misfortune.into_iter().chain(losses).zip(&mut counts).for_each(|(count, to)| *to = count.get());
+        misfortune.into_iter().chain(losses).chain(repeated).zip(&mut counts).for_each(|(count, to)| *to = count.get());
         counts
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use kent_ids::UnixNanos;
-use kent_regions::{Kind, Order, Region};
+use kent_regions::{Kind, Region};
 use kent_store::{MemoryStore, StoreId};
 use kentd::{Config, ConfigError, Node, StartError, Surroundings, WitnessError, clock::Clock};
 use tempfile::TempDir;
@@ -342,13 +342,13 @@ impl Run {
         self.lock().suspects.contains(&origin)
     }
 
-    /// A number above all that were granted from a region, as long as it counts one by one.
+    /// A number above all that were granted from a region.
     pub(crate) fn floor(&self, space: &str, bits: u8, region: &Region) -> Option<u128> {
-        if region.kind == Kind::Closed || region.order != Order::Sequential {
+        if region.kind == Kind::Closed || region.delegated {
             return None;
         }
-        let base = region.prefix.base(bits);
-        Some(self.lock().ledger.next_in(space, base, region.suffix) - base)
+        let (base, space) = (region.prefix.base(bits), self.places.origin(space));
+        Some(self.lock().ledger.next_in(&space, base, region.suffix) - base)
     }
 
     pub(crate) fn violation(&self, what: String) {

@@ -57,7 +57,7 @@ pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
             run.replace_store(backend, until);
             run.start_all().await;
             let own = place.own().ok()?;
-            Some(Backup::Archive { files: place.files, own })
+            Some(Backup::archive(place.files, own))
         }
         Err(error) => {
             run.violation(format!("restore from an archive: {error:#}"));
@@ -67,12 +67,7 @@ pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
 }
 
 /// Restores as often as it takes. The new store is archived or not.
-async fn restored(
-    run: &Run,
-    old: &Backend,
-    place: &Place,
-    host: &Machine,
-) -> anyhow::Result<(Backend, UnixNanos)> {
+async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> anyhow::Result<(Backend, UnixNanos)> {
     let new = old.with_store(MemoryStore::new(StoreId::new(run.dice.bytes())));
     let args = place.args("new")?;
     // The new store's directory is there from the first attempt on.
