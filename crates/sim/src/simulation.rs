@@ -89,7 +89,10 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
         }
     }
     whole.tell(args.seeds);
-    whole.violations.sort();
+    // The first that broke in a run comes first.
+    whole.violations.sort_by_key(|(seed, _)| *seed);
+    // The first that broke in a run is shown.
+    whole.violations.sort_by_key(|(seed, _)| *seed);
     whole.violations.dedup_by_key(|(seed, _)| *seed);
     for (seed, violation) in whole.violations.iter().take(SHOWN) {
         println!("seed {seed}: {violation}");

@@ -95,7 +95,7 @@ async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> an
                 node.abandon().await;
                 return Ok((new.archived(ARCHIVED).await?, until));
             }
-            Ok(Err(error)) if matches!(error, RestoreError::Fill(_) | RestoreError::Store(_)) => {
+            Ok(Err(RestoreError::Fill(_) | RestoreError::Store(_))) => {
                 time::sleep(run.dice.millis(100, 2000)).await;
             }
             Ok(Err(error)) => return Err(error.into()),
