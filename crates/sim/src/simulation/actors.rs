@@ -405,7 +405,8 @@ pub(crate) async fn insist(run: &Run, space: &str, request_id: String, what: Wha
                     run.edited(&edit.space, &edit.request_id, made.revision);
                     return true;
                 }
-                Err(status) if may_be_made_yet(status.code()) => {}
+                // A daemon may not have heard yet of what another one has made.
+                Err(status) if may_be_made_yet(status.code()) || status.code() == Code::NotFound => {}
                 Err(_) => return false,
             }
         }

@@ -65,6 +65,10 @@ async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Res
         ledger.digest(table.revision().0);
         ledger.check_owners(&origin, &table)
     })?;
+    for region in table.iter() {
+        let inner = run.places.origin(&format!("{space}/{}", region.name));
+        run.with_ledger(|ledger| ledger.check_inside(&origin, &inner, region.prefix.base(table.bits())))?;
+    }
     for (request_id, revision) in run.edits(&origin) {
         let made: Vec<u64> =
             history.iter().filter(|entry| entry.request_id == request_id).map(|entry| entry.revision).collect();

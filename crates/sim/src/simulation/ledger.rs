@@ -164,6 +164,17 @@ impl Ledger {
         Ok(())
     }
 
+    /// P1 for the space of a region's suffixes: an identifier of it is one of the space around it as well, which must not have been
+    /// granted there.
+    pub(crate) fn check_inside(&self, outer: &str, inner: &str, base: u128) -> Result<(), String> {
+        let (outer, inner) = (format!("space {outer}"), format!("space {inner}"));
+        let twice = |(of, id): &&(String, u128)| *of == inner && self.seen.contains(&(outer.clone(), base + id));
+        match self.seen.iter().filter(twice).map(|(_, id)| *id).min() {
+            None => Ok(()),
+            Some(id) => Err(format!("P1: {id} of {inner} was granted from the region itself as well")),
+        }
+    }
+
     /// A strict region was restored as it was when its next number was `from`, and goes on with `to`.
     pub(crate) fn skip(&mut self, region: RegionNumber, from: u128, to: Option<u128>) {
         let runs = self.runs.entry(region.0).or_insert_with(|| vec![(0, None)]);
