@@ -210,19 +210,27 @@ impl Restore {
     ///
     /// [`RestoreError`].
     pub async fn plan(args: &RestoreArgs) -> Result<Self, RestoreError> {
+        Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await
+    }
+
+    /// The same at a time and with random bits that the caller brings.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`].
+    pub async fn plan_at(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Self, RestoreError> {
         if args.archive {
-            return plan_exact(args);
+            return plan_exact(args, now, entropy);
         }
-        let now = SystemClock::new().wall();
         let backup = load(&args.source).await?;
         let older = match &args.restored_before {
             Some(path) => Some(Older::of(path, load(path).await?, &backup)?),
             None => None,
         };
-        plan(args, backup, older, now, &SystemEntropy)
+        plan(args, backup, older, now, entropy)
     }
 
-    /// The same for a backup in memory, at a time and with random bits that the caller brings.
+    /// The same for a backup in memory.
     ///
     /// # Errors
     ///
@@ -317,13 +325,13 @@ fn as_backup(path: &Path, records: Vec<(Key, Vec<u8>)>) -> Result<Backup, Restor
 }
 
 /// Reads an archive, which has every commit that was acknowledged: what it says is exact.
-fn plan_exact(args: &RestoreArgs) -> Result<Restore, RestoreError> {
+fn plan_exact(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let (from, records) = archive::open(&args.source, args.store.as_deref(), &args.data, !args.dry_run)?;
     let not_whole = |source| RestoreError::NotWhole { path: from.dir.clone(), source };
     founding::check_whole(&records).map_err(not_whole)?;
     let taken = latest(&records).map_err(StoreFailure::from)?;
-    let copy = Copy { operation: "restore", now: SystemClock::new().wall(), lost: None, older: None, floors: &[] };
-    let restore = Restore::of(records, taken, &copy, &SystemEntropy)?;
+    let copy = Copy { operation: "restore", now, lost: None, older: None, floors: &[] };
+    let restore = Restore::of(records, taken, &copy, entropy)?;
     Ok(Restore { archive: Some(from), ..restore })
 }
 

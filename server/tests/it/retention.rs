@@ -4,9 +4,10 @@ use std::{path::Path, process::Command, time::Duration};
 
 use kent_ids::Uuid;
 use kent_proto::v1::{
-    AllocateRequest, CreateRegionRequest, Encoding, ListHistoryRequest, Policy, RenameRegionRequest,
-    UpdateRegionRequest, WatchTableRequest,
+    AllocateRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, Policy,
+    RenameRegionRequest, UpdateRegionRequest, WatchTableRequest,
 };
+use kent_testkit::Etcd;
 use serde_json::Value;
 use tokio::time::sleep;
 use tonic::{Code, Status};
@@ -189,4 +190,57 @@ async fn ok_as_many_edits_are_kept_across_a_restore() {
     }
     let kept = ["rename", "rename", "rename", "restore", "rename"].map(str::to_owned).to_vec();
     assert_eq!(listed, (3, kept), "the restore passes over a million revisions, which are no edits");
+}
+
+/// A UUID of version 7, whose time is now.
+async fn dated(daemon: &Daemon) -> String {
+    let reply = daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await.expect("granted");
+    Uuid::from_u128(identifiers(reply.get_ref())[0]).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_what_one_of_two_replicas_has_forgotten_the_other_refuses() {
+    let (etcd, dirs) = (Etcd::start(1), [data_dir(), data_dir()]);
+    let address = etcd.address("kent");
+    // The patient one would keep everything for a month: only what is stored tells it what was forgotten.
+    let patient = Daemon::spawn(kentd(dirs[0].path()).args(["--store", &address]));
+    make_strict(&patient, "invoices").await;
+    create(&patient, "orders").await;
+    let (grant, edit) = (dated(&patient).await, dated(&patient).await);
+    assert_eq!(draw(&patient, &grant).await.expect("granted"), [0, 1]);
+    let name = "spaces/default/regions/orders".to_owned();
+    let expand = ExpandRegionRequest { name, by_bits: 1, request_id: edit, ..ExpandRegionRequest::default() };
+    let made = patient.regions().expand_region(expand.clone()).await.expect("expanded").into_inner().revision;
+    for revision in made + 1..made + 7 {
+        let (name, region_id) = ("spaces/default/regions/invoices".to_owned(), "invoices".to_owned());
+        let policy = Some(Policy { strict: true, cap: (1000 + revision).to_string(), ..Policy::default() });
+        let update = UpdateRegionRequest { name, policy, ..UpdateRegionRequest::default() };
+        let updated = patient.regions().update_region(update).await.expect(&region_id).into_inner();
+        assert_eq!(updated.revision, revision);
+    }
+    let forgets = ["--request-retention", "2s", "--history-keep", "5"];
+    let _forgetful = Daemon::spawn(kentd(dirs[1].path()).args(["--store", &address]).args(forgets));
+    let (mut refused, mut forgotten) = (None, 0);
+    for _ in 0..150 {
+        match draw(&patient, &grant).await {
+            Ok(again) => assert_eq!(again, [0, 1], "once"),
+            Err(status) => refused = Some(status),
+        }
+        let list = ListHistoryRequest { parent: "spaces/default".to_owned(), ..ListHistoryRequest::default() };
+        let history = patient.regions().list_history(list).await.expect("listed").into_inner();
+        forgotten = history.forgotten_through;
+        if refused.is_some() && forgotten > made {
+            break;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    let refused = refused.expect("it is forgotten within half a minute");
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::FailedPrecondition, "REQUEST_TOO_OLD"));
+    assert_eq!(forgotten, made + 1, "five edits are kept");
+    let refused = patient.regions().expand_region(expand.clone()).await.expect_err("forgotten");
+    assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
+    let get = GetRegionRequest { name: expand.name };
+    let region = patient.regions().get_region(get).await.expect("there").into_inner();
+    assert_eq!(region.suffix_bits, 41, "it was expanded once");
+    assert_eq!(draw(&patient, "").await.expect("granted"), [2, 3], "nothing was spent meanwhile");
 }

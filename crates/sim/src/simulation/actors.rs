@@ -1,9 +1,6 @@
 //! Who acts in a run: clients that ask for identifiers, an auditor who seals, and operators who edit tables.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use kent_ids::{Block, UnixNanos};
 use kent_proto::v1::{
@@ -18,16 +15,12 @@ use tonic::{Code, Request, Response, Status};
 use super::{
     edits::{Edit, What},
     ledger::Grant,
-    losses::RUSHED,
-    places::{Place, Places, SPACES, STRICT_SPACE},
+    places::{Place, Places, RUSHED, SPACES, STRICT, STRICT_SPACE},
     run::{Life, REPLICAS, Run},
 };
 
 /// How often something is tried that faults may hinder.
 pub(crate) const TRIES: usize = 50;
-
-/// The strict regions. Requests of both have the same identities.
-pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
 
 /// The region that is sealed again and again, and its number: it is made first.
 const AUDITED: &str = "audited";
@@ -97,7 +90,7 @@ async fn until(mut act: impl AsyncFnMut() -> Result<(), Status>) {
 pub(crate) async fn auditor(run: Arc<Run>) {
     let name = format!("spaces/{STRICT_SPACE}/regions/{AUDITED}");
     let mut number = 0;
-    while !run.ending.load(Ordering::SeqCst) {
+    while !run.is_ending() {
         run.step();
         number += 1;
         for seals in [true, false] {
@@ -137,7 +130,7 @@ pub(crate) async fn auditor(run: Arc<Run>) {
 /// Asks all daemons for the identifiers of the region that is sealed again and again.
 pub(crate) async fn audited(run: Arc<Run>) {
     let source = format!("region:{AUDITED}@{STRICT_SPACE}");
-    while !run.ending.load(Ordering::SeqCst) {
+    while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(10, 200)).await;
         for replica in 0..REPLICAS {
@@ -155,7 +148,7 @@ const SOON: Duration = Duration::from_millis(100);
 /// Asks for identifiers until the end.
 pub(crate) async fn client(run: Arc<Run>, number: u64) {
     let mut requests = 0;
-    while !run.ending.load(Ordering::SeqCst) {
+    while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(0, 300)).await;
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
@@ -231,6 +224,24 @@ pub(crate) async fn ask(
     allocate(run, &*life(run, replica)?, replica, source, space, count, request_id).await
 }
 
+/// Takes from some regions whatever their pace allows, until the end.
+pub(crate) async fn rush(run: Arc<Run>) {
+    while !run.is_ending() {
+        run.step();
+        for region in RUSHED {
+            let (source, mut count) = (format!("region:{region}@{STRICT_SPACE}"), 512);
+            while count > 0 {
+                let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
+                let asked = ask(&run, replica, &source, STRICT_SPACE, count, "").await;
+                if asked.is_err() {
+                    count /= 4;
+                }
+            }
+        }
+        time::sleep(run.dice.millis(100, 3000)).await;
+    }
+}
+
 /// One call of a daemon's allocator. What it answers is checked at once, before time goes on.
 async fn allocate(
     run: &Arc<Run>,
@@ -284,7 +295,7 @@ async fn allocate(
 /// Edits tables until the end. The first operator also seals, and nobody else what it seals.
 pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
     let mut number = 0;
-    while !run.ending.load(Ordering::SeqCst) {
+    while !run.is_ending() {
         run.step();
         number += 1;
         time::sleep(run.dice.millis(0, 1500)).await;
@@ -305,7 +316,6 @@ fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
     }
     let was_restored = run.restores() > 0;
     match &mut edit.what {
-        What::Delegate(_) => None,
         What::Update(update) if was_restored && update.next.is_some() => None,
         What::Create(create) => {
             create.pace = run.dice.between(0, 4);
@@ -395,7 +405,8 @@ pub(crate) async fn insist(run: &Run, space: &str, request_id: String, what: Wha
                     run.edited(&edit.space, &edit.request_id, made.revision);
                     return true;
                 }
-                Err(status) if may_be_made_yet(status.code()) => {}
+                // A daemon may not have heard yet of what another one has made.
+                Err(status) if may_be_made_yet(status.code()) || status.code() == Code::NotFound => {}
                 Err(_) => return false,
             }
         }

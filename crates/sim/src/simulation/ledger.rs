@@ -1,7 +1,7 @@
 //! Holds everything that was granted, and checks the promises as it comes.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
@@ -25,6 +25,8 @@ pub(crate) struct Ledger {
     strict: BTreeMap<(u64, String), (u128, u64)>,
     /// Answers of strict regions in stores that were lost: they may be given again, or not.
     lost: HashSet<(u64, String, u128, u64)>,
+    /// Where the numbers of strict regions go on without gaps: from where, and up to where if a restore went back there.
+    runs: BTreeMap<u64, Vec<(u128, Option<u128>)>>,
     /// A sum of everything in its order: two runs of a seed must agree.
     digest: u64,
     pub(crate) identifiers: u64,
@@ -162,9 +164,54 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was granted of a strict region: first suffixes and counts.
-    pub(crate) fn strict(&self, region: RegionNumber) -> impl Iterator<Item = (u128, u64)> {
-        self.strict.iter().filter(move |((of, _), _)| *of == region.0).map(|(_, answer)| *answer)
+    /// P1 for the space of a region's suffixes: an identifier of it is one of the space around it as well, which must not have been
+    /// granted there.
+    pub(crate) fn check_inside(&self, outer: &str, inner: &str, base: u128) -> Result<(), String> {
+        let (outer, inner) = (format!("space {outer}"), format!("space {inner}"));
+        let twice = |(of, id): &&(String, u128)| *of == inner && self.seen.contains(&(outer.clone(), base + id));
+        match self.seen.iter().filter(twice).map(|(_, id)| *id).min() {
+            None => Ok(()),
+            Some(id) => Err(format!("P1: {id} of {inner} was granted from the region itself as well")),
+        }
+    }
+
+    /// A strict region was restored as it was when its next number was `from`, and goes on with `to`.
+    pub(crate) fn skip(&mut self, region: RegionNumber, from: u128, to: Option<u128>) {
+        let runs = self.runs.entry(region.0).or_insert_with(|| vec![(0, None)]);
+        runs.retain(|(first, _)| *first < from);
+        if let Some((_, end)) = runs.last_mut() {
+            *end = Some(end.unwrap_or(from).min(from));
+        }
+        runs.extend(to.map(|to| (to, None)));
+    }
+
+    /// A strict region has numbers without gaps, but where it was restored: as many are issued as were asked for.
+    pub(crate) fn check_strict(&self, region: &Region) -> Result<(), String> {
+        let (number, whole) = (region.number.0, vec![(0, None)]);
+        let runs = self.runs.get(&number).unwrap_or(&whole);
+        let of_store: BTreeSet<(u128, u64)> =
+            self.strict.iter().filter(|((of, _), _)| *of == number).map(|(_, answer)| *answer).collect();
+        let lost = self.lost.iter().filter(|(of, ..)| *of == number).map(|(_, _, first, count)| (*first, *count));
+        let all: BTreeSet<(u128, u64)> = of_store.iter().copied().chain(lost).collect();
+        let within =
+            |first: u128, (begin, end): (u128, Option<u128>)| first >= begin && end.is_none_or(|end| first < end);
+        if let Some((first, _)) = of_store.iter().find(|(first, _)| !runs.iter().any(|run| within(*first, *run))) {
+            return Err(format!("a strict region granted {first}, which its store has skipped: {runs:?}"));
+        }
+        for run in runs {
+            let mut next = run.0;
+            for (first, count) in all.iter().filter(|(first, _)| within(*first, *run)) {
+                if *first != next {
+                    return Err(format!("a strict region went from {next} to {first}: {runs:?}"));
+                }
+                next += u128::from(*count);
+            }
+            let end = run.1.map_or(region.issued.get(), Some);
+            if end != Some(next) {
+                return Err(format!("a strict region has issued {end:?} and granted {next}: {runs:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Takes note of something that happened, for the comparison of two runs.

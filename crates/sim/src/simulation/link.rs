@@ -21,14 +21,22 @@ use tokio::{
     time::{self, Instant},
 };
 
-use super::{Mutant, run::Faults, world::Dice};
+use super::{
+    archive::{Archive, Pace},
+    mutant::Mutant,
+    outcome::Faults,
+    world::Dice,
+};
 
 /// The store of a run, and how it misbehaves.
 #[derive(Clone)]
 pub(crate) struct Backend {
     pub(crate) memory: Arc<MemoryStore>,
+    /// Where its commits go as well.
+    pub(crate) archive: Option<Arc<Archive>>,
     pub(crate) dice: Dice,
-    pub(crate) weather: Arc<Weather>,
+    /// Faults happen at all.
+    pub(crate) foul: Arc<AtomicBool>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) mutant: Option<Mutant>,
     /// What the latest commits wrote over, for a store that forgets them.
@@ -38,26 +46,51 @@ pub(crate) struct Backend {
 /// What was under some keys before a commit.
 type Before = Vec<(Key, Option<Vec<u8>>)>;
 
-/// How bad it is at the moment.
-#[derive(Debug, Default)]
-pub(crate) struct Weather {
-    /// Faults happen at all.
-    pub(crate) foul: AtomicBool,
-}
-
 impl Backend {
     pub(crate) fn new(memory: MemoryStore, dice: Dice, faults: Arc<Faults>, mutant: Option<Mutant>) -> Self {
-        let weather = Arc::new(Weather { foul: AtomicBool::new(true) });
-        Self { memory: Arc::new(memory), dice, weather, faults, mutant, undo: Arc::default() }
+        let foul = Arc::new(AtomicBool::new(true));
+        Self { memory: Arc::new(memory), archive: None, dice, foul, faults, mutant, undo: Arc::default() }
     }
 
-    /// Another store under the same weather.
+    /// Another store under the same weather, without an archive.
     pub(crate) fn with_store(&self, memory: MemoryStore) -> Self {
-        Self { memory: Arc::new(memory), undo: Arc::default(), ..self.clone() }
+        Self { memory: Arc::new(memory), archive: None, undo: Arc::default(), ..self.clone() }
+    }
+
+    /// The store with an archive that begins now, or without one, as it comes.
+    pub(crate) async fn archived(self, per_mille: u64) -> Result<Self, ReadError> {
+        if !self.dice.per_mille(per_mille) {
+            return Ok(self.without_archive());
+        }
+        let pace = if self.dice.per_mille(500) { Pace::Prompt } else { Pace::Slow };
+        let archive = Archive::begin(&self.memory, self.dice.clone(), pace, self.foul.clone(), self.mutant).await?;
+        Ok(Self { archive: Some(Arc::new(archive)), ..self })
+    }
+
+    /// The store, whose archive has ended.
+    pub(crate) fn without_archive(self) -> Self {
+        Self { archive: None, ..self }
+    }
+
+    /// Whether the store is lost, and only its archive is left.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.archive.as_ref().is_some_and(|archive| archive.is_over())
+    }
+
+    /// A store without its archive cannot be used.
+    fn check_archive(&self) -> Result<(), Unavailable> {
+        self.archive.as_ref().map_or(Ok(()), |archive| archive.check_there())
+    }
+
+    async fn apply(&self, txn: Txn) -> Result<Committed, CommitError> {
+        match &self.archive {
+            Some(archive) => archive.commit(&self.memory, txn).await,
+            None => self.memory.commit(txn).await,
+        }
     }
 
     fn is_foul(&self) -> bool {
-        self.weather.foul.load(Ordering::SeqCst)
+        self.foul.load(Ordering::SeqCst)
     }
 
     /// How long a message takes.
@@ -70,7 +103,7 @@ impl Backend {
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
-        let Some(mutant) = self.mutant else { return self.memory.commit(txn).await };
+        let Some(mutant) = self.mutant else { return self.apply(txn).await };
         let mutated = self.mutate(mutant, txn).await;
         if mutant == Mutant::NoFlush {
             let mut before = Vec::new();
@@ -78,11 +111,11 @@ impl Backend {
                 let value = self.memory.get(key).await.ok().flatten().map(|versioned| versioned.value);
                 before.push((key.clone(), value));
             }
-            let made = self.memory.commit(mutated).await?;
+            let made = self.apply(mutated).await?;
             self.undo.lock().unwrap_or_else(PoisonError::into_inner).push(before);
             return Ok(made);
         }
-        self.memory.commit(mutated).await
+        self.apply(mutated).await
     }
 
     async fn mutate(&self, mutant: Mutant, txn: Txn) -> Txn {
@@ -91,7 +124,7 @@ impl Backend {
             Mutant::CounterVersion => key.to_string().starts_with("counter"),
             Mutant::TableVersion => ["region", "space"].iter().any(|kind| key.to_string().starts_with(kind)),
             Mutant::NoFlush | Mutant::TornCommit | Mutant::LostPresence => false,
-            Mutant::ClockError | Mutant::TableUnchanged => false,
+            Mutant::ClockError | Mutant::TableUnchanged | Mutant::EarlyAnswer => false,
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
@@ -178,6 +211,7 @@ impl Link {
             time::sleep(LOST).await;
             return Err(Unavailable::backend("no answer"));
         }
+        self.backend.check_archive()?;
         self.check_alive()
     }
 }

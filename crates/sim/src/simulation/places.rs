@@ -11,6 +11,10 @@ use super::world::Dice;
 pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
 /// The space with the strict regions.
 pub(crate) const STRICT_SPACE: &str = SPACES[0];
+/// The strict regions. Requests of both have the same identities.
+pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
+/// The regions that are drawn from as fast as their pace allows, so that a restore has to skip all that it can.
+pub(crate) const RUSHED: [&str; 2] = ["rushed", "rushed-scrambled"];
 
 /// What the operators and the clients know of each other: the spaces and regions that were made.
 #[derive(Clone, Debug)]

@@ -1,12 +1,7 @@
-//! One run: three daemons on one store, clients, operators, and what can go wrong; then some calm and the checks.
-//!
-//! In every second run the store is lost and restored or moved, some times. A restore assumes something about clocks, so they keep to
-//! that in such runs; in the others they say anything.
+//! A run under way: three daemons on one store, and what is known of them.
 
 use std::{
     collections::{HashMap, HashSet},
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,16 +9,8 @@ use std::{
     time::Duration,
 };
 
-use futures_util::StreamExt;
 use kent_ids::UnixNanos;
-use kent_proto::{
-    model::{apply_change, table_of},
-    v1::{
-        HistoryEntry, ListHistoryRequest, ListSpacesRequest, WatchTableRequest, regions_server::Regions,
-        watch_table_response::Event,
-    },
-};
-use kent_regions::{Kind, Order, Region, Revision, Table};
+use kent_regions::{Kind, Region};
 use kent_store::{MemoryStore, StoreId};
 use kentd::{Config, ConfigError, Node, StartError, Surroundings, WitnessError, clock::Clock};
 use tempfile::TempDir;
@@ -31,102 +18,16 @@ use tokio::{
     sync::RwLock,
     time::{self, Instant},
 };
-use tonic::Request;
 
 use super::{
-    Mutant, actors,
-    chaos::{self, Clocks},
-    ledger::Ledger,
-    link::{Backend, Link, on_its_way},
-    losses,
-    places::{Places, STRICT_SPACE},
+    clocks::{self, Clocks},
+    ledger::{Grant, Ledger},
+    link::{Backend, Link},
+    mutant::Mutant,
+    outcome::{Faults, Outcome},
+    places::Places,
     world::{Dice, Machine},
 };
-
-/// What runs came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    steps: u64,
-    identifiers: u64,
-    edits: u64,
-    faults: [u64; FAULTS.len()],
-    /// A sum of all that happened, in its order.
-    digest: u64,
-    /// Broken promises, with the seeds that broke them.
-    pub(crate) violations: Vec<(u64, String)>,
-}
-
-/// Faults that were injected, by kind.
-#[derive(Debug, Default)]
-pub(crate) struct Faults {
-    pub(crate) lost: Count,
-    pub(crate) jumps: Count,
-    pub(crate) crashes: Count,
-    pub(crate) stops: Count,
-    pub(crate) cuts: Count,
-    pub(crate) gone: Count,
-    pub(crate) compactions: Count,
-    pub(crate) backlogs: Count,
-    pub(crate) backups: Count,
-    pub(crate) restores: Count,
-    pub(crate) moves: Count,
-    pub(crate) copies: Count,
-}
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) fn count(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-const FAULTS: [&str; 12] = [
-    "messages lost",
-    "clock jumps",
-    "crashes",
-    "clean restarts",
-    "partitions",
-    "clients gone in the middle of a call",
-    "compactions: old changes forgotten by the store",
-    "backlogs: watches that stopped for up to a minute",
-    "backups",
-    "stores lost and restored from a backup",
-    "stores moved",
-    "old copies put back, and noticed by the witness",
-];
-
-impl Outcome {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.steps += other.steps;
-        self.identifiers += other.identifiers;
-        self.edits += other.edits;
-        self.faults.iter_mut().zip(other.faults).for_each(|(sum, more)| *sum += more);
-        self.violations.extend(other.violations);
-    }
-
-    /// How many runs broke a promise.
-    pub(crate) fn broken(&self) -> usize {
-        let seeds: std::collections::BTreeSet<u64> = self.violations.iter().map(|(seed, _)| *seed).collect();
-        seeds.len()
-    }
-
-    pub(crate) fn tell(&self, seeds: u64) {
-        println!("{seeds} runs, {} steps", self.steps);
-        println!("  {:>12} identifiers checked, no two the same", self.identifiers);
-        println!("  {:>12} table edits acknowledged, each of them once in the history", self.edits);
-        for (what, count) in FAULTS.iter().zip(self.faults) {
-            println!("  {count:>12} {what}");
-        }
-        println!("  {:>12} broken promises", self.violations.len());
-    }
-}
 
 /// A run under way.
 pub(crate) struct Run {
@@ -135,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) faults: Arc<Faults>,
     pub(crate) replicas: Vec<Replica>,
     pub(crate) places: Places,
-    pub(crate) ending: AtomicBool,
+    ending: AtomicBool,
     pub(crate) clocks: Clocks,
     /// Held by each call and by each fault; and alone while a store is lost and another one takes its place.
     pub(crate) gate: RwLock<()>,
@@ -185,263 +86,100 @@ pub(crate) struct Life {
 }
 
 pub(crate) const REPLICAS: usize = 3;
+/// How many stores in a thousand are archived.
+pub(crate) const ARCHIVED: u64 = 600;
 /// For how long daemons go on without the store, each as long as its own.
 const WINDOWS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(6), Duration::from_secs(60)];
-/// How long faults go on.
-const FOUL: Duration = Duration::from_secs(60);
-/// After this long without faults everything must be as if nothing had been: windows are over, and clocks are believed.
-const CALM: Duration = Duration::from_secs(200);
 /// Slots are reserved for some seconds longer than the clocks of lost daemons may be ahead.
 const MARGIN: Duration = Duration::from_secs(3);
-/// A run that takes longer hangs.
-const HANGS: Duration = Duration::from_secs(60_000);
-
-/// Runs a seed to its end.
-pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let run = match runtime {
-        Ok(runtime) => catch_unwind(AssertUnwindSafe(|| runtime.block_on(whole(seed, mutant)))),
-        Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
-    };
-    run.unwrap_or_else(|_| Outcome {
-        violations: vec![(seed, "P6: something panicked".to_owned())],
-        ..Outcome::default()
-    })
-}
-
-async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
-    let (dice, faults) = (Dice::new(seed), Arc::new(Faults::default()));
-    let memory = MemoryStore::new(StoreId::new([7; 16]));
-    let backend = Backend::new(memory, dice.clone(), faults.clone(), mutant);
-    let boot = Instant::now();
-    // Not drawn, so that what the other runs draw stays the same.
-    let clocks = match seed % 4 {
-        0 => Clocks::Within,
-        2 => Clocks::Synchronized,
-        _ => Clocks::Wild,
-    };
-    let mut replicas = Vec::new();
-    for _ in 0..REPLICAS {
-        // The shorter the window, the more partitions outlast it.
-        let window = dice.pick(&WINDOWS).copied();
-        match Replica::new(boot, &dice, window, clocks) {
-            Ok(replica) => replicas.push(replica),
-            Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
-        }
-    }
-    let run = Arc::new(Run {
-        backend: Mutex::new(backend),
-        dice: dice.clone(),
-        faults: faults.clone(),
-        replicas,
-        places: Places::default(),
-        ending: AtomicBool::new(false),
-        clocks,
-        gate: RwLock::new(()),
-        // Without one, nothing that happens is another thing.
-        witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
-        begun: AtomicU64::new(0),
-        attested: AtomicU64::new(0),
-        resting: AtomicBool::new(false),
-        lives: AtomicU64::new(0),
-        state: Mutex::default(),
-    });
-    if time::timeout(HANGS, play(&run)).await.is_err() {
-        run.violation("P6: the run hangs".to_owned());
-    }
-    let state = run.lock();
-    let Faults { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, .. } = &*faults;
-    let Faults { backups, restores, moves, copies, .. } = &*faults;
-    let faults = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, backups, restores, moves, copies];
-    Outcome {
-        steps: state.steps,
-        identifiers: state.ledger.identifiers,
-        edits: state.edits.len() as u64,
-        faults: faults.map(Count::get),
-        digest: state.ledger.sum(),
-        violations: state.violations.iter().map(|violation| (seed, violation.clone())).collect(),
-    }
-}
-
-/// The foul time, the calm, and the checks.
-async fn play(run: &Arc<Run>) {
-    for replica in 0..REPLICAS {
-        run.start(replica).await;
-    }
-    actors::prepare(run).await;
-    for client in 0..4 {
-        on_its_way(actors::client(run.clone(), client));
-    }
-    for operator in 0..2 {
-        on_its_way(actors::operator(run.clone(), operator));
-    }
-    on_its_way(actors::auditor(run.clone()));
-    on_its_way(actors::audited(run.clone()));
-    for replica in 0..REPLICAS {
-        on_its_way(chaos::chaos(run.clone(), replica));
-    }
-    if run.loses_stores() {
-        on_its_way(losses::rush(run.clone()));
-        losses::losses(run.clone()).await;
-    } else {
-        time::sleep(FOUL).await;
-    }
-    // Faults stop; everybody comes to an end with what was begun.
-    run.ending.store(true, Ordering::SeqCst);
-    run.backend().weather.foul.store(false, Ordering::SeqCst);
-    for replica in &run.replicas {
-        replica.machine.set_off(0);
-        replica.cut.store(false, Ordering::SeqCst);
-    }
-    let wait = run.until_issued_again();
-    if !wait.is_zero() {
-        // A clock was set back behind the moment from which on a restored or moved store issues.
-        let _alone = run.gate.write().await;
-        for replica in 0..REPLICAS {
-            run.crash(replica).await;
-        }
-        time::sleep(wait).await;
-        for replica in 0..REPLICAS {
-            run.start(replica).await;
-        }
-    }
-    time::sleep(CALM).await;
-    for replica in 0..REPLICAS {
-        if run.life(replica).is_none() {
-            run.start(replica).await;
-        }
-    }
-    actors::check_liveness(run).await;
-    if let Err(violation) = check_spaces(run).await {
-        run.violation(violation);
-    }
-    for replica in 0..REPLICAS {
-        run.stop(replica).await;
-    }
-}
-
-/// Checks all spaces as a daemon sees them that starts now.
-async fn check_spaces(run: &Arc<Run>) -> Result<(), String> {
-    run.stop(0).await;
-    run.start(0).await;
-    let life = run.life(0).ok_or("P7: a daemon does not start although there are no faults")?;
-    let regions = life.node.regions();
-    let all = ListSpacesRequest { page_size: 1000, ..ListSpacesRequest::default() };
-    let spaces = regions.list_spaces(Request::new(all)).await.map_err(|status| status.to_string())?.into_inner().spaces;
-    for space in &spaces {
-        let name = space.name.trim_start_matches("spaces/");
-        if let Err(violation) = check_space(run, &regions, name).await {
-            run.violation(format!("{name}: {violation}"));
-        }
-    }
-    Ok(())
-}
-
-/// Checks owners, history, edits, and the numbers of strict regions.
-async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Result<(), String> {
-    let parent = format!("spaces/{space}");
-    let table = table(regions, space).await?;
-    let history = history(regions, &parent).await?;
-    check_history(&table, history.clone())?;
-    let mut state = run.lock();
-    state.ledger.digest(table.revision().0);
-    let origin = run.places.origin(space);
-    state.ledger.check_owners(&origin, &table)?;
-    for (_, request_id, revision) in state.edits.iter().filter(|(of, ..)| *of == origin) {
-        let made: Vec<u64> =
-            history.iter().filter(|entry| entry.request_id == *request_id).map(|entry| entry.revision).collect();
-        if made != [*revision] {
-            return Err(format!("P5: the edit {request_id} was acknowledged in {revision} and is in {made:?}"));
-        }
-    }
-    match space == STRICT_SPACE && state.restores == 0 {
-        true => actors::STRICT.iter().try_for_each(|region| check_strict(&state.ledger, region, &table)),
-        // A restore leaves a gap.
-        false => Ok(()),
-    }
-}
-
-/// The whole table of a space.
-pub(crate) async fn table(regions: &impl Regions, space: &str) -> Result<Table, String> {
-    let watch = WatchTableRequest { parent: format!("spaces/{space}"), after_revision: 0 };
-    let stream = regions.watch_table(Request::new(watch)).await.map_err(|status| status.to_string())?.into_inner();
-    let mut stream = pin!(stream);
-    let mut parts = Vec::new();
-    while let Some(Ok(message)) = stream.next().await {
-        let Some(Event::Snapshot(part)) = message.event else { break };
-        let last = part.last;
-        parts.push(part);
-        if last {
-            break;
-        }
-    }
-    table_of(parts).map_err(|bad| bad.to_string())
-}
-
-async fn history(regions: &impl Regions, parent: &str) -> Result<Vec<HistoryEntry>, String> {
-    let (mut entries, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let request = ListHistoryRequest { parent: parent.to_owned(), page_size: 1000, page_token };
-        let page = regions.list_history(Request::new(request)).await.map_err(|status| status.to_string())?.into_inner();
-        entries.extend(page.entries);
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            entries.reverse();
-            return Ok(entries);
-        }
-    }
-}
-
-/// The history makes the table out of nothing, without a gap, each edit where the one before left off.
-fn check_history(table: &Table, history: Vec<HistoryEntry>) -> Result<(), String> {
-    let mut copy = Table::new(table.bits().into()).map_err(|bad| bad.to_string())?;
-    for entry in history {
-        let revision = entry.revision;
-        if entry.principal.starts_with("kentd ") && revision > copy.revision().0 {
-            // A restore or a move leaps over revisions that a lost table may have had.
-            let regions: Vec<Region> = copy.iter().cloned().collect();
-            copy = Table::restore(copy.bits(), Revision(revision - 1), copy.next_number(), regions)
-                .map_err(|damage| damage.to_string())?;
-        }
-        apply_change(&mut copy, entry).map_err(|bad| format!("P5: revision {revision} of the history: {bad}"))?;
-    }
-    let places = |table: &Table| {
-        let place = |region: &kent_regions::Region| kent_regions::Region {
-            issued: kent_regions::Count::ZERO,
-            ..region.clone()
-        };
-        table.iter().map(place).collect::<Vec<_>>()
-    };
-    match copy.revision() == table.revision() && places(&copy) == places(table) {
-        true => table.check().map_err(|damage| damage.to_string()),
-        false => Err("P5: the history does not make the table".to_owned()),
-    }
-}
-
-/// A strict region has numbers without gaps: as many are issued as were asked for.
-fn check_strict(ledger: &Ledger, region: &str, table: &Table) -> Result<(), String> {
-    let region = table.named(region).map_err(|refusal| refusal.to_string())?;
-    let mut grants: Vec<(u128, u64)> = ledger.strict(region.number).collect();
-    grants.sort_unstable();
-    let mut next = 0;
-    for (first, count) in grants {
-        if first != next {
-            return Err(format!("a strict region went from {next} to {first}"));
-        }
-        next += u128::from(count);
-    }
-    match region.issued.get() == Some(next) {
-        true => Ok(()),
-        false => Err(format!("a strict region has issued {} and granted {next}", region.issued)),
-    }
-}
-
 impl Run {
+    /// A run that begins.
+    pub(crate) fn new(dice: Dice, clocks: Clocks, mutant: Option<Mutant>) -> Result<Self, ConfigError> {
+        let faults = Arc::new(Faults::default());
+        let memory = MemoryStore::new(StoreId::new([7; 16]));
+        let backend = Backend::new(memory, dice.clone(), faults.clone(), mutant);
+        let boot = Instant::now();
+        let mut replicas = Vec::new();
+        for _ in 0..REPLICAS {
+            // The shorter the window, the more partitions outlast it.
+            let window = dice.pick(&WINDOWS).copied();
+            replicas.push(Replica::new(boot, &dice, window, clocks)?);
+        }
+        Ok(Self {
+            backend: Mutex::new(backend),
+            dice,
+            faults,
+            replicas,
+            places: Places::default(),
+            ending: AtomicBool::new(false),
+            clocks,
+            gate: RwLock::new(()),
+            // Without one, nothing that happens is another thing.
+            witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
+            begun: AtomicU64::new(0),
+            attested: AtomicU64::new(0),
+            resting: AtomicBool::new(false),
+            lives: AtomicU64::new(0),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Archives the first store, or not.
+    pub(crate) async fn archive(&self, per_mille: u64) {
+        match self.backend().archived(per_mille).await {
+            Ok(backend) => *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = backend,
+            Err(error) => self.violation(error.to_string()),
+        }
+    }
+
+    /// What it has come to.
+    pub(crate) fn outcome(&self, seed: u64) -> Outcome {
+        let state = self.lock();
+        Outcome {
+            steps: state.steps,
+            identifiers: state.ledger.identifiers,
+            edits: state.edits.len() as u64,
+            faults: self.faults.counts(),
+            digest: state.ledger.sum(),
+            violations: state.violations.iter().map(|violation| (seed, violation.clone())).collect(),
+        }
+    }
+
+    /// Checks something of what was granted.
+    pub(crate) fn with_ledger<T>(&self, check: impl FnOnce(&mut Ledger) -> T) -> T {
+        check(&mut self.lock().ledger)
+    }
+
+    /// Edits of a space that were acknowledged: request_ids and revisions.
+    pub(crate) fn edits(&self, origin: &str) -> Vec<(String, u64)> {
+        let state = self.lock();
+        let of = state.edits.iter().filter(|(space, ..)| space == origin);
+        of.map(|(_, request_id, revision)| (request_id.clone(), *revision)).collect()
+    }
+
+    /// Kills all daemons.
+    pub(crate) async fn crash_all(&self) {
+        for replica in 0..REPLICAS {
+            self.crash(replica).await;
+        }
+    }
+
+    /// Starts all daemons.
+    pub(crate) async fn start_all(&self) {
+        for replica in 0..REPLICAS {
+            self.start(replica).await;
+        }
+    }
+
     /// Starts a daemon, as often as it takes.
     pub(crate) async fn start(&self, replica: usize) {
         let place = &self.replicas[replica];
         for _ in 0..100 {
-            let link = Arc::new(Link::new(self.backend(), place.cut.clone()));
+            let backend = self.backend();
+            if backend.is_lost() {
+                return;
+            }
+            let link = Arc::new(Link::new(backend, place.cut.clone()));
             let surroundings = Surroundings {
                 store: Arc::new(kent_store::Bounded::new(link.clone(), Duration::from_secs(5))),
                 clock: place.machine.clone(),
@@ -522,7 +260,7 @@ impl Run {
         state.ledger.lose();
     }
 
-    /// Whether stores are lost in this run, and so clocks are not wild.
+    /// Whether stores are restored from backups in this run, and so clocks are not wild.
     pub(crate) fn loses_stores(&self) -> bool {
         self.clocks != Clocks::Wild
     }
@@ -561,7 +299,7 @@ impl Run {
     }
 
     /// How long it takes until the store is issued from again after a restore.
-    fn until_issued_again(&self) -> Duration {
+    pub(crate) fn until_issued_again(&self) -> Duration {
         let until = self.lock().until;
         until.map_or(Duration::ZERO, |until| self.until_all_are_past(until))
     }
@@ -576,6 +314,16 @@ impl Run {
 
     pub(crate) fn is_resting(&self) -> bool {
         self.resting.load(Ordering::SeqCst)
+    }
+
+    /// Faults stop, and everyone who acts comes to an end with what was begun.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.backend().foul.store(false, Ordering::SeqCst);
+        for replica in &self.replicas {
+            replica.machine.set_off(0);
+            replica.cut.store(false, Ordering::SeqCst);
+        }
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -594,13 +342,13 @@ impl Run {
         self.lock().suspects.contains(&origin)
     }
 
-    /// A number above all that were granted from a region, as long as it counts one by one.
+    /// A number above all that were granted from a region.
     pub(crate) fn floor(&self, space: &str, bits: u8, region: &Region) -> Option<u128> {
-        if region.kind == Kind::Closed || region.order != Order::Sequential {
+        if region.kind == Kind::Closed || region.delegated {
             return None;
         }
-        let base = region.prefix.base(bits);
-        Some(self.lock().ledger.next_in(space, base, region.suffix) - base)
+        let (base, space) = (region.prefix.base(bits), self.places.origin(space));
+        Some(self.lock().ledger.next_in(&space, base, region.suffix) - base)
     }
 
     pub(crate) fn violation(&self, what: String) {
@@ -612,7 +360,7 @@ impl Run {
     }
 
     /// Takes note of a grant.
-    pub(crate) fn granted(&self, grant: &super::ledger::Grant<'_>) {
+    pub(crate) fn granted(&self, grant: &Grant<'_>) {
         let rng = self.dice.rng();
         let mut state = self.lock();
         if let Err(violation) = state.ledger.record(grant, rng) {
@@ -679,7 +427,7 @@ impl Replica {
         };
         let config = Config::check(settings)?;
         Ok(Self {
-            machine: Arc::new(chaos::machine(boot, dice, clocks)),
+            machine: Arc::new(clocks::machine(boot, dice, clocks)),
             cut: Arc::default(),
             config,
             up: Mutex::default(),

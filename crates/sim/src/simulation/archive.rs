@@ -1,0 +1,165 @@
+//! The archive of a simulated store, commit by commit: what `kentd --archive` has at the moment in which the store is lost.
+//!
+//! As in `kent_store`, one commit is made after the other, and is seen and answered once the store and the archive both have it. A
+//! commit that is under way when the store is lost is in the archive or not.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kent_store::{CommitError, Committed, Key, MemoryStore, ReadError, Store, Txn, Unavailable, Unknown, Version};
+use tokio::time;
+
+use super::{mutant::Mutant, world::Dice};
+
+/// Where the commits of one store go.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    dice: Dice,
+    pace: Pace,
+    mutant: Option<Mutant>,
+    /// Faults happen at all.
+    foul: Arc<AtomicBool>,
+    /// Held while a commit is made.
+    turn: tokio::sync::Mutex<()>,
+    kept: Mutex<Kept>,
+}
+
+/// How long the archive takes for a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// No time: it has whatever was decided.
+    Prompt,
+    /// As long as a share does that hangs at times.
+    Slow,
+}
+
+/// The records of an archive.
+#[derive(Debug, Default)]
+struct Kept {
+    records: BTreeMap<Key, Vec<u8>>,
+    /// Writes that were answered, and are not shipped yet.
+    late: VecDeque<Writes>,
+    /// It cannot be written for now.
+    is_away: bool,
+    /// Its store is lost: nothing more comes.
+    is_over: bool,
+}
+
+type Writes = Vec<(Key, Option<Vec<u8>>)>;
+
+/// How many commits an archive lacks that is written after the answer.
+const LATE: usize = 3;
+
+impl Archive {
+    /// Begins one with all that a store has.
+    pub(crate) async fn begin(
+        memory: &MemoryStore,
+        dice: Dice,
+        pace: Pace,
+        foul: Arc<AtomicBool>,
+        mutant: Option<Mutant>,
+    ) -> Result<Self, ReadError> {
+        let records =
+            memory.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
+        let kept = Mutex::new(Kept { records, ..Kept::default() });
+        Ok(Self { dice, pace, mutant, foul, turn: tokio::sync::Mutex::default(), kept })
+    }
+
+    /// Makes a commit in the store and here.
+    pub(crate) async fn commit(&self, memory: &MemoryStore, txn: Txn) -> Result<Committed, CommitError> {
+        let _turn = self.turn.lock().await;
+        self.check_there()?;
+        if txn.writes().is_empty() || !holds(memory, &txn).await? {
+            return memory.commit(txn).await;
+        }
+        let writes = txn.writes().to_vec();
+        if self.mutant == Some(Mutant::EarlyAnswer) {
+            self.lock().keep_later(writes);
+            return memory.commit(txn).await;
+        }
+        let is_first = self.pace == Pace::Prompt || self.dice.per_mille(500);
+        if is_first {
+            self.lock().keep(writes.clone());
+        }
+        time::sleep(self.wait()).await;
+        if self.is_over() {
+            return Err(Unknown::new("the store was lost").into());
+        }
+        if !is_first {
+            self.lock().keep(writes);
+        }
+        memory.commit(txn).await
+    }
+
+    /// The store cannot be used without its archive.
+    pub(crate) fn check_there(&self) -> Result<(), Unavailable> {
+        let kept = self.lock();
+        if kept.is_away || kept.is_over { Err(Unavailable::backend("the archive cannot be written")) } else { Ok(()) }
+    }
+
+    /// Whether its store is lost.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
+    /// Takes it away, or brings it back.
+    pub(crate) fn set_away(&self, is_away: bool) {
+        self.lock().is_away = is_away;
+    }
+
+    /// The store is lost at this moment. What the archive has of it.
+    pub(crate) fn lose(&self) -> Vec<(Key, Vec<u8>)> {
+        let mut kept = self.lock();
+        kept.is_over = true;
+        kept.records.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn wait(&self) -> Duration {
+        match self.pace {
+            Pace::Slow if self.foul.load(Ordering::SeqCst) && self.dice.per_mille(20) => self.dice.millis(100, 3000),
+            Pace::Slow => self.dice.millis(1, 30),
+            Pace::Prompt => Duration::ZERO,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, writes: Writes) {
+        for (key, value) in writes {
+            match value {
+                Some(value) => drop(self.records.insert(key, value)),
+                None => drop(self.records.remove(&key)),
+            }
+        }
+    }
+
+    fn keep_later(&mut self, writes: Writes) {
+        self.late.push_back(writes);
+        if self.late.len() > LATE
+            && let Some(writes) = self.late.pop_front()
+        {
+            self.keep(writes);
+        }
+    }
+}
+
+/// Whether the guards of a transaction hold.
+async fn holds(memory: &MemoryStore, txn: &Txn) -> Result<bool, ReadError> {
+    for (key, expected) in txn.guards() {
+        let version = memory.get(key).await?.map_or(Version::ABSENT, |versioned| versioned.version);
+        if version != *expected {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,324 @@
+//! Restores from a backup: what was issued since is skipped, and operators repeat what was edited.
+
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    pin::pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use clap::Parser;
+use futures_util::StreamExt;
+use kent_ids::UnixNanos;
+use kent_proto::v1::{BackupRequest, admin_server::Admin, backup_part::Part};
+use kent_regions::{Count, Kind, Order, Region, Table};
+use kent_store::{MemoryStore, StoreId};
+use kentd::{Node, Restore, RestoreArgs, RestoreError, Skip, Surroundings, clock::Clock};
+use prost::Message;
+use tempfile::TempDir;
+use tokio::time;
+use tonic::{Request, Status};
+
+use super::{
+    super::{
+        actors::TRIES,
+        checks::{self, Tables},
+        clocks::Clocks,
+        link::{Backend, Link},
+        mutant::Mutant,
+        places::{STRICT, STRICT_SPACE},
+        run::{ARCHIVED, REPLICAS, Run},
+        world::Dice,
+    },
+    line::Line,
+    repair::repair,
+};
+
+/// From what a store is restored.
+#[derive(Debug)]
+pub(super) struct Backup {
+    source: Source,
+    /// Regions for which an operator has named a floor, by the space's first names and number: the next restore has to name one as well.
+    floored: BTreeSet<(String, u64)>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// What `kent backup` wrote.
+    File(Vec<u8>),
+    /// An archive that has gone over to another store, and its directory among the files.
+    Archive { files: TempDir, own: PathBuf },
+}
+
+impl Backup {
+    fn file(bytes: Vec<u8>) -> Self {
+        Self { source: Source::File(bytes), floored: BTreeSet::new() }
+    }
+
+    pub(super) fn archive(files: TempDir, own: PathBuf) -> Self {
+        Self { source: Source::Archive { files, own }, floored: BTreeSet::new() }
+    }
+
+    /// How a restore begins.
+    fn line(&self) -> Vec<String> {
+        let source = match &self.source {
+            Source::File(_) => PathBuf::from("kent.backup"),
+            Source::Archive { files, own } => files.path().join(own),
+        };
+        ["kentd restore", &source.to_string_lossy(), "--data", "kent-new"].map(str::to_owned).to_vec()
+    }
+
+    async fn plan(&self, args: &RestoreArgs, now: UnixNanos, dice: &Dice) -> Result<Restore, RestoreError> {
+        match &self.source {
+            Source::File(bytes) => Restore::plan_in_memory(args, bytes, now, dice),
+            Source::Archive { .. } => Restore::plan_at(args, now, dice).await,
+        }
+    }
+}
+
+/// Asks any of the daemons for a backup.
+pub(super) async fn take_backup(run: &Run) -> Option<Backup> {
+    for _ in 0..TRIES {
+        let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
+        if let Some(life) = run.life(replica)
+            && let Ok(backup) = receive(&life.node.admin()).await
+        {
+            run.faults.backups.count();
+            return Some(Backup::file(backup));
+        }
+        time::sleep(run.dice.millis(50, 500)).await;
+    }
+    None
+}
+
+/// What `kent backup` writes to a file. A daemon that does not believe its clock, as before its first slot, makes a backup without a
+/// time, of which a restore knows so little that no counter goes on without a floor: another daemon is asked then.
+async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
+    let mut parts = pin!(admin.backup(Request::new(BackupRequest {})).await?.into_inner());
+    let mut bytes = Vec::new();
+    while let Some(part) = parts.next().await {
+        let part = part?;
+        if let Some(Part::Begin(begin)) = &part.part
+            && begin.unix_nanos == 0
+        {
+            return Err(Status::unavailable("a backup without a time"));
+        }
+        bytes.extend(part.encode_length_delimited_to_vec());
+    }
+    Ok(bytes)
+}
+
+/// All daemons end, and what they stored is lost. A new store is made of the backup.
+pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
+    run.crash_all().await;
+    // Answers that came from the lost daemons are taken note of, and nothing starts one.
+    let alone = run.gate.write().await;
+    run.crash_all().await;
+    let Ok(lost) = tables(run).await else {
+        return run.violation("the tables of the lost store cannot be read".to_owned());
+    };
+    let Some(Filled { backend, until, skips }) = fill(run, backup, &lost).await else { return };
+    run.faults.restores.count();
+    run.replace_store(backend, until);
+    run.lose();
+    note_strict(run, &skips, &lost);
+    let wait = run.until_all_are_past(until);
+    let waits_first = run.dice.per_mille(500);
+    if waits_first {
+        time::sleep(wait).await;
+    }
+    run.start_all().await;
+    repair(run, &lost, &backup.floored, number).await;
+    if !waits_first {
+        // Clients ask while nothing may be issued yet. What is left of the time passes without daemons, which costs nothing.
+        drop(alone);
+        time::sleep(run.dice.millis(1000, 5000)).await;
+        let _alone = run.gate.write().await;
+        run.crash_all().await;
+        time::sleep(run.until_all_are_past(until)).await;
+        run.start_all().await;
+    }
+}
+
+/// Takes note of where strict regions go on.
+fn note_strict(run: &Run, skips: &[Skip], lost: &Tables) {
+    let Some((_, table)) = lost.iter().find(|(space, _)| space == STRICT_SPACE) else { return };
+    for region in STRICT.iter().filter_map(|name| table.named(name).ok()) {
+        let source = kent_ids::Source::Region { name: region.name.clone(), space: STRICT_SPACE.to_owned() }.to_string();
+        match skips.iter().find(|skip| skip.source == source).map(|skip| (skip.from.get(), skip.to)) {
+            Some((Some(from), to)) => {
+                run.with_ledger(|ledger| ledger.skip(region.number, from, to.and_then(Count::get)));
+            }
+            skip => run.violation(format!("{source} is restored as {skip:?}")),
+        }
+    }
+}
+
+/// What a restore came to.
+struct Filled {
+    backend: Backend,
+    /// From when on it may be issued from.
+    until: UnixNanos,
+    skips: Vec<Skip>,
+}
+
+/// Makes the new store, as often as it takes.
+async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
+    let host = run.any_machine();
+    let Some(known) = known(run, backup).await else {
+        run.violation("the tables of the backup cannot be read".to_owned());
+        return None;
+    };
+    let mut flags = backup.line();
+    let mutant = run.backend().mutant;
+    if run.is_resting() && is_unchanged(&known, lost) || mutant == Some(Mutant::TableUnchanged) {
+        flags.push("--table-unchanged".to_owned());
+    }
+    if mutant == Some(Mutant::ClockError) {
+        flags.extend(["--clock-error".to_owned(), "0s".to_owned()]);
+    } else if run.clocks == Clocks::Synchronized {
+        flags.extend(["--clock-error".to_owned(), "1s".to_owned()]);
+    }
+    for floor in floors(run, backup, &known, lost) {
+        flags.push(format!("--floor={}={}", floor.source, floor.next));
+        backup.floored.insert(floor.region);
+    }
+    let mut names_more = run.dice.per_mille(300);
+    for _ in 0..TRIES {
+        let args = match Line::try_parse_from(&flags) {
+            Ok(line) => line.args,
+            Err(error) => {
+                run.violation(format!("restore: {error}"));
+                return None;
+            }
+        };
+        let now = host.wall();
+        let plan = match backup.plan(&args, now, &run.dice).await {
+            Ok(plan) => plan,
+            // Where the clock is trusted, it is one that is behind what the backup says, and cannot be.
+            Err(RestoreError::ClockBehind { .. }) if mutant == Some(Mutant::ClockError) => {
+                time::sleep(Duration::from_secs(60)).await;
+                continue;
+            }
+            Err(error) => {
+                run.violation(format!("restore: {error}"));
+                return None;
+            }
+        };
+        if std::mem::take(&mut names_more) {
+            let unsure: BTreeSet<&str> =
+                plan.skips.iter().filter(|skip| skip.to.is_none()).map(|skip| &*skip.source).collect();
+            let known = pairs(run, &known, lost).map(|pair| pair.floor(run));
+            let known = known.flatten().filter(|floor| unsure.contains(&*floor.source));
+            for floor in known.filter(|floor| floor.next <= floor.capacity) {
+                flags.push(format!("--floor={}={}", floor.source, floor.next));
+            }
+            continue;
+        }
+        let (until, skips) = (plan.reserved_until.nanos(), plan.skips.clone());
+        let id = StoreId::new(run.dice.bytes());
+        let backend = run.backend().with_store(MemoryStore::new(id));
+        let link = Link::new(backend.clone(), Arc::new(AtomicBool::new(false)));
+        // At times it is broken off, and begun anew in another directory.
+        let limit = if run.dice.per_mille(200) { run.dice.millis(1, 200) } else { Duration::from_secs(1000) };
+        if let Ok(Ok(())) = time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
+            // Where it is to be archived, that begins with what was restored.
+            return Some(Filled { backend: backend.archived(ARCHIVED).await.ok()?, until, skips });
+        }
+    }
+    run.violation("a restore does not come to an end".to_owned());
+    None
+}
+
+/// A region as the backup knows it, and as it was when the store was lost.
+struct Pair<'t> {
+    /// The space, by its name in the backup, and by its first names.
+    space: &'t str,
+    origin: String,
+    bits: u8,
+    backup: &'t Region,
+    lost: &'t Region,
+}
+
+/// A floor that an operator may name.
+struct Floor {
+    source: String,
+    region: (String, u64),
+    next: u128,
+    /// How many numbers there were when the backup was made.
+    capacity: u128,
+}
+
+fn pairs<'t>(run: &'t Run, known: &'t Tables, lost: &'t Tables) -> impl Iterator<Item = Pair<'t>> {
+    known.iter().flat_map(|(space, table)| {
+        let origin = run.places.origin(space);
+        let after = lost.iter().find(|(of, _)| run.places.origin(of) == origin);
+        let both = move |backup: &'t Region| Some((backup, after?.1.get(backup.number)?));
+        let pair = move |(backup, lost)| Pair { space, origin: origin.clone(), bits: table.bits(), backup, lost };
+        table.iter().filter_map(both).map(pair)
+    })
+}
+
+impl Pair<'_> {
+    /// A number above all in use, or 0 where the region was delegated: nothing had been issued from it.
+    fn floor(&self, run: &Run) -> Option<Floor> {
+        if self.backup.kind == Kind::Closed || self.backup.delegated || self.backup.order == Order::External {
+            return None;
+        }
+        let next = if self.lost.delegated { 0 } else { run.floor(self.space, self.bits, self.lost)? };
+        let source = kent_ids::Source::Region { name: self.backup.name.clone(), space: self.space.to_owned() };
+        let region = (self.origin.clone(), self.backup.number.0);
+        Some(Floor { source: source.to_string(), region, next, capacity: 1 << self.backup.suffix })
+    }
+}
+
+/// The floors that have to be named: for what was shrunk or delegated, so that it can be again; and where one was named before.
+fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floor> {
+    let is_shrunk = |pair: &Pair<'_>| pair.lost.kind == Kind::Open && pair.lost.suffix < pair.backup.suffix;
+    let needs = |pair: &Pair<'_>| {
+        let named = backup.floored.contains(&(pair.origin.clone(), pair.backup.number.0));
+        named || is_shrunk(pair) || pair.lost.delegated
+    };
+    let floors = pairs(run, known, lost).filter(needs).filter_map(|pair| pair.floor(run));
+    // What was expanded since may have more: it is full then, until it is expanded again.
+    floors.map(|floor| Floor { next: floor.next.min(floor.capacity), ..floor }).collect()
+}
+
+/// The tables in a backup.
+async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
+    let mut flags = backup.line();
+    flags.push("--table-unchanged".to_owned());
+    // The clock may be far behind.
+    flags.extend(["--clock-error".to_owned(), "1d".to_owned()]);
+    let args = Line::try_parse_from(flags).ok()?.args;
+    let plan = backup.plan(&args, run.any_machine().wall(), &run.dice).await.ok()?;
+    let memory = MemoryStore::new(StoreId::new([0; 16]));
+    plan.write_to(&memory, &args, &run.dice).await.ok()?;
+    tables_of(run, memory).await.ok()
+}
+
+/// Whether no table was edited since the backup, as its operators know.
+fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
+    let regions =
+        |table: &Table| table.iter().map(|region| Region { issued: Count::ZERO, ..region.clone() }).collect::<Vec<_>>();
+    let is_same = |((known, before), (lost, after)): (&(String, Table), &(String, Table))| {
+        known == lost && regions(before) == regions(after)
+    };
+    known.len() == lost.len() && known.iter().zip(lost).all(is_same)
+}
+
+/// The tables of the store that is lost, which its operators remember.
+async fn tables(run: &Run) -> Result<Tables, String> {
+    tables_of(run, run.backend().memory.reopen()).await
+}
+
+/// The tables in a store that nothing is issued from.
+async fn tables_of(run: &Run, memory: MemoryStore) -> Result<Tables, String> {
+    let surroundings =
+        Surroundings { store: Arc::new(memory), clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) };
+    let node = Node::start(surroundings, run.config()).await.map_err(|error| error.to_string())?;
+    let tables = checks::tables(&node.regions()).await;
+    node.abandon().await;
+    tables
+}

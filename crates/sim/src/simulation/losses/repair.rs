@@ -1,0 +1,239 @@
+//! What operators do after a restore: they make the tables what they were, as far as that can be done.
+
+use std::collections::BTreeSet;
+
+use kent_proto::v1::{
+    CreateRegionRequest, DelegateRegionRequest, ExpandRegionRequest, RenameRegionRequest, SealRegionRequest,
+    ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region,
+};
+use kent_regions::{Kind, Order, Region, Table};
+use tokio::time;
+
+use super::super::{
+    actors::{TRIES, insist},
+    checks::{Tables, table},
+    edits::What,
+    run::{REPLICAS, Run},
+};
+
+/// Two regions that are the same part of their space.
+fn is_as_it_was(before: &Region, now: &Region) -> bool {
+    let place = |region: &Region| {
+        let Region { prefix, zone, suffix, kind, sub_bits, order, delegated, .. } = *region;
+        (prefix, zone, suffix, kind, sub_bits, order, delegated)
+    };
+    place(before) == place(now)
+}
+
+/// Makes the restored tables what the lost ones were, as far as that can be done. What is as it was is unsealed; what is not stays
+/// sealed for ever, and is not edited; what would be free now and was not then is made again. What had a floor at this restore, or an
+/// earlier one, of this backup is in `floored`.
+pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String, u64)>, number: u64) {
+    for (space, before) in lost {
+        if is_inside_of_suspect(run, space) {
+            continue;
+        }
+        let Some(restored) = ask_table(run, space).await else {
+            return run.violation(format!("the restored table of {space} cannot be read"));
+        };
+        let repair =
+            Repair { run, space, bits: before.bits(), floored, id: format!("repair-{number}-{}", run.restores()) };
+        for was in before.iter() {
+            let Some(now) = restored.get(was.number) else { continue };
+            match repair.reshape(was, now).await {
+                true => repair.unseal(was, now).await,
+                false => run.suspect(space, &was.name),
+            }
+        }
+        let Some(reshaped) = ask_table(run, space).await else {
+            return run.violation(format!("the restored table of {space} cannot be read"));
+        };
+        for was in before.iter().filter(|was| restored.get(was.number).is_none()) {
+            repair.remake(&reshaped, was).await;
+        }
+    }
+}
+
+/// Whether a region around a space is not what it was: the space may be lost then.
+fn is_inside_of_suspect(run: &Run, space: &str) -> bool {
+    let mut inside = space;
+    while let Some((outer, region)) = inside.rsplit_once('/') {
+        if run.is_suspect(outer, region) {
+            return true;
+        }
+        inside = outer;
+    }
+    false
+}
+
+/// The repair of one table.
+struct Repair<'r> {
+    run: &'r Run,
+    space: &'r str,
+    bits: u8,
+    floored: &'r BTreeSet<(String, u64)>,
+    id: String,
+}
+
+impl Repair<'_> {
+    fn id(&self, was: &Region, what: &str) -> String {
+        format!("{}-{}-{what}", self.id, was.number.0)
+    }
+
+    async fn insist(&self, request_id: String, what: What) -> bool {
+        insist(self.run, self.space, request_id, what).await
+    }
+
+    /// Repeats what was done to a region, each kind of edit once; false if that cannot be done.
+    async fn reshape(&self, was: &Region, now: &Region) -> bool {
+        let (run, space, name) = (self.run, self.space, name_of(self.space, &was.name));
+        if was.name != now.name {
+            let request_id = self.id(was, "rename");
+            let (name, region_id) = (name_of(space, &now.name), was.name.clone());
+            let rename = RenameRegionRequest { name, region_id, request_id: request_id.clone(), ..Default::default() };
+            if !self.insist(request_id, What::Rename(rename)).await {
+                return false;
+            }
+        }
+        if is_as_it_was(was, now) {
+            return true;
+        }
+        let by_split = was.prefix.len().saturating_sub(now.prefix.len());
+        let is_alike = was.kind == Kind::Open && now.kind == Kind::Open && was.order == now.order && !now.delegated;
+        if !is_alike || now.prefix.zeros(by_split) != was.prefix {
+            return false;
+        }
+        if now.suffix > was.suffix {
+            let (request_id, by_bits) = (self.id(was, "shrink"), (now.suffix - was.suffix).into());
+            let (name, id) = (name.clone(), request_id.clone());
+            let shrink = ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() };
+            if !self.insist(request_id, What::Shrink(shrink)).await {
+                return false;
+            }
+            run.faults.shrinks.count();
+        }
+        if by_split > 0 {
+            let (request_id, by_bits) = (self.id(was, "split"), by_split.into());
+            let (name, id) = (name.clone(), request_id.clone());
+            let split = SplitRegionRequest { name, by_bits, request_id: id, ..Default::default() };
+            if !self.insist(request_id, What::Split(split)).await {
+                return false;
+            }
+            run.faults.splits.count();
+        }
+        if was.suffix > now.suffix {
+            let (request_id, by_bits) = (self.id(was, "expand"), (was.suffix - now.suffix).into());
+            let (name, id) = (name.clone(), request_id.clone());
+            let expand = ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() };
+            if !self.insist(request_id, What::Expand(expand)).await {
+                return false;
+            }
+            let is_floored = self.floored.contains(&(run.places.origin(space), was.number.0));
+            if is_floored && !self.set_next(was, run.floor(space, self.bits, was)).await {
+                return false;
+            }
+        }
+        !was.delegated || self.delegate(was).await
+    }
+
+    async fn delegate(&self, was: &Region) -> bool {
+        let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "delegate"));
+        let delegate = DelegateRegionRequest { name, request_id: request_id.clone(), ..Default::default() };
+        let made = self.insist(request_id, What::Delegate(delegate)).await;
+        if made {
+            self.run.places.delegated(self.space, &was.name);
+            self.run.faults.delegations.count();
+        }
+        made
+    }
+
+    /// Names a floor, if there is one that is known.
+    async fn set_next(&self, was: &Region, floor: Option<u128>) -> bool {
+        let Some(floor) = floor else { return false };
+        let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "floor"));
+        let update = UpdateRegionRequest {
+            name,
+            next: Some(floor.into()),
+            request_id: request_id.clone(),
+            ..Default::default()
+        };
+        self.insist(request_id, What::Update(update)).await
+    }
+
+    /// A region that the backup does not know is made anew where it was, unless something else stands there.
+    async fn remake(&self, restored: &Table, was: &Region) {
+        let (run, space) = (self.run, self.space);
+        let covers = |now: &Region| now.kind == Kind::Open && was.prefix.starts_with(now.prefix);
+        if was.delegated && (was.parent.is_some() || restored.iter().any(covers)) {
+            run.suspect(space, &was.name);
+        }
+        if restored.iter().any(covers) {
+            return;
+        }
+        if let Some(parent) = was.parent {
+            // Its place is kept free.
+            if let Some(parent) = restored.get(parent) {
+                run.suspect(space, &parent.name);
+            }
+            return;
+        }
+        let is_open = was.kind == Kind::Open;
+        let order = match was.order {
+            // Its subregions are not made again, so nothing may be issued there.
+            _ if !is_open => region::Order::External,
+            Order::Sequential => region::Order::Sequential,
+            Order::Scrambled => region::Order::Scrambled,
+            Order::External => region::Order::External,
+        };
+        let request_id = self.id(was, "create");
+        let create = CreateRegionRequest {
+            parent: format!("spaces/{space}"),
+            region_id: was.name.clone(),
+            suffix_bits: if is_open { was.suffix.into() } else { u32::from(self.bits - was.prefix.len()) },
+            prefix: Some(was.prefix.to_string()),
+            order: order.into(),
+            pace: was.pace.get(),
+            request_id: request_id.clone(),
+            ..CreateRegionRequest::default()
+        };
+        if !self.insist(request_id, What::Create(create)).await {
+            // Its place may not become another region's.
+            return run.violation(format!("{} of {space} cannot be made again", was.name));
+        }
+        run.places.add(space, &was.name);
+        if was.delegated {
+            // Nothing had been issued from it.
+            if !(self.set_next(was, Some(0)).await && self.delegate(was).await) {
+                run.suspect(space, &was.name);
+            }
+        } else if is_open && order != region::Order::External {
+            // Without one nothing is issued.
+            self.set_next(was, run.floor(space, self.bits, was)).await;
+        }
+    }
+
+    async fn unseal(&self, was: &Region, now: &Region) {
+        if was.sealed || !now.sealed {
+            return;
+        }
+        let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "unseal"));
+        let unseal = SealRegionRequest { name, request_id: request_id.clone(), ..SealRegionRequest::default() };
+        self.insist(request_id, What::Unseal(unseal)).await;
+    }
+}
+
+fn name_of(space: &str, region: &str) -> String {
+    format!("spaces/{space}/regions/{region}")
+}
+
+async fn ask_table(run: &Run, space: &str) -> Option<Table> {
+    for _ in 0..TRIES {
+        if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize)
+            && let Ok(table) = table(&life.node.regions(), space).await
+        {
+            return Some(table);
+        }
+        time::sleep(run.dice.millis(50, 500)).await;
+    }
+    None
+}
