@@ -16,9 +16,6 @@ use syn::{
 
 use super::rooms::ROOMS;
 
-/// Folders whose modules still import each other in a circle.
-const KNOWN: &[&str] = &["crates/sim/src/simulation"];
-
 /// A path is followed over so many imports: two modules may import one name, a type's and a macro's, from each other.
 const IMPORTS_MAX: u8 = 8;
 
@@ -128,9 +125,6 @@ impl Modules {
         let mut found = Vec::new();
         for (level, siblings) in self.siblings() {
             let folder = level.iter().fold(folder.to_owned(), |folder, name| folder.join(name));
-            if KNOWN.iter().any(|known| folder.ends_with(known)) {
-                continue;
-            }
             let mut seen = BTreeSet::new();
             for module in siblings.keys() {
                 if let Some(circle) = circle(&siblings, module)
