@@ -380,6 +380,8 @@ pub(crate) fn due(facts: &RegionFacts, count: NonZeroU64) -> Option<u8> {
 }
 
 #[cfg(test)]
+mod grant_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 
