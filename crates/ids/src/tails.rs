@@ -97,6 +97,8 @@ impl fmt::Debug for Tails {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// Gives out zeros.
@@ -136,6 +138,17 @@ mod tests {
             pieces.chunks_mut(size).for_each(|piece| rng.fill_bytes(piece));
             assert_eq!(pieces, whole, "in pieces of {size}");
         }
+    }
+
+    #[test]
+    fn ok_numbers_are_the_next_octets() {
+        let (mut rng, mut whole) = (Tails::from_rng(&mut Zeros), [0; 24]);
+        Tails::from_rng(&mut Zeros).fill_bytes(&mut whole);
+        let mut numbers = Vec::from(rng.next_u64().to_le_bytes());
+        numbers.extend(rng.next_u32().to_le_bytes());
+        numbers.extend(rng.next_u64().to_le_bytes());
+        numbers.extend(rng.next_u32().to_le_bytes());
+        assert_eq!(numbers, whole);
     }
 
     #[test]

@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn ok_texts_together_have_at_most_4096_octets() {
-        let labels = [("ab".into(), "cde".into()), ("f".into(), "".into())].into();
+        let labels = [("ab".into(), "cde".into()), ("fg".into(), "".into())].into();
         let texts = |owner: usize| Texts { owner: "o".repeat(owner), description: "1234567".into(), labels };
-        assert_eq!(texts(11).bytes(), 11 + 7 + 5 + 1);
+        assert_eq!(texts(11).bytes(), 11 + 7 + 5 + 2);
         let texts = |owner: usize| Texts { owner: "o".repeat(owner), ..Texts::default() };
         assert_eq!(texts(4096).check(), Ok(()));
         assert_eq!(texts(4097).check(), Err(Refusal::TextTooLong { bytes: 4097 }));

@@ -122,4 +122,25 @@ mod tests {
             check(taken, &[]);
         }
     }
+
+    #[test]
+    fn ok_what_is_left_beside_what_is_taken() {
+        let prefixes =
+            |texts: &[&str]| -> Vec<Prefix> { texts.iter().map(|text| text.parse().expect("a prefix")).collect() };
+        for (under, taken, left) in [
+            ("", &[][..], &[""][..]),
+            ("1", &[], &["1"]),
+            ("1", &["1"], &[]),
+            ("1", &["10"], &["11"]),
+            ("1", &["11"], &["10"]),
+            ("", &["00", "01", "1"], &[]),
+            ("01", &["0100", "01011"], &["01010", "011"]),
+        ] {
+            assert_eq!(
+                blocks(under.parse().expect("a prefix"), &prefixes(taken)),
+                prefixes(left),
+                "{taken:?} of {under}"
+            );
+        }
+    }
 }

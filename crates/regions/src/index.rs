@@ -124,7 +124,7 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
+    use alloc::{collections::BTreeMap, sync::Arc};
 
     use proptest::{collection::vec, prelude::*};
 
@@ -224,29 +224,62 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// A table of so many regions of two identifiers, side by side.
+    fn table(bits: u32, count: usize) -> Table {
+        let mut table = Table::new(bits).expect("a width");
+        let place = Place::Chosen { zone: Zone::Exactly(1), donor: Donate::Never };
+        for at in 0..count {
+            let create = Edit::Create {
+                name: alloc::format!("r{at}"),
+                suffix: 0,
+                place: place.clone(),
+                next: Count::ZERO,
+                order: Order::Sequential,
+                pace: None,
+            };
+            let plan = table.plan(&create).expect("a plan");
+            table.apply(&plan).expect("a fresh plan");
+        }
+        table
+    }
+
     #[test]
     fn ok_memory_is_bounded_even_where_no_interval_touches_another() {
-        for (bits, most) in [(64, 24), (128, 45)] {
-            let mut table = Table::new(bits).expect("a width");
-            let place = Place::Chosen { zone: Zone::Exactly(1), donor: Donate::Never };
+        // Two intervals a region, of a key and a label each, fill the leaves.
+        for (bits, least, most) in [(64, 2 * 12 - 3, 24), (128, 2 * 20 - 8, 45)] {
             let count = 2000;
-            for at in 0..count {
-                let create = Edit::Create {
-                    name: alloc::format!("r{at}"),
-                    suffix: 0,
-                    place: place.clone(),
-                    next: Count::ZERO,
-                    order: Order::Sequential,
-                    pace: None,
-                };
-                let plan = table.plan(&create).expect("a plan");
-                table.apply(&plan).expect("a fresh plan");
-            }
+            let table = table(bits, count);
             let every_other: Vec<_> =
                 table.prefixes_after(None).map(|(prefix, number)| (prefix.zeros(1), number)).collect();
-            let each = over(table.bits(), &every_other).octets() / count;
-            assert!(each <= most, "{each} octets a region of {bits} bits");
-            assert!(Index::build(&table).octets() / count <= each);
+            let octets = over(table.bits(), &every_other).octets();
+            assert!((least..=most).contains(&(octets / count)), "{octets} octets for {count} regions of {bits} bits");
+            assert!(Index::build(&table).octets() <= octets);
+            let far = every_other.iter().map(|(prefix, number)| (*prefix, RegionNumber(number.0 + u64::from(NONE))));
+            let numbered = over(table.bits(), &far.collect::<Vec<_>>()).octets();
+            assert_eq!(numbered, octets + count * size_of::<RegionNumber>(), "numbers that do not fit a label");
         }
+    }
+
+    #[test]
+    fn ok_an_index_that_is_read_part_by_part_is_that_of_the_table() {
+        const COUNT: usize = 20;
+        let mut table = table(64, COUNT);
+        let regions: Vec<_> = table.prefixes_after(None).collect();
+        for most in [1, 3, 7, COUNT, COUNT + 1] {
+            let mut indexing = Indexing::of(&table);
+            let parts = (0..=COUNT).take_while(|_| indexing.read(&table, most) == Some(true)).count();
+            assert_eq!(parts, COUNT / most, "as many as {most} at a time are full");
+            let index = indexing.build();
+            assert_eq!(index.revision(), table.revision());
+            for id in boundaries(64, &regions) {
+                assert_eq!(index.find(id), naive(64, &regions, id), "{id}");
+            }
+            assert!(table.set_index(Arc::new(index)));
+        }
+        let mut early = Indexing::of(&table);
+        let expand = Edit::Expand { name: "r3".into(), by: 1 };
+        let plan = table.plan(&expand).expect("a zone of 1");
+        table.apply(&plan).expect("a fresh plan");
+        assert_eq!(early.read(&table, 1), None);
     }
 }

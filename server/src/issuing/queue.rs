@@ -150,6 +150,10 @@ pub(crate) async fn answer_in_turns(waiters: Vec<Waiter>, outcomes: Vec<Outcome>
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+
     use super::*;
 
     const NOW: Duration = Duration::from_secs(10);
@@ -217,5 +221,19 @@ mod tests {
         assert!(matches!(queued.kept().await, Ok(None)), "a commit that came in time");
         assert!(matches!(late.kept().await, Err(AllocateError::Late)));
         assert_eq!(next(&mut queue), 0, "whoever was answered asks for nothing");
+    }
+
+    #[test]
+    fn ok_those_who_shared_a_commit_are_answered_some_at_a_time() {
+        let mut queue = Queue::default();
+        let mut promises: Vec<_> = (0..20).map(|_| ask(&mut queue).0.0).collect();
+        let (_, waiters) = queue.next(NOW);
+        let outcomes = waiters.iter().map(|_| Ok(None)).collect();
+        let mut answering = pin!(answer_in_turns(waiters, outcomes));
+        for answered in [8, 16, 20] {
+            assert_eq!(answering.as_mut().now_or_never().is_some(), answered == 20);
+            let kept = promises.iter_mut().filter_map(|promise| promise.try_recv().ok()).count();
+            assert_eq!(kept, if answered == 20 { 4 } else { 8 }, "{answered}");
+        }
     }
 }

@@ -222,3 +222,6 @@ async fn granted_before<'a>(store: &dyn Store, key: &'a Key) -> Result<Option<(&
     let before = stored::decode_grant(&before.value)?;
     Ok(Some((key, Granted::Before(Position::new(before.first), before.count))))
 }
+
+#[cfg(test)]
+mod tests;

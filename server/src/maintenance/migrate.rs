@@ -246,3 +246,6 @@ async fn records(source: &dyn Store) -> Result<(Vec<(Key, Vec<u8>)>, Option<Stri
     let (moved, records): (Vec<_>, Vec<_>) = records.partition(|(key, _)| *key == keys::MOVED);
     Ok((records, moved.first().map(|(_, to)| founding::place(to))))
 }
+
+#[cfg(test)]
+mod tests;

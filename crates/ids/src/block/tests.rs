@@ -148,6 +148,18 @@ fn err_runs_that_are_no_block() {
 }
 
 #[test]
+fn ok_a_suffix_of_no_bits_is_one_number() {
+    let constants = RegionConstants { base: 0x13, bits: 8, suffix_bits: 0, number: 0, revision: 0, scramble: None };
+    let block = Block::region(constants, Position::ZERO, 1).expect("the only suffix");
+    assert_eq!(walked(&block).into_iter().map(|id| id.to_u128()).collect::<Vec<_>>(), [0x13]);
+    for (first, count) in [(1, 1), (0, 2)] {
+        let first = Position::new(first);
+        let beyond = BlockError::BeyondSuffix { first, count, suffix_bits: 0 };
+        check_region_err(8, 0x13, 0, first.get(), count, &beyond);
+    }
+}
+
+#[test]
 fn ok_a_block_says_what_it_is() {
     let (slot, at) = (Slot::new(5).expect("a slot"), Position::new(1 << 60));
     let (format, slot_constants) = (Format::by_token("uuidv7").expect("a format"), constants(slot, 7));

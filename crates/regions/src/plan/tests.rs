@@ -8,7 +8,8 @@ use alloc::{
 };
 
 use crate::{
-    AutoExpand, ChunkPolicy, Count, Donate, Edit, Newcomer, Order, Patch, Place, Policy, Prefix, Refusal, Table, Zone,
+    AutoExpand, ChunkPolicy, Count, Donate, Edit, Newcomer, Order, Pace, Patch, Place, Policy, Prefix, Refusal, Table,
+    Zone,
 };
 
 fn prefix(text: &str) -> Prefix {
@@ -593,4 +594,110 @@ fn err_a_missing_block_lists_what_there_is_in_words() {
     let refusal = table.plan(&chosen("x", 5, Zone::Exactly(0), false)).expect_err("no room");
     let none = "no free prefix leaves 5 bits; no block is free; splitting would make room, and take 1 bit of the expansion zone of ";
     assert_eq!(refusal.to_string(), [none, "\"c\" (of 6 bits), \"d\" (of 6 bits), \"b\" (of 5 bits)"].concat());
+}
+
+fn donated(name: &str, suffix: u8, zone: Zone, donor: Donate) -> Edit {
+    let (place, next, order) = (Place::Chosen { zone, donor }, Count::ZERO, Order::Sequential);
+    Edit::Create { name: name.into(), suffix, place, next, order, pace: None }
+}
+
+/// Four bits: `b` 00, `a` 01, both with a zone of 2; `c` 10 with one of 1; `d` 11 with subregions and a zone of 2.
+fn donors() -> Table {
+    let mut table = Table::new(4).expect("a width");
+    for (name, on, suffix) in [("b", "00", 0), ("a", "01", 0), ("c", "10", 1), ("d", "11", 0)] {
+        apply(&mut table, &at(name, on, suffix));
+    }
+    apply(&mut table, &subdivide("d", 1, &["d1 1 0"]));
+    table
+}
+
+#[test]
+fn ok_the_donor_is_the_named_region_or_the_leftmost_with_the_largest_zone() {
+    for (donor, split, on) in [
+        (Donate::Best, "b", "001"),
+        (Donate::Named("a".into()), "a", "011"),
+        (Donate::Named("b".into()), "b", "001"),
+        (Donate::Named("c".into()), "c", "101"),
+    ] {
+        let table = donors();
+        let plan = table.plan(&donated("x", 1, Zone::Exactly(0), donor)).expect("room");
+        assert_eq!((plan.donor.as_deref(), plan.block), (Some(split), Some(prefix(on))));
+        assert_eq!(plan.subject().expect("made").prefix, prefix(on));
+    }
+}
+
+#[test]
+fn ok_the_donor_of_a_larger_zone_is_taken_wherever_it_is() {
+    for (zones, best) in [([1, 2, 3], "c"), ([1, 3, 2], "b"), ([3, 1, 2], "a"), ([2, 3, 3], "b")] {
+        let mut table = Table::new(6).expect("a width");
+        for ((name, on), zone) in
+            [("a", "00"), ("b", "01"), ("c", "10"), ("d", "11")].into_iter().zip(zones.into_iter().chain([0]))
+        {
+            apply(&mut table, &at(name, on, 4 - zone));
+        }
+        let plan = table.plan(&donated("x", 1, Zone::Exactly(0), Donate::Best)).expect("room");
+        assert_eq!(plan.donor.as_deref(), Some(best), "{zones:?}");
+    }
+}
+
+#[test]
+fn err_a_donor_needs_room_a_zone_and_no_subregions() {
+    let table = donors();
+    for (name, suffix, code) in
+        [("nobody", 1, "no-such-region"), ("a", 2, "no-free-prefix"), ("d", 1, "no-free-prefix")]
+    {
+        let create = donated("x", suffix, Zone::Exactly(0), Donate::Named(name.into()));
+        assert_eq!(table.plan(&create).expect_err("refused").code(), code, "{name}");
+    }
+    let mut full = Table::new(4).expect("a width");
+    apply(&mut full, &at("a", "", 4));
+    let Err(Refusal::NoFreePrefix(help)) = full.plan(&donated("x", 1, Zone::Exactly(0), Donate::Best)) else {
+        panic!("there is no room")
+    };
+    assert_eq!(help.donors, []);
+}
+
+#[test]
+fn ok_a_new_region_has_the_order_and_the_pace_that_it_is_given() {
+    let given = Pace::per_second(core::num::NonZeroU64::new(7).expect("not zero"));
+    let mut table = Table::new(8).expect("a width");
+    for (name, on, order, pace) in [("a", "00", Order::Scrambled, Some(given)), ("b", "01", Order::External, None)] {
+        let (place, next) = (Place::At(prefix(on)), Count::ZERO);
+        apply(&mut table, &Edit::Create { name: name.into(), suffix: 2, place, next, order, pace });
+        let made = table.named(name).expect("made");
+        assert_eq!((made.order, made.pace), (order, pace.unwrap_or(Pace::for_bits(2))));
+    }
+    let ordered = |texts: &[&str]| -> Vec<Newcomer> {
+        let orders = [Order::External, Order::Scrambled].into_iter().cycle();
+        newcomers(texts).into_iter().zip(orders).map(|(new, order)| Newcomer { order, ..new }).collect()
+    };
+    apply(&mut table, &Edit::Split { name: "b".into(), by: 2, newcomers: ordered(&["c 01 1", "d 10 1"]) });
+    let newcomers = ordered(&["e 00", "f 11 1", "g 01 1"]);
+    apply(&mut table, &Edit::Subdivide { name: "a".into(), by: 2, newcomers, reserve_others: true });
+    for (name, order, pace) in [
+        ("c", Order::External, Pace::for_bits(1)),
+        ("d", Order::Scrambled, Pace::for_bits(1)),
+        ("e", Order::Scrambled, given),
+        ("f", Order::Scrambled, Pace::for_bits(1)),
+        ("g", Order::External, Pace::for_bits(1)),
+    ] {
+        let made = table.named(name).expect("made");
+        assert_eq!((made.order, made.pace), (order, pace), "{name}");
+    }
+}
+
+#[test]
+fn ok_a_split_frees_what_no_newcomer_takes_larger_blocks_first() {
+    let table = sample();
+    for (by, new, freed) in [
+        (1, &[][..], &["11"][..]),
+        (1, &["x 1 1"], &[]),
+        (3, &[], &["11", "101", "1001"]),
+        (3, &["x 010 1", "y 111 1"], &["110", "1001", "1011", "1110"]),
+        (3, &["x 010 1"], &["11", "1001", "1011"]),
+    ] {
+        let plan = table.plan(&split("open", by, new)).expect("legal");
+        let freed: Vec<Prefix> = freed.iter().map(|on| prefix(on)).collect();
+        assert_eq!(plan.freed, freed, "{new:?}");
+    }
 }

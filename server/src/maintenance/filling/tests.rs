@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::join_all;
 use kent_ids::ClusterKey;
 use kent_proto::stored;
-use kent_store::{Delay, Fault, MemoryStore, Operation};
+use kent_store::{Delay, Fault, MemoryStore, Operation, Unavailable};
 
 use super::*;
 use crate::{
@@ -280,4 +280,54 @@ async fn err_what_is_not_of_this_move_is_left_alone() {
     store.commit(Txn::new().put(keys::BOOTS, [0; 8])).await.expect("committed");
     assert!(is_begun(&store, ORIGIN).await.expect("read"));
     assert!(matches!(fill(&store, 100).await, Err(FillError::Occupied)));
+}
+
+#[tokio::test]
+async fn ok_a_filling_says_how_far_it_is() {
+    let (store, told) = (store(), Mutex::new(Vec::new()));
+    let filling = Filling::begin(&store, ORIGIN, records(100), &SystemEntropy).await.expect("marked");
+    assert!(!filling.goes_on());
+    let tell = |written, total| told.lock().expect("not poisoned").push((written, total));
+    filling.write(tell).await.expect("filled");
+    assert_eq!(told.into_inner().expect("not poisoned"), [(BATCH, BATCH + 1), (BATCH + 1, BATCH + 1)]);
+}
+
+#[tokio::test]
+async fn err_a_store_that_never_answers_is_given_up() {
+    let gone = || Arc::from(Box::<dyn std::error::Error + Send + Sync>::from("gone"));
+    let passing = || StoreFailure::Commit(CommitError::Unavailable(Unavailable::Backend(gone())));
+    let lasting = || StoreFailure::from(Malformed { what: "anything" });
+    for (tried, failure, goes_on, tries) in [
+        (0, passing(), true, 1),
+        (TRIES_MAX - 2, passing(), true, TRIES_MAX - 1),
+        (TRIES_MAX - 1, passing(), false, TRIES_MAX),
+        (0, lasting(), false, 1),
+    ] {
+        let mut so_far = Tries(tried);
+        assert_eq!((so_far.pause_after(failure).await.is_ok(), so_far.0), (goes_on, tries), "after {tried}");
+    }
+}
+
+#[test]
+fn ok_of_two_attempts_that_begin_together_the_later_one_takes_over() {
+    let store = store();
+    one_operation_a_poll(&store);
+    let mut first = Box::pin(Filling::begin(&store, ORIGIN, records(100), &SystemEntropy));
+    (0..2).for_each(|_| assert!(poll(first.as_mut()).is_pending(), "it has seen no mark"));
+    let second = run(Filling::begin(&store, ORIGIN, records(200), &SystemEntropy)).expect("marked");
+    assert!(!second.goes_on());
+    let first = run(first).expect("taken over");
+    assert!(first.goes_on());
+    assert!(matches!(run(second.write(|_, _| {})), Err(FillError::Superseded)));
+}
+
+#[test]
+fn err_a_store_whose_records_were_removed_is_not_whole() {
+    let store = store();
+    one_operation_a_poll(&store);
+    let mut filling = Box::pin(fill(&store, 100));
+    (0..6).for_each(|_| assert!(poll(filling.as_mut()).is_pending(), "only the last step is left"));
+    assert!(run(contents(&store)).contains_key(&COUNTER));
+    run(store.commit(Txn::new().delete(keys::RESTORING))).expect("removed");
+    assert!(matches!(run(filling), Err(FillError::Superseded)));
 }

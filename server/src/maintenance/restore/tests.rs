@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use kent_ids::ClusterKey;
 use kent_issue::BURST;
 use kent_proto::stored::{EditId, TextForm};
@@ -189,4 +191,257 @@ fn ok_what_an_older_backup_bounds_is_bounded_by_it_and_the_rest_needs_a_floor() 
         let refused = Older::of(Path::new("older"), older, &of(TAKEN, 700, true)).expect_err("not older");
         assert!(matches!(refused, RestoreError::NotOlder { .. }), "{refused}");
     }
+}
+
+fn region_of(records: &BTreeMap<Key, Vec<u8>>, space: &str, number: u64) -> Region {
+    stored::decode_region(&records[&keys::region(space, number)], RegionNumber(number), Count::ZERO).expect("a region")
+}
+
+/// A region of each kind, all with a counter, also those that need none: their names, where they are, and whether a restore moves
+/// their counters and seals them.
+fn regions_of_all_kinds() -> Vec<(&'static str, String, Region, bool, bool)> {
+    let mixed = region_of(&backup(&at(0, TAKEN)).records.into_iter().collect(), "default", 0);
+    let open = Region { order: Order::Sequential, zone: 10, suffix: 50, pace: Pace::for_bits(50), ..mixed };
+    let outer = || "default".to_owned();
+    vec![
+        ("region:open", outer(), open.clone(), true, true),
+        ("region:partial", outer(), Region { kind: Kind::Partial, ..open.clone() }, true, true),
+        ("region:closed", outer(), Region { kind: Kind::Closed, zone: 0, suffix: 0, ..open.clone() }, false, false),
+        ("region:external", outer(), Region { order: Order::External, ..open.clone() }, false, true),
+        ("region:delegated", outer(), Region { delegated: true, ..open.clone() }, false, false),
+        ("region:sealed", outer(), Region { sealed: true, ..open.clone() }, true, false),
+        ("region:inner@default/delegated", keys::inner_space("default", 5), open, true, true),
+    ]
+}
+
+#[test]
+fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_sealed() {
+    let counter = at(500, TAKEN);
+    let Backup { mut records, unix_nanos } = backup(&counter);
+    let facts = stored::decode_space(&records.last().expect("the space's").1).expect("facts");
+    let of_all_kinds = regions_of_all_kinds();
+    for ((source, space, region, ..), number) in of_all_kinds.iter().zip(1..) {
+        let name = source.split([':', '@']).nth(1).expect("a name").to_owned();
+        records.push((keys::region(space, number), stored::encode_region(&Region { name, ..region.clone() })));
+        records.push((keys::counter(space, number), stored::encode_counter(&counter)));
+    }
+    let inner = keys::inner_space("default", 5);
+    records.push((keys::space(&inner), stored::encode_space(&SpaceFacts { bits: 50, ..facts })));
+    records.extend([keys::BOOTS, keys::IN_FORCE].map(|key| (key, vec![1])));
+    for (more, seals) in [(&[][..], true), (&["--table-unchanged"], false)] {
+        let backup = Backup { unix_nanos, records: records.clone() };
+        let restore = plan(&args(more), backup, None, TAKEN.offset(HOUR), &SystemEntropy).expect("planned");
+        let mut sources = vec!["region:mixed", "serialA:AB"];
+        let mut sealed = vec![("default", 0)];
+        for ((source, space, before, is_moved, is_sealed), number) in of_all_kinds.iter().zip(1..) {
+            let after = counter_of(&restore, &keys::counter(space, number));
+            assert_eq!(after != counter, *is_moved, "{source}");
+            let region = region_of(&restore.records, space, number);
+            assert_eq!(region.sealed, before.sealed || (seals && *is_sealed), "{source}");
+            sources.extend(is_moved.then_some(*source));
+            sealed.extend(is_sealed.then_some((&**space, number)));
+        }
+        let skipped: Vec<_> = restore.skips.iter().map(|skip| &*skip.source).collect();
+        assert!(sources.iter().all(|source| skipped.contains(source)), "{skipped:?}");
+        assert_eq!((skipped.len(), restore.sealed), (sources.len(), if seals { sealed.len() } else { 0 }));
+        let made = Revision(facts.revision.0 + LEAP);
+        for space in ["default", &inner] {
+            let after = stored::decode_space(&restore.records[&keys::space(space)]).expect("facts");
+            assert_eq!((after.revision, after.next_number.0), (made, facts.next_number.0 + LEAP));
+            assert_ne!(after.last_edit, facts.last_edit);
+            let entry = stored::decode_history([&*restore.records[&keys::history(space, made.0, 0)]]).expect("an edit");
+            assert_eq!((&*entry.principal, &*entry.operation), ("kentd restore", "restore"));
+            assert_eq!(entry.follows, Some(facts.revision));
+            let changed = entry.changes.iter().map(|change| {
+                assert!(change.before.as_ref().is_some_and(|before| !before.sealed) && change.after.sealed);
+                (space, change.after.number.0)
+            });
+            let expected = sealed.iter().copied().filter(|(of, _)| seals && *of == space);
+            assert!(changed.eq(expected));
+            let forgotten =
+                stored::decode_forgotten(&restore.records[&keys::oldest(space)]).expect("what is forgotten");
+            assert_eq!((forgotten.through, forgotten.passed_over), (0, LEAP - 1));
+        }
+        assert!(!restore.records.contains_key(&keys::BOOTS) && !restore.records.contains_key(&keys::IN_FORCE));
+    }
+}
+
+#[test]
+fn ok_no_slot_goes_on_before_all_that_was_reserved_nor_with_a_fence_that_was_seen() {
+    let (mut early, until) = (backup(&at(0, TAKEN)), TAKEN.offset(HOUR));
+    let slots: Vec<Slot> = Slot::all().collect();
+    let record = |slot: Slot, until: UnixNanos| SlotRecord {
+        node: Node::for_slot(7, slot),
+        clock_seq: ClockSeq::from_random(7),
+        epoch: SlotEpoch::new(3),
+        holder: HolderId::new([7; 16]),
+        reserved_until: until.ceil_seconds(),
+        seen: TAKEN.ceil_seconds(),
+    };
+    let known = [None, Some(record(slots[1], TAKEN)), Some(record(slots[2], TAKEN.offset(9 * HOUR)))];
+    for (slot, record) in slots.iter().zip(&known) {
+        early.records.extend(record.as_ref().map(|record| (keys::slot(*slot), stored::encode_slot(record))));
+    }
+    let restore = plan(&args(&["--clock-error", "0s"]), early, None, until, &SystemEntropy).expect("planned");
+    let expected = until.offset(2 * SECOND).ceil_seconds();
+    assert_eq!(restore.reserved_until, expected);
+    let (mut nodes, mut sequences) = (BTreeSet::new(), BTreeSet::new());
+    for (slot, at) in slots.iter().zip(0_usize..) {
+        let after = stored::decode_slot(&restore.records[&keys::slot(*slot)]).expect("a slot");
+        nodes.insert(after.node.get());
+        sequences.insert(after.clock_seq.get());
+        match known.get(at).and_then(Option::as_ref) {
+            Some(before) => {
+                assert_eq!(after.reserved_until, before.reserved_until.max(expected));
+                assert_eq!((after.node, after.clock_seq, after.seen), (before.node, before.clock_seq, before.seen));
+                assert_eq!(after.epoch.get(), before.epoch.get() + LEAP);
+            }
+            None => assert_eq!((after.reserved_until, after.epoch.get()), (expected, LEAP)),
+        }
+        assert_ne!(after.holder, HolderId::new([7; 16]));
+    }
+    assert_eq!(nodes.len(), slots.len(), "each slot has a node of its own");
+    assert!(sequences.len() > 2, "and most a clock sequence of their own: {sequences:?}");
+}
+
+#[test]
+fn ok_the_latest_time_of_a_directory_is_when_a_slot_was_last_written() {
+    let record = |seen: UnixNanos| SlotRecord {
+        node: Node::for_slot(7, Slot::all().next().expect("a slot")),
+        clock_seq: ClockSeq::from_random(7),
+        epoch: SlotEpoch::new(3),
+        holder: HolderId::new([7; 16]),
+        reserved_until: TAKEN.offset(9 * HOUR).ceil_seconds(),
+        seen: seen.ceil_seconds(),
+    };
+    let slots = Slot::all().zip([TAKEN, TAKEN.offset(HOUR), TAKEN.offset(-HOUR)]);
+    let records: Vec<_> = slots.map(|(slot, seen)| (keys::slot(slot), stored::encode_slot(&record(seen)))).collect();
+    // It was rounded up.
+    assert_eq!(latest(&records), Ok(TAKEN.offset(HOUR - SECOND)));
+    assert_eq!(latest(&[]), Ok(UnixNanos::new(0)));
+}
+
+#[test]
+fn ok_a_floor_may_be_all_that_there_is() {
+    let counter = at(0, TAKEN);
+    let floored = |floor: &str| planned(&["--floor", floor], &counter, TAKEN);
+    // The region has 2^20 numbers.
+    let restore = floored("region:mixed=1_048_576").expect("planned");
+    assert_eq!(counter_of(&restore, &keys::counter("default", 0)).reserved, Count::Below(1 << 20));
+    let told = |restore: &Restore, of: &str| restore.skips.iter().find(|skip| skip.source == of).expect("told").to;
+    assert_eq!(told(&restore, "region:mixed"), Some(Count::Below(1 << 20)));
+    let unsure = planned(&[], &at(1 << 20, TAKEN), TAKEN.offset(HOUR)).expect("planned");
+    assert!(counter_of(&unsure, &keys::counter("default", 0)).unsure);
+    assert_eq!(told(&unsure, "region:mixed"), None);
+    let refused = floored("region:mixed=1048577").expect_err("one more");
+    assert!(matches!(refused, RestoreError::FloorTooHigh { capacity: Count::Below(0x10_0000), .. }), "{refused}");
+    let refused = floored("region:nobody=1").expect_err("no such region");
+    assert!(matches!(refused, RestoreError::NoSuchSource { .. }), "{refused}");
+    // A series whose counter was lost has one, too.
+    let restore = floored("serial:CD=17").expect("planned");
+    assert_eq!(counter_of(&restore, &keys::series(&"serial:CD".parse().expect("one"))).reserved, Count::Below(17));
+}
+
+#[test]
+fn err_a_floor_is_a_source_that_counts_and_a_number() {
+    assert!(parse_floor("region:r=1_000").is_ok_and(|floor| floor.next == Count::Below(1000)));
+    for (text, says) in
+        [("region:r", "SOURCE=N"), ("uuidv7=1", "counts nothing"), ("region:r=x", "not a number"), ("=1", "")]
+    {
+        let error = parse_floor(text).expect_err(text);
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// A backup of a whole store, taken at a time, that came through these restores.
+fn whole(counter: &Counter, taken: UnixNanos, restores: &[Restored]) -> Backup {
+    let mut backup = Backup { unix_nanos: i64::try_from(taken.get()).expect("a time"), ..backup(counter) };
+    backup.records.push((keys::CLUSTER, stored::encode_cluster(&ClusterKey::new([2; 16]))));
+    backup.records.extend((!restores.is_empty()).then(|| (keys::RESTORES, stored::encode_restores(restores))));
+    backup
+}
+
+fn restores_of(restore: &Restore) -> Vec<Restored> {
+    stored::decode_restores(&restore.records[&keys::RESTORES]).expect("restores")
+}
+
+#[test]
+fn ok_the_restores_before_are_remembered_and_bound_what_has_no_counter() {
+    let lapse = Lapse { since: TAKEN.offset(-9 * HOUR), until: TAKEN.offset(-8 * HOUR) };
+    for tables_edited in [false, true] {
+        let earlier = Restored { lapse, tables_edited };
+        let mut backup = whole(&at(0, TAKEN), TAKEN, &[earlier]);
+        // A region of 2^50 numbers from which nothing was issued.
+        let record = backup.records.iter_mut().find(|(key, _)| *key == keys::region("default", 0)).expect("there");
+        let known = stored::decode_region(&record.1, RegionNumber(0), Count::ZERO).expect("a region");
+        record.1 = stored::encode_region(&Region { suffix: 50, zone: 10, ..known });
+        backup.records.retain(|(key, _)| *key != keys::counter("default", 0));
+        let restore = plan(&args(&["--table-unchanged"]), backup, None, TAKEN, &SystemEntropy).expect("planned");
+        let restores = restores_of(&restore);
+        assert_eq!((restores.len(), restores[0], restores[1].tables_edited), (2, earlier, false));
+        assert_eq!(counter_of(&restore, &keys::counter("default", 0)).unsure, tables_edited);
+    }
+}
+
+#[test]
+fn ok_an_older_backup_counts_the_restores_since_as_one() {
+    let lapse = |hours: i128| Lapse { since: TAKEN.offset(-hours * HOUR), until: TAKEN.offset((1 - hours) * HOUR) };
+    let first = Restored { lapse: lapse(90), tables_edited: false };
+    for tables_edited in [false, true] {
+        let since = Restored { lapse: lapse(9), tables_edited };
+        let newer = whole(&at(0, TAKEN), TAKEN, &[first, since]);
+        let older = whole(&at(0, TAKEN), TAKEN.offset(-48 * HOUR), &[first]);
+        let older = Older::of(Path::new("older"), older, &newer).expect("older");
+        let restore = plan(&args(&["--table-unchanged"]), newer, Some(older), TAKEN, &SystemEntropy).expect("planned");
+        let restores = restores_of(&restore);
+        assert_eq!((restores.len(), restores[0]), (2, first));
+        assert_eq!(restores[1].tables_edited, tables_edited);
+        assert_eq!(restores[1].lapse.since, Lapse::begin(TAKEN.offset(-48 * HOUR)));
+    }
+}
+
+#[test]
+fn ok_a_region_that_the_older_backup_knows_without_a_counter_is_bounded() {
+    let newer = whole(&at(500, TAKEN), TAKEN, &[]);
+    let mut older = whole(&at(0, TAKEN), TAKEN, &[]);
+    older.records.retain(|(key, _)| *key != keys::counter("default", 0));
+    // One of the same moment is as old.
+    let older = Older::of(Path::new("older"), older, &newer).expect("as old");
+    let kind = CounterKind {
+        first: Count::ZERO,
+        pace: Pace::for_bits(20),
+        capacity: Count::power_of_two(50),
+        order: Order::Scrambled,
+        record: Some(keys::region("default", 0)),
+    };
+    let bound = |kind| older.bounds(&keys::counter("default", 0), TAKEN, kind).expect("a bound");
+    assert!(bound(&kind).is_some_and(|bound| bound > Count::ZERO));
+    assert_eq!(bound(&CounterKind { record: Some(keys::region("default", 1)), ..kind }), None);
+}
+
+#[tokio::test]
+async fn ok_what_is_planned_is_written_into_an_empty_store() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("new");
+    let args = RestoreArgs { data: data.clone(), ..args(&[]) };
+    let planned = || plan(&args, whole(&at(500, TAKEN), TAKEN, &[]), None, TAKEN, &SystemEntropy).expect("planned");
+    let restore = planned();
+    let expected = restore.records.clone();
+    restore.write(&args).await.expect("written");
+    let read = load(&data).await.expect("a whole store");
+    assert_eq!(read.records.into_iter().collect::<BTreeMap<_, _>>(), expected);
+    let refused = planned().write(&args).await.expect_err("a store is there");
+    assert!(matches!(refused, RestoreError::NotEmpty { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn err_a_store_that_is_not_empty_is_left_as_it_is() {
+    let store = kent_store::MemoryStore::new(StoreId::new([1; 16]));
+    store.commit(kent_store::Txn::new().put(keys::BOOTS, [1])).await.expect("committed");
+    let args = args(&[]);
+    let restore = plan(&args, whole(&at(500, TAKEN), TAKEN, &[]), None, TAKEN, &SystemEntropy).expect("planned");
+    let refused = restore.write_to(&store, &args, &SystemEntropy).await.expect_err("something is there");
+    assert!(matches!(refused, RestoreError::NotEmpty { .. }), "{refused}");
+    let there: Vec<Key> = store.scan(&Key::ROOT).await.expect("read").into_iter().map(|(key, _)| key).collect();
+    assert_eq!(there, [keys::BOOTS]);
 }

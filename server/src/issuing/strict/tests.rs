@@ -1,0 +1,237 @@
+//! One attempt at some grants, over a store in memory.
+
+use std::{num::NonZeroU64, sync::Arc, time::Duration};
+
+use kent_ids::ClusterKey;
+use kent_issue::{ClockPolicy, RequestPolicy, TrustPolicy};
+use kent_proto::stored::Counter;
+use kent_regions::{Pace, RegionNumber};
+use kent_store::{Fault, MemoryStore, Operation, StoreId};
+
+use super::*;
+use crate::{
+    Surroundings,
+    host::{clock::Clock, entropy::SystemEntropy},
+    issuing::{queue::Queue, slots::Slots},
+    records::keys,
+};
+
+const NOW: UnixNanos = UnixNanos::new(1_800_000_000 * 1_000_000_000);
+/// UUIDs of version 7, made now: the first 48 bits are milliseconds.
+const DATED: [&str; 2] = ["01a3185c-5000-7000-8000-000000000001", "01a3185c-5000-7000-8000-000000000002"];
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn wall(&self) -> UnixNanos {
+        NOW
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+}
+
+/// A region of 100 numbers, some of which are issued.
+struct Region {
+    store: Arc<MemoryStore>,
+    pacing: Arc<Pacing>,
+    requests: Arc<Requests>,
+    record: Record,
+}
+
+impl Region {
+    /// At most two request_ids without a time are kept.
+    async fn at(counter: Counter, pace: u64) -> Self {
+        let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
+        let surroundings =
+            Surroundings { store: store.clone(), clock: Arc::new(Still), entropy: Arc::new(SystemEntropy) };
+        let key = ClusterKey::new([2; 16]);
+        let slots = Arc::new(Slots::new(surroundings, ClockPolicy::default(), TrustPolicy::default(), key));
+        slots.accept_clock();
+        let region = keys::region("default", 1);
+        let txn = Txn::new().put(region.clone(), [1]);
+        let txn = txn.put(keys::counter("default", 1), stored::encode_counter(&counter));
+        let version = store.commit(txn).await.expect("committed").version;
+        let policy = RequestPolicy { undated_max: 2, ..RequestPolicy::default() };
+        let requests = Requests::load(&*store, policy, slots.clone()).await.expect("read");
+        let pacing = Pacing::load(&*store, Arc::new(Still), slots).await.expect("read");
+        let record = Record {
+            key: keys::counter("default", 1),
+            guard: Some((region, version)),
+            first: Position::ZERO,
+            capacity: Position::new(100),
+            pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),
+            is_of_table: true,
+        };
+        Self { store, pacing, requests, record }
+    }
+
+    /// A new one that has no pace to speak of.
+    async fn new() -> Self {
+        Self::at(Counter::NEW, 1 << 20).await
+    }
+
+    async fn attempt(&self, asks: &[Ask], last: Option<Last>) -> Attempted {
+        let judges = (&*self.pacing, &*self.requests);
+        grant(&*self.store, &self.record, judges, asks, last, 5).await.expect("the store answers")
+    }
+
+    async fn counter(&self) -> Counter {
+        let read = self.store.get(&self.record.key).await.expect("read").expect("there");
+        stored::decode_counter(&read.value).expect("a counter")
+    }
+
+    async fn undated(&self) -> u64 {
+        let requested = keys::Requested { space: "default", number: Some(RegionNumber(1)) };
+        requests::read_undated(&*self.store, &requested.count()).await.expect("read").value
+    }
+}
+
+/// A request under a request_id of the region with this number.
+fn named(count: u64, request_id: &str, number: u64) -> Ask {
+    let requested = keys::Requested { space: "default", number: Some(RegionNumber(number)) };
+    Ask { count: NonZeroU64::new(count).expect("some"), request: Request::new(request_id, requested) }
+}
+
+fn ask(count: u64) -> Ask {
+    named(count, "", 1)
+}
+
+/// What became of the requests, in words.
+fn told(attempted: &Attempted) -> Vec<String> {
+    let one = |granted: &Granted| match granted {
+        Granted::Now(first) => format!("now {}", first.get()),
+        Granted::Before(first, count) => format!("before {} {count}", first.get()),
+        Granted::Full(issued) => format!("full {}", issued.get()),
+        Granted::TooFast(_) => "too fast".to_owned(),
+        Granted::Unsure => "unsure".to_owned(),
+        Granted::Refused(_) => "refused".to_owned(),
+        Granted::Again => "again".to_owned(),
+        Granted::Failed(_) => "failed".to_owned(),
+    };
+    attempted.granted.iter().map(one).collect()
+}
+
+#[tokio::test]
+async fn ok_grants_of_one_commit_follow_each_other_and_are_durable() {
+    let region = Region::new().await;
+    let asks = [ask(3), ask(4), ask(94), ask(93), ask(1)];
+    let first = region.attempt(&asks, None).await;
+    assert_eq!(told(&first), ["now 0", "now 3", "full 7", "now 7", "full 100"]);
+    assert_eq!((first.count(&asks), first.conflict.is_none()), (100, true));
+    let left = first.left.expect("a commit");
+    assert_eq!((left.counter.value, left.counter.value.reserved), (region.counter().await, Count::Below(100)));
+    let none = region.attempt(&[ask(1)], None).await;
+    assert_eq!((told(&none), none.count(&[ask(1)]), none.left.is_none()), (vec!["full 100".to_owned()], 0, true));
+}
+
+#[tokio::test]
+async fn ok_what_the_last_commit_left_saves_reading_it_and_is_checked() {
+    let region = Region::new().await;
+    let first = region.attempt(&[named(3, "a", 1)], None).await.left.expect("a commit");
+    let second = region.attempt(&[named(4, "b", 1), ask(98)], Some(first)).await;
+    assert_eq!(told(&second), ["now 3", "again"], "only what is stored tells that it is full");
+    assert_eq!((region.counter().await.reserved, region.undated().await), (Count::Below(7), 2));
+    // What came before that is out of date.
+    let third = region.attempt(&[ask(1), ask(1)], Some(first)).await;
+    assert_eq!((told(&third), third.conflict), (vec!["again".to_owned(); 2], Some(region.record.key.clone())));
+    assert_eq!((third.left.is_none(), region.counter().await.reserved), (true, Count::Below(7)));
+    let third = region.attempt(&[named(1, "c", 1), ask(2)], second.left).await;
+    assert_eq!(told(&third), ["refused", "now 7"], "two request_ids are kept");
+    let fourth = region.attempt(&[ask(1)], third.left).await;
+    assert_eq!(told(&fourth), ["now 9"]);
+    assert_eq!(fourth.left.and_then(|left| left.undated).map(|undated| undated.value), Some(2));
+}
+
+#[tokio::test]
+async fn ok_an_edit_of_the_region_is_a_conflict() {
+    let region = Region::new().await;
+    let edited = keys::region("default", 1);
+    region.store.commit(Txn::new().put(edited.clone(), [2])).await.expect("committed");
+    let attempted = region.attempt(&[ask(1)], None).await;
+    assert_eq!((told(&attempted), attempted.conflict), (vec!["again".to_owned()], Some(edited)));
+    assert_eq!(region.counter().await, Counter::NEW);
+}
+
+#[tokio::test]
+async fn ok_a_request_id_is_granted_once_in_each_region() {
+    for id in ["a", DATED[0]] {
+        let region = Region::new().await;
+        let twice = region.attempt(&[named(2, id, 1), named(2, id, 1), named(5, id, 2)], None).await;
+        assert_eq!(told(&twice), ["now 0", "again", "now 2"], "{id}");
+        let again = region.attempt(&[ask(1), named(2, id, 1), named(9, id, 2), ask(1)], twice.left).await;
+        assert_eq!(told(&again), ["now 7", "before 0 2", "before 2 5", "now 8"], "{id}");
+    }
+}
+
+#[tokio::test]
+async fn ok_as_many_request_ids_without_a_time_are_kept_as_may_be() {
+    let region = Region::new().await;
+    let asks = [named(1, "a", 1), named(1, DATED[0], 1), named(1, "b", 1), named(1, "c", 1), named(1, DATED[1], 1)];
+    let attempted = region.attempt(&asks, None).await;
+    assert_eq!(told(&attempted), ["now 0", "now 1", "now 2", "refused", "now 3"]);
+    assert_eq!((region.undated().await, attempted.count(&asks)), (2, 4));
+    assert_eq!(attempted.left.and_then(|left| left.undated).map(|undated| undated.value), Some(2));
+}
+
+#[tokio::test]
+async fn ok_the_floor_of_dated_request_ids_is_compared_where_one_is_granted() {
+    let region = Region::new().await;
+    let raised = stored::encode_forgotten_requests(NOW.offset(-1));
+    region.store.commit(Txn::new().put(keys::FORGOTTEN, raised)).await.expect("committed");
+    let dated = region.attempt(&[named(1, DATED[0], 1)], None).await;
+    assert_eq!((told(&dated), dated.conflict), (vec!["again".to_owned()], Some(keys::FORGOTTEN)));
+    let others = region.attempt(&[ask(1), named(1, "a", 1)], None).await;
+    assert_eq!(told(&others), ["now 0", "now 1"]);
+    region.requests.learn_floor(&*region.store).await.expect("read");
+    assert_eq!(told(&region.attempt(&[named(1, DATED[0], 1)], None).await), ["now 2"]);
+}
+
+#[tokio::test]
+async fn ok_the_pace_is_kept() {
+    // As many as last 1024 seconds are granted at once.
+    let mut region = Region::at(Counter::NEW, 1).await;
+    region.record.capacity = Position::new(10_000);
+    let attempted = region.attempt(&[ask(1000), ask(25), ask(24), ask(1)], None).await;
+    assert_eq!(told(&attempted), ["now 0", "too fast", "now 1000", "too fast"]);
+    assert_eq!(told(&region.attempt(&[ask(1)], attempted.left).await), ["too fast"]);
+}
+
+#[tokio::test]
+async fn ok_nothing_is_granted_where_only_an_operator_knows() {
+    let region = Region::at(Counter { unsure: true, ..Counter::NEW }, 1 << 20).await;
+    let attempted = region.attempt(&[ask(1), named(1, "a", 1)], None).await;
+    assert_eq!((told(&attempted), attempted.left.is_none()), (vec!["unsure".to_owned(); 2], true));
+}
+
+#[tokio::test]
+async fn ok_a_commit_without_an_answer_fails_what_it_would_have_granted() {
+    for is_made in [false, true] {
+        let region = Region::new().await;
+        region.attempt(&[named(2, "a", 1)], None).await;
+        region.store.plan(move |operation| match operation {
+            Operation::Commit(_) if is_made => Fault::AppliedUnknown,
+            Operation::Commit(_) => Fault::LostUnknown,
+            _ => Fault::None,
+        });
+        let asks = [named(2, "a", 1), ask(3), ask(99)];
+        let attempted = region.attempt(&asks, None).await;
+        assert_eq!(told(&attempted), ["before 0 2", "failed", "full 5"]);
+        assert_eq!((attempted.count(&asks), attempted.left.is_none(), attempted.conflict), (0, true, None));
+        assert_eq!(region.counter().await.reserved, Count::Below(if is_made { 5 } else { 2 }));
+    }
+}
+
+#[tokio::test]
+async fn ok_what_a_commit_left_is_taken_once() {
+    let region = Region::new().await;
+    let left = region.attempt(&[ask(3)], None).await.left.expect("a commit");
+    let mut queue = Queue::default();
+    assert!(queue.take_last().is_none());
+    queue.set_last(left);
+    assert_eq!(queue.take_last().map(|last| last.counter), Some(left.counter));
+    assert!(queue.take_last().is_none());
+}
