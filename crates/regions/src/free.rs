@@ -89,6 +89,7 @@ fn collect(under: Prefix, taken: &[Prefix], found: &mut Vec<Prefix>) {
 mod tests {
     use alloc::string::ToString;
 
+    use super::*;
     use crate::{Count, Edit, Order, Place, Table};
 
     #[track_caller]

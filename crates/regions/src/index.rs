@@ -129,7 +129,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::{Count, Donate, Edit, Order, Place, Table, Zone};
+    use crate::{Count, Donate, Edit, Indexing, Order, Place, Table, Zone};
 
     /// The innermost region around an identifier, by looking at all of them.
     fn naive(bits: u8, regions: &[(Prefix, RegionNumber)], id: u128) -> Option<RegionNumber> {
