@@ -91,15 +91,34 @@ async fn outcome<T>(work: JoinHandle<T>) -> Result<T, Busy> {
     }
 }
 
-/// Passes items on, and offers the processor to other threads after every few of them. Without that the kernel may let work of a
-/// millisecond go on while a grant waits, even on a thread that should run only when no other wants to.
-pub(crate) fn in_parts<T>(items: impl Iterator<Item = T>, each: usize) -> impl Iterator<Item = T> {
-    items.enumerate().map(move |(number, item)| {
-        if number % each == each - 1 {
+/// Offers the processor to other threads now and then. Without that the kernel may let work of a millisecond go on while a grant
+/// waits, even on a thread that should run only when no other wants to.
+#[derive(Debug)]
+pub(crate) struct Breath {
+    each: u32,
+    steps: u32,
+}
+
+impl Breath {
+    /// After so many steps each.
+    pub(crate) const fn each(each: u32) -> Self {
+        Self { each, steps: 0 }
+    }
+
+    /// One step more is done.
+    pub(crate) fn step(&mut self) {
+        self.steps += 1;
+        if self.steps >= self.each {
+            self.steps = 0;
             thread::yield_now();
         }
-        item
-    })
+    }
+}
+
+/// Passes items on, and offers the processor to other threads after every few of them.
+pub(crate) fn in_parts<T>(items: impl Iterator<Item = T>, each: u32) -> impl Iterator<Item = T> {
+    let mut breath = Breath::each(each);
+    items.inspect(move |_| breath.step())
 }
 
 #[cfg(test)]

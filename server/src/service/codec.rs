@@ -36,7 +36,7 @@ impl CodecService {
 const TEXTS_MAX: usize = 1000;
 
 /// Texts or items after which other threads come first. The costliest takes some 20 microseconds.
-const PART: usize = 4;
+const PART: u32 = 4;
 
 /// The longest text, in octets.
 const TEXT_BYTES_MAX: usize = 1024;

@@ -300,7 +300,7 @@ impl RegionsService {
 }
 
 /// Regions of a page after which other threads come first: some 15 microseconds.
-const PART: usize = 16;
+const PART: u32 = 16;
 
 /// A page of one region's history looks at so many edits of its table at the most.
 const HISTORY_LOOKED_AT: usize = 20_000;

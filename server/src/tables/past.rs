@@ -14,7 +14,7 @@ use kent_store::Store;
 use thiserror::Error;
 
 use crate::{
-    host::computing::{Busy, Computing},
+    host::computing::{Breath, Busy, Computing},
     tables::{
         history::{self, NoHistory},
         space::Space,
@@ -95,6 +95,17 @@ impl Past {
     }
 }
 
+/// A large table takes a while to go.
+impl Drop for PastTable {
+    fn drop(&mut self) {
+        let mut breath = Breath::each(STEPS);
+        self.regions.drain(..).for_each(|_| breath.step());
+    }
+}
+
+/// Regions that are looked at before other threads come first: some 20 microseconds.
+const STEPS: u32 = 512;
+
 /// Undoes the edits since, the last one first.
 async fn make(
     store: &dyn Store,
@@ -120,13 +131,22 @@ impl PastTable {
         present: Vec<Arc<Region>>,
         before: HashMap<RegionNumber, Option<Region>>,
     ) -> Self {
-        let mut regions = present;
-        regions.retain(|region| !before.contains_key(&region.number));
+        let (mut regions, mut breath) = (present, Breath::each(STEPS));
+        regions.retain(|region| {
+            breath.step();
+            !before.contains_key(&region.number)
+        });
         regions.extend(before.into_values().flatten().map(Arc::new));
-        regions.sort_by_key(|region| region.prefix);
+        regions.sort_by_key(|region| {
+            breath.step();
+            region.prefix
+        });
         // OK because a table of 2^32 regions does not fit in memory.
         let mut by_number: Vec<u32> = (0..regions.len()).map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
-        by_number.sort_by_key(|at| regions[*at as usize].number);
+        by_number.sort_by_key(|at| {
+            breath.step();
+            regions[*at as usize].number
+        });
         Self { space, revision, regions, by_number }
     }
 

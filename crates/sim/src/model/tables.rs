@@ -1,9 +1,9 @@
 //! The model of regions: daemons reserve chunks and grant from them while tables are edited, and hear of each other late.
 //!
-//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`grant_in_hand`, `reserve`,
-//! `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/directory.rs` (`hold_still`, `settle`, `plan`,
-//! `transaction`, `reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`, `confirm`). What runs in one
-//! piece there under a lock, or between two answers of the store, is one step here.
+//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`cut`, `reserve`,
+//! `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`,
+//! `commit`, `adopt`), `server/src/tables/follow.rs` (`reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`,
+//! `confirm`). What runs in one piece there under a lock, or between two answers of the store, is one step here.
 
 mod edits;
 mod replica;
@@ -47,7 +47,7 @@ pub(crate) enum TablesStep {
     Look(usize, u64),
     /// and grants, without another look.
     Cut(usize),
-    /// `Counters::reserve`, up to its commit.
+    /// `RegionGrants::reserve`, up to its commit.
     Reserve(usize, u64),
     /// `Cell::give_back`, up to its commit.
     GiveBack(usize, u64),

@@ -190,7 +190,7 @@ impl TablesState {
         true
     }
 
-    /// `Counters::reserve` and `Cell::try_reserve`.
+    /// `RegionGrants::reserve` and `Cell::try_reserve`.
     pub(super) fn reserve(&mut self, replica: usize, region: u64) -> Option<()> {
         let read = self.read_counter(region);
         let it = &mut self.replicas[replica];
