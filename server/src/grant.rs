@@ -83,7 +83,7 @@ impl Grants {
                     let (block, clock_epoch) = (granted.block, granted.clock_epoch);
                     return Ok(Tried::Granted(Granted { block, clock_epoch }, now));
                 }
-                Err(refusal) if refusal.is_passing() => return Ok(Tried::Wait(Wait::Time(refusal))),
+                Err(refusal) if refusal.is_passing() => return Ok(Tried::Wait(Wait::Time(*format, refusal))),
                 Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),
             },
             Source::Series(series) => self.series.try_grant(series, request.count),
@@ -111,7 +111,7 @@ impl Grants {
     ) -> Result<Granted, AllocateError> {
         let mut attempt = 0;
         loop {
-            if !matches!(wait, Wait::Time(_)) {
+            if !matches!(wait, Wait::Time(..)) {
                 attempt += 1;
             }
             if let Some(granted) = self.wait(request, wait, patience).await.map_err(|error| self.refused(error))? {
@@ -136,9 +136,8 @@ impl Grants {
         patience: Patience,
     ) -> Result<Option<Granted>, AllocateError> {
         match wait {
-            Wait::Time(refusal) => {
-                let Source::Format(format) = &request.source else { return Ok(None) };
-                let waited = self.slots.wait(*format, request.count, refusal, patience).await;
+            Wait::Time(format, refusal) => {
+                let waited = self.slots.wait(format, request.count, refusal, patience).await;
                 let granted =
                     waited.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
                 Ok(granted.map(|granted| Granted { block: granted.block, clock_epoch: granted.clock_epoch }))

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kent_ids::{Block, Series, Source};
+use kent_ids::{Block, Format, Series, Source};
 use kent_issue::Refusal;
 use kent_proto::model::Invalid;
 use kent_regions::RegionNumber;
@@ -22,7 +22,7 @@ pub(crate) enum Tried<T> {
 #[derive(Debug)]
 pub(crate) enum Wait {
     /// The clock, a slot or its window.
-    Time(Refusal),
+    Time(Format, Refusal),
     /// A chunk of a region.
     Region(Arc<Space>, RegionNumber),
     /// A chunk of a series.

@@ -3,10 +3,7 @@
 use std::{panic::resume_unwind, sync::Arc, thread};
 
 use thiserror::Error;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinHandle,
-};
+use tokio::{sync::Semaphore, task::JoinHandle};
 
 use crate::host::tasks::Tasks;
 
@@ -46,12 +43,7 @@ impl Computing {
     ///
     /// [`Busy`]: nothing was done.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
-        let turn = self.turn().await?;
-        let work = || {
-            let _turn = turn;
-            work()
-        };
-        outcome(self.tasks.spawn_busy(work)).await
+        outcome(self.tasks.spawn_busy(self.in_turn(work).await?)).await
     }
 
     /// [`Computing::run`], but with the priority of calls, since the work holds locks now and then.
@@ -63,20 +55,22 @@ impl Computing {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
-        let turn = self.turn().await?;
-        let work = || {
-            let _turn = turn;
-            work()
-        };
-        outcome(self.tasks.spawn_locking(work)).await
+        outcome(self.tasks.spawn_locking(self.in_turn(work).await?)).await
     }
 
-    async fn turn(&self) -> Result<[OwnedSemaphorePermit; 2], Busy> {
+    /// The work with its turn, which it keeps until it is done.
+    async fn in_turn<T, W>(&self, work: W) -> Result<impl FnOnce() -> T + Send + use<T, W>, Busy>
+    where
+        W: FnOnce() -> T + Send + 'static,
+    {
         let busy = |_| Busy { max: CALLS_MAX };
         let place = self.places.clone().try_acquire_owned().map_err(busy)?;
         // OK because these semaphores are never closed.
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| Busy { max: CALLS_MAX })?;
-        Ok([place, turn])
+        Ok(move || {
+            let _held = (place, turn);
+            work()
+        })
     }
 }
 
