@@ -1,7 +1,8 @@
-//! Real etcd clusters for tests: members on loopback that can be killed, paused and started again.
+//! Real etcd clusters for tests, and processes that are paused: members on loopback that can be killed, paused and started again.
 //!
 //! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
 
+mod process;
 mod proxy;
 
 use std::{
@@ -14,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-pub use proxy::Proxy;
+pub use self::{
+    process::{pause, resume},
+    proxy::Proxy,
+};
 
 /// A cluster of etcd members.
 #[derive(Debug)]
@@ -96,12 +100,12 @@ impl Etcd {
 
     /// Stops a member in its tracks.
     pub fn pause(&self, at: usize) {
-        self.signal(at, "STOP");
+        self.members[at].process.iter().for_each(pause);
     }
 
     /// Lets a paused member go on.
     pub fn resume(&self, at: usize) {
-        self.signal(at, "CONT");
+        self.members[at].process.iter().for_each(resume);
     }
 
     /// Saves a snapshot of what the first member has, into the cluster's directory.
@@ -263,12 +267,6 @@ impl Etcd {
         let log = |at| std::fs::read_to_string(self.log(at)).unwrap_or_default();
         let tail = |at| log(at).lines().rev().take(3).map(|line| format!("{line}\n")).collect::<String>();
         (0..self.members.len()).map(tail).collect()
-    }
-
-    fn signal(&self, at: usize, name: &str) {
-        let Some(process) = &self.members[at].process else { return };
-        let status = Command::new("kill").args(["-s", name, &process.id().to_string()]).status().expect("kill runs");
-        assert!(status.success(), "the member runs");
     }
 }
 

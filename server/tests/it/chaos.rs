@@ -271,9 +271,9 @@ async fn strike(fault: &str, etcd: &mut Etcd, replicas: &mut [Replica], dice: &m
         }
         "replica paused" => {
             let Some(daemon) = &replicas[at].daemon else { return };
-            daemon.signal("STOP");
+            daemon.pause();
             sleep(while_it_lasts).await;
-            daemon.signal("CONT");
+            daemon.resume();
         }
         "network cut" => {
             let wires: Vec<&Wire> = replicas[at].wires.iter().filter(|_| dice.random_bool(0.8)).collect();

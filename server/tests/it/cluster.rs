@@ -226,7 +226,7 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
     for source in ["uuidv7", "uuidv6", "xid", "region:orders"] {
         ledger.record(source, draw(&sleeper, source, 10).await.expect("granted"));
     }
-    sleeper.signal("STOP");
+    sleeper.pause();
     // Asked while it sleeps: it will answer when it wakes up.
     let mut late = tokio::task::JoinSet::new();
     for source in ["uuidv7", "uuidv6", "xid", "region:orders"].repeat(8) {
@@ -245,7 +245,7 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
             ledger.record(source, draw(daemon, source, 1000).await.expect("granted"));
         }
     }
-    sleeper.signal("CONT");
+    sleeper.resume();
     while let Some(answered) = late.join_next().await {
         let (source, answer) = answered.expect("asked");
         match answer {

@@ -90,6 +90,16 @@ impl Daemon {
         assert!(status.success());
     }
 
+    /// Stops it in its tracks.
+    pub(crate) fn pause(&self) {
+        kent_testkit::pause(&self.child);
+    }
+
+    /// Lets it go on after a pause.
+    pub(crate) fn resume(&self) {
+        kent_testkit::resume(&self.child);
+    }
+
     /// Where gRPC is served.
     pub(crate) fn grpc_address(&self) -> &str {
         &self.grpc
