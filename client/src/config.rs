@@ -8,6 +8,22 @@ use tonic::transport::Endpoint;
 use crate::Client;
 
 /// Settings of a client. Every method replaces one default.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kent_client::Client;
+///
+/// # fn main() -> Result<(), kent_client::ConfigError> {
+/// let client = Client::builder()
+///     .endpoint("10.0.0.7:7600")
+///     .endpoint("10.0.0.8:7600")
+///     .block_size(100)
+///     .request_timeout(Duration::from_secs(3))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
@@ -46,18 +62,28 @@ impl Default for Builder {
 
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// There is no endpoint.
     #[error("there is no endpoint; name at least one, such as http://127.0.0.1:7600")]
     NoEndpoint,
     /// An endpoint is no address.
-    #[error("endpoint {endpoint:?} is no address such as http://127.0.0.1:7600")]
+    #[error("{endpoint:?}: an endpoint is written HOST:PORT or http://HOST:PORT, such as 127.0.0.1:7600")]
+    #[non_exhaustive]
     BadEndpoint {
+        /// What was given.
+        endpoint: String,
+    },
+    /// An endpoint asks for TLS.
+    #[error("{endpoint:?}: this kent speaks http only; for TLS put a proxy beside it")]
+    #[non_exhaustive]
+    Tls {
         /// What was given.
         endpoint: String,
     },
     /// A value is outside its range.
     #[error("{setting} must be {allowed}")]
+    #[non_exhaustive]
     OutOfRange {
         /// The setting.
         setting: &'static str,
@@ -160,10 +186,14 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
 }
 
 pub(crate) fn parse(endpoint: &str, settings: &Settings) -> Result<Endpoint, ConfigError> {
+    if endpoint.starts_with("https:") {
+        return Err(ConfigError::Tls { endpoint: endpoint.to_owned() });
+    }
     let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
     let with_scheme = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
     let parsed = Endpoint::from_shared(with_scheme).map_err(|_| bad())?;
-    if parsed.uri().host().is_none_or(str::is_empty) {
+    let uri = parsed.uri();
+    if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) || uri.port_u16().is_none() {
         return Err(bad());
     }
     Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
@@ -186,14 +216,29 @@ mod tests {
     fn err_each_bad_setting_is_named() {
         let good = || Client::builder().endpoint("127.0.0.1:7600");
         check_err(Client::builder(), "no endpoint");
-        check_err(Client::builder().endpoint("http://"), "is no address");
-        check_err(Client::builder().endpoint("not an address"), "is no address");
+        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
+            check_err(Client::builder().endpoint(endpoint), "an endpoint is written HOST:PORT");
+        }
+        check_err(Client::builder().endpoint("https://a:1"), "http only");
         check_err(good().block_size(0), "block_size must be 1 to");
         check_err(good().block_size(10).block_size_max(9), "block_size must be 1 to");
         check_err(good().low_water(1.5), "low_water must be 0 to 1");
         check_err(good().low_water(f64::NAN), "low_water must be 0 to 1");
         check_err(good().max_age(Duration::ZERO), "max_age");
         check_err(good().request_timeout(Duration::ZERO), "request_timeout");
+    }
+
+    #[test]
+    fn ok_endpoints() {
+        let settings = Builder::default().settings;
+        for (text, expected) in [
+            ("http://127.0.0.1:7600", "http://127.0.0.1:7600/"),
+            ("127.0.0.1:7600", "http://127.0.0.1:7600/"),
+            ("[::1]:7600", "http://[::1]:7600/"),
+            ("kent.example:80", "http://kent.example:80/"),
+        ] {
+            assert_eq!(parse(text, &settings).expect(text).uri().to_string(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -9,10 +9,13 @@ use std::{
 use backon::{BackoffBuilder, ExponentialBuilder};
 use kent_ids::Block;
 use kent_proto::v1::{
-    AllocateRequest, Encoding, GetStatusRequest, admin_client::AdminClient, allocate_response::Identifiers,
+    AllocateRequest, GetStatusRequest, admin_client::AdminClient, allocate_response::Identifiers,
     allocator_client::AllocatorClient,
 };
-use tokio::time::{self, Instant};
+use tokio::{
+    runtime,
+    time::{self, Instant},
+};
 use tonic::{
     Code, Request, Status,
     transport::{Channel, Endpoint},
@@ -22,7 +25,7 @@ use tracing::debug;
 use crate::{
     age::Ages,
     config::{Settings, parse},
-    error::{Error, Verdict, judge},
+    error::{Error, Tried, Verdict, describe, judge},
     origin::Origin,
 };
 
@@ -56,6 +59,21 @@ struct Known {
     is_configured: bool,
 }
 
+impl State {
+    /// The endpoint in use; the preferred one again when it has been left for long enough.
+    fn in_use(&mut self) -> usize {
+        if self.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
+            (self.current, self.since) = (0, None);
+        }
+        self.current
+    }
+
+    fn endpoint(&mut self) -> (usize, Endpoint) {
+        let at = self.in_use();
+        (at, self.known[at].endpoint.clone())
+    }
+}
+
 impl Known {
     const fn new(endpoint: Endpoint, is_configured: bool) -> Self {
         Self { endpoint, channel: None, is_configured }
@@ -71,7 +89,7 @@ const DISCOVERED_MAX: usize = 64;
 /// The preferred endpoint is tried again after this long.
 const RETURN_AFTER: Duration = Duration::from_secs(30);
 
-/// A lease is about a hundred octets; this leaves room for packed replies through the raw stubs.
+/// The pause before an endpoint is asked again, and the longest one.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -96,42 +114,63 @@ impl Connection {
         &self.settings
     }
 
-    /// The channel of the endpoint in use.
-    pub(crate) fn channel(&self) -> Channel {
-        self.current().1
+    /// Fetches a block, another one if that is not admitted. A lost answer costs a gap, or nothing if the request has an id.
+    pub(crate) async fn allocate(
+        &self,
+        ask: &AllocateRequest,
+        admits: impl Fn(&Block) -> bool,
+    ) -> Result<Block, Error> {
+        let attempt = |_, channel, limit| {
+            let (ask, admits) = (ask.clone(), &admits);
+            async move {
+                match attempt(channel, ask, limit).await? {
+                    Ok(block) if !admits(&block) => Err(Status::aborted("the block is older than one already seen")),
+                    answer => Ok(answer),
+                }
+            }
+        };
+        self.retry(attempt).await?
     }
 
-    /// Fetches a block, trying endpoints in turn, with growing and jittered pauses, until the request's time is over.
-    pub(crate) async fn allocate(&self, source: &str, count: u64) -> Result<Block, Error> {
-        let began = Instant::now();
-        let until = began + self.settings.request_timeout;
-        let mut pauses = self.pauses();
+    /// Makes a call until it is answered, trying endpoints in turn, with growing and jittered pauses, until the request's time
+    /// is over. The call is told the endpoint, its channel and how long it may take.
+    pub(crate) async fn retry<T, F>(&self, mut call: impl FnMut(usize, Channel, Duration) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let mut attempts = Attempts::begin(self)?;
         loop {
-            self.origin.check()?;
             let (endpoint, channel) = self.current();
-            let limit = self.settings.attempt_timeout.min(until.saturating_duration_since(Instant::now()));
-            let status = match attempt(channel, source, count, limit).await {
-                Ok(block) => {
+            let limit = self.settings.attempt_timeout.min(attempts.left());
+            let late = |_| Err(Status::deadline_exceeded("no answer in time"));
+            match time::timeout(limit, call(endpoint, channel, limit)).await.unwrap_or_else(late) {
+                Ok(answer) => {
                     self.discover().await;
-                    return block;
+                    return Ok(answer);
                 }
-                Err(status) => status,
-            };
-            let hint = match judge(&status) {
-                Verdict::Final(error) => return Err(error),
-                Verdict::Again(hint) => hint,
-            };
-            // A daemon that says when to come back is well: no other one is needed.
-            if status.code() != Code::ResourceExhausted {
-                self.leave(endpoint);
+                Err(status) => attempts.wait_after(endpoint, status).await?,
             }
-            let pause = hint.unwrap_or_else(|| pauses.next().unwrap_or(PAUSE_MAX));
-            debug!(source, %status, ?pause, "no block yet");
-            if Instant::now() + pause >= until {
-                return Err(Error::Unavailable { after: began.elapsed(), last: describe(&status) });
-            }
-            time::sleep(pause).await;
         }
+    }
+
+    /// Connects to the first endpoint that accepts a connection, beginning with the one in use.
+    pub(crate) async fn connect(&self) -> Result<(usize, Channel), Error> {
+        let mut attempts = Attempts::begin(self)?;
+        let endpoints = self.lock().known.len();
+        for _ in 0..endpoints {
+            let (at, endpoint) = self.lock().endpoint();
+            match endpoint.connect().await {
+                Ok(channel) => {
+                    self.keep(at, &endpoint, channel.clone());
+                    return Ok((at, channel));
+                }
+                Err(error) => {
+                    attempts.failed(at, Status::from_error(Box::new(error)));
+                    self.leave(at);
+                }
+            }
+        }
+        Err(attempts.unavailable())
     }
 
     /// The first round over all endpoints goes without pauses; then they double, from 20 ms to a second.
@@ -146,15 +185,20 @@ impl Connection {
         std::iter::repeat_n(Duration::ZERO, others).chain(growing.build())
     }
 
-    /// The endpoint in use and its channel; the preferred one again when it has been left for long enough.
+    /// The endpoint in use and its channel.
     pub(crate) fn current(&self) -> (usize, Channel) {
         let mut state = self.lock();
-        if state.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
-            (state.current, state.since) = (0, None);
-        }
-        let current = state.current;
+        let current = state.in_use();
         let Known { endpoint, channel, .. } = &mut state.known[current];
         (current, channel.get_or_insert_with(|| endpoint.connect_lazy()).clone())
+    }
+
+    /// Uses a new channel of an endpoint, if it still is where it was.
+    fn keep(&self, at: usize, endpoint: &Endpoint, channel: Channel) {
+        let mut state = self.lock();
+        if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.uri() == endpoint.uri()) {
+            known.channel = Some(channel);
+        }
     }
 
     /// Goes on to the next endpoint, unless another call has done so already.
@@ -176,7 +220,7 @@ impl Connection {
             }
             state.discovered = Some(Instant::now());
             drop(state);
-            self.channel()
+            self.current().1
         };
         let mut admin = AdminClient::new(channel);
         let asked = time::timeout(self.settings.attempt_timeout, admin.get_status(GetStatusRequest {})).await;
@@ -223,36 +267,80 @@ impl Drop for Connection {
 }
 
 /// One attempt. `Ok(Err(..))` is an answer that cannot be used.
-async fn attempt(channel: Channel, source: &str, count: u64, limit: Duration) -> Result<Result<Block, Error>, Status> {
-    let ask = AllocateRequest {
-        source: source.to_owned(),
-        count,
-        encoding: Encoding::Lease.into(),
-        ..AllocateRequest::default()
-    };
+async fn attempt(channel: Channel, ask: AllocateRequest, limit: Duration) -> Result<Result<Block, Error>, Status> {
+    let asked = ask.count;
     let mut request = Request::new(ask);
     request.set_timeout(limit);
-    let late = |_| Status::deadline_exceeded("no answer in time");
-    let mut client = AllocatorClient::new(channel);
-    let reply = time::timeout(limit, client.allocate(request)).await.map_err(late)??;
+    let reply = AllocatorClient::new(channel).allocate(request).await?;
+    let unusable = |what| Err(Error::Unusable { what });
     Ok(match reply.into_inner().identifiers {
-        Some(Identifiers::Lease(lease)) => {
-            Block::try_from(lease).map_err(|error| Error::Unusable { what: error.to_string() })
-        }
-        Some(Identifiers::Packed(_)) | None => Err(Error::Unusable { what: "it holds no lease".to_owned() }),
+        Some(Identifiers::Lease(lease)) => match Block::try_from(lease) {
+            Ok(block) if block.count() > asked => {
+                unusable(format!("asked for {asked} identifiers, got {}", block.count()))
+            }
+            Ok(block) => Ok(block),
+            Err(error) => unusable(error.to_string()),
+        },
+        Some(Identifiers::Packed(_)) | None => unusable("asked for a lease, got none".to_owned()),
     })
 }
 
-/// A status in one line, with what caused it: a refused connection is told apart from a daemon that refuses.
-pub(crate) fn describe(status: &Status) -> String {
-    let mut text = format!("{:?}: {}", status.code(), status.message());
-    let mut cause = std::error::Error::source(status);
-    while let Some(source) = cause {
-        let said = source.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = source.source();
+/// A call with its attempts: since when, for how long, and what came of each endpoint.
+pub(crate) struct Attempts<'a> {
+    connection: &'a Connection,
+    began: Instant,
+    pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    tried: Vec<Tried>,
+}
+
+impl<'a> Attempts<'a> {
+    /// # Errors
+    ///
+    /// [`Error::Forked`] in a child, [`Error::NoRuntime`] outside of a runtime.
+    pub(crate) fn begin(connection: &'a Connection) -> Result<Self, Error> {
+        connection.origin.check()?;
+        runtime::Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        Ok(Self { connection, began: Instant::now(), pauses: Box::new(connection.pauses()), tried: Vec::new() })
     }
-    text
+
+    /// How long the call may take from now on.
+    pub(crate) fn left(&self) -> Duration {
+        self.connection.settings.request_timeout.saturating_sub(self.began.elapsed())
+    }
+
+    /// Waits for the next attempt, at another endpoint if that may help.
+    ///
+    /// # Errors
+    ///
+    /// What the call ends with, if another attempt does not help or the time is over.
+    pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
+        let hint = match judge(&status) {
+            Verdict::Final(error) => return Err(error),
+            Verdict::Again(hint) => hint,
+        };
+        // A daemon that says when to come back is well: no other one is needed.
+        if status.code() != Code::ResourceExhausted {
+            self.connection.leave(endpoint);
+        }
+        let pause = hint.unwrap_or_else(|| self.pauses.next().unwrap_or(PAUSE_MAX));
+        debug!(status = describe(&status), ?pause, "no answer yet");
+        self.failed(endpoint, status);
+        if pause >= self.left() {
+            return Err(self.unavailable());
+        }
+        time::sleep(pause).await;
+        self.connection.origin.check()
+    }
+
+    /// Takes note of what came of an endpoint, in the place of what came of it before.
+    fn failed(&mut self, endpoint: usize, status: Status) {
+        let uri = self.connection.lock().known.get(endpoint).map(|known| known.endpoint.uri().to_string());
+        let endpoint = uri.unwrap_or_default();
+        self.tried.retain(|tried| tried.endpoint != endpoint);
+        self.tried.push(Tried { endpoint, status });
+    }
+
+    fn unavailable(&mut self) -> Error {
+        Error::Unavailable { after: self.began.elapsed(), tried: mem::take(&mut self.tried) }
+    }
 }

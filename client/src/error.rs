@@ -1,35 +1,57 @@
 //! Why no identifier came.
 
-use std::time::Duration;
+use std::{fmt, iter, time::Duration};
 
 use thiserror::Error;
-use tonic::{Code, Status};
+use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
 /// Why no identifier came. No error means that an identifier was lost to anybody else: what was fetched and not delivered is a
 /// gap.
+///
+/// ```no_run
+/// # async fn example(orders: kent_client::Handle<u128>) -> Result<(), kent_client::Error> {
+/// use kent_client::Error;
+///
+/// match orders.next().await {
+///     Ok(order) => println!("order {order}"),
+///     Err(Error::Refused { reason, .. }) if reason == "CAPACITY_EXHAUSTED" => println!("expand the region first"),
+///     Err(error) if error.is_retryable() => println!("later: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The daemon refused: asking again will not help before something is changed.
     #[error("the daemon refused ({code:?}): {message}")]
+    #[non_exhaustive]
     Refused {
         /// The gRPC code.
         code: Code,
         /// The daemon's reason, such as `CAPACITY_EXHAUSTED` or `NO_SUCH_REGION`; empty if it gave none.
         reason: String,
+        /// The field of the request that is wrong, such as `count` or `request_id`; empty if the daemon named none.
+        field: String,
         /// What is wrong and what would be right.
         message: String,
+        /// All that the daemon said.
+        status: Status,
     },
     /// No endpoint could serve, all attempts together, within the request's time.
-    #[error("no endpoint could serve within {after:?}; the last one said: {last}")]
+    #[error("no endpoint could serve within {after:?}; {}", told(tried))]
+    #[non_exhaustive]
     Unavailable {
         /// How long it was tried.
         after: Duration,
-        /// The last failure.
-        last: String,
+        /// What came of each endpoint that was tried, the last one last.
+        tried: Vec<Tried>,
     },
     /// The daemon's answer makes no sense, or it is of a kind that the handle does not give out.
     #[error("the daemon's answer cannot be used: {what}")]
+    #[non_exhaustive]
     Unusable {
         /// What is wrong with it.
         what: String,
@@ -60,6 +82,46 @@ impl Error {
             Self::Unavailable { .. } | Self::Unusable { .. } => false,
         }
     }
+}
+
+/// An endpoint that could not serve, and why.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Tried {
+    /// The endpoint, such as `http://127.0.0.1:7600/`.
+    pub endpoint: String,
+    /// What came of the last attempt there.
+    pub status: Status,
+}
+
+impl Tried {
+    /// Whether there was no connection, so that no daemon has seen the call.
+    pub fn is_unreachable(&self) -> bool {
+        causes(&self.status).any(|cause| cause.is::<ConnectError>())
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.endpoint, describe(&self.status))
+    }
+}
+
+fn told(tried: &[Tried]) -> String {
+    tried.iter().map(Tried::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// A status in one line, with what caused it: a refused connection is told apart from a daemon that refuses.
+pub(crate) fn describe(status: &Status) -> String {
+    let text = format!("{:?}: {}", status.code(), status.message());
+    causes(status)
+        .map(ToString::to_string)
+        .fold(text, |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
+}
+
+/// What caused a status, the nearest first.
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    iter::successors(std::error::Error::source(status), |cause| cause.source())
 }
 
 /// What a failed attempt says about the next one.
@@ -95,11 +157,16 @@ pub(crate) fn judge(status: &Status) -> Verdict {
         | Code::Unimplemented
         | Code::Internal
         | Code::DataLoss
-        | Code::Unauthenticated => Verdict::Final(Error::Refused {
-            code: status.code(),
-            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
-            message: status.message().to_owned(),
-        }),
+        | Code::Unauthenticated => {
+            let fields = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+            Verdict::Final(Error::Refused {
+                code: status.code(),
+                reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
+                field: fields.first().map(|violation| violation.field.clone()).unwrap_or_default(),
+                message: status.message().to_owned(),
+                status: status.clone(),
+            })
+        }
     }
 }
 

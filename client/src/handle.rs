@@ -9,11 +9,13 @@ use std::{
 
 use futures_util::{FutureExt, future::maybe_done};
 use kent_ids::Block;
+use kent_proto::v1::{AllocateRequest, Encoding};
 use thread_local::ThreadLocal;
 use tokio::{sync::watch, time};
 
 use crate::{
     age::Ages,
+    block::FetchBlock,
     clock,
     connection::Connection,
     error::Error,
@@ -32,6 +34,17 @@ use crate::{
 ///
 /// What is in hand when the process forks is the parent's. In the child the handle gives out nothing, says [`Error::Forked`], and
 /// never will again: make a new [`Client`](crate::Client) there.
+///
+/// ```no_run
+/// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
+/// let events = client.uuid_v7();
+/// let one = events.next().await?;       // waits only when nothing is in hand
+/// let another = events.try_next();      // never waits
+/// let many = events.take(10_000).await?;
+/// println!("{:?}, and {} in hand", events.stats(), events.in_hand());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Handle<T: Send> {
     hands: Arc<Hands<T>>,
 }
@@ -196,6 +209,12 @@ impl<T: Identifier> Handle<T> {
         Ok(ids)
     }
 
+    /// A block of `count` identifiers, fetched now and apart from what is in hand. With [`request_id`](FetchBlock::request_id) it
+    /// is the same one however often it is asked for.
+    pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
+        FetchBlock::new(self.hands.shared.clone(), count)
+    }
+
     /// How many identifiers are in hand; none in a forked child.
     pub fn in_hand(&self) -> u64 {
         let shared = &self.hands.shared;
@@ -224,7 +243,7 @@ const FETCH_AT_ONCE: usize = 1 << 18;
 /// For so many `take` sees to memory before it has them.
 const RESERVE_AT_ONCE: usize = 1_000_000;
 
-fn unusable() -> Error {
+pub(crate) fn unusable() -> Error {
     Error::Unusable { what: "the source gives out identifiers of another kind than the handle".to_owned() }
 }
 
@@ -281,6 +300,22 @@ impl Shared {
         }
     }
 
+    /// Fetches a block beside the stock; under a request_id, unless that is empty.
+    pub(crate) async fn fetch_block(&self, count: u64, request_id: String) -> Result<Block, Error> {
+        let ask = AllocateRequest { request_id, ..lease(&self.source, count) };
+        let admits = |block: &Block| {
+            // What was granted under the id before is of the revision of then, and as good as it was.
+            let admitted = self.fences.admit(&self.source, block) || !ask.request_id.is_empty();
+            if !admitted {
+                self.lock().refused();
+            }
+            admitted
+        };
+        let block = self.connection.allocate(&ask, admits).await?;
+        self.lock().passed_through(&block);
+        Ok(block)
+    }
+
     async fn fetch(&self, count: u64) -> Result<Option<Fresh>, Error> {
         fetch(&self.source, &self.connection, &self.fences, count).await
     }
@@ -292,7 +327,7 @@ const LAG: Duration = Duration::from_millis(20);
 /// Fetches a block; `None` if it is older than one already seen. Its age counts from when it was asked for.
 async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
-    let block: Block = connection.allocate(source, count).await?;
+    let block: Block = connection.allocate(&lease(source, count), |_| true).await?;
     connection.origin().check()?;
     if fences.admit(source, &block) {
         return Ok(Some(Fresh { block, asked }));
@@ -301,4 +336,9 @@ async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u6
     connection.leave(connection.current().0);
     time::sleep(LAG).await;
     Ok(None)
+}
+
+/// Asks for a block of a source.
+fn lease(source: &str, count: u64) -> AllocateRequest {
+    AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
 }

@@ -5,9 +5,9 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use kent_client::Client;
+//! use kent_client::{Client, Error};
 //!
-//! let client = Client::new("http://127.0.0.1:7600")?;
+//! let client = Client::new("127.0.0.1:7600")?;     // or Client::builder(), for several endpoints and other settings
 //! let ids = client.uuid_v7();
 //! let id: uuid::Uuid = ids.next().await?;          // from the block in hand, or from the daemon if there is none
 //! let more = ids.take(10_000).await?;              // as many as asked for, distinct and ascending
@@ -15,8 +15,22 @@
 //! let orders = client.region("orders");
 //! let order: u128 = orders.next().await?;
 //!
+//! // A strict region has no gaps, and grants each request_id once: to ask again gives the same block.
+//! let invoices = client.region("invoices");
+//! for invoice in invoices.fetch_block(3).request_id(id.to_string()).await? {
+//!     println!("{invoice}");
+//! }
+//!
+//! match orders.next().await {
+//!     Err(Error::Refused { reason, message, .. }) => println!("{reason}: {message}"), // asking again does not help
+//!     Err(error) if error.is_retryable() => println!("later: {error}"),
+//!     other => println!("{}", other?),
+//! }
+//!
 //! let table = client.table("default").await?;      // a copy that follows the daemon's
 //! let region = table.read(|table| Some(table.classify(order)?.path.last()?.name.clone()));
+//!
+//! let mut regions = client.connect().await?.regions(); // all else goes through the raw stubs of a daemon
 //! # Ok(())
 //! # }
 //! ```
@@ -36,9 +50,11 @@
 //! What stays in hand when a handle is dropped, or the process ends, is a gap.
 
 mod age;
+mod block;
 mod clock;
 mod config;
 mod connection;
+mod daemon;
 mod error;
 mod fence;
 mod handle;
@@ -51,22 +67,22 @@ mod tasks;
 
 use std::sync::Arc;
 
+pub use block::{Block, FetchBlock, Ids};
 pub use config::{Builder, ConfigError};
-pub use error::Error;
+pub use daemon::Daemon;
+pub use error::{Error, Tried};
 pub use handle::Handle;
 pub use identifier::Identifier;
 pub use kent_ids::{Id, IdKind, Uid11};
 /// Messages and raw stubs of the protocol.
 pub use kent_proto::v1 as proto;
-use kent_proto::v1::{
-    admin_client::AdminClient, allocator_client::AllocatorClient, codec_client::CodecClient,
-    regions_client::RegionsClient,
-};
 /// Regions, prefixes and classification, as [`TableCopy`] shows them.
 pub use kent_regions as regions;
 pub use stock::Stats;
 pub use table::TableCopy;
-use tonic::transport::{Channel, Endpoint};
+/// gRPC, of the version that is seen in [`Error`] and the raw stubs.
+pub use tonic;
+use tonic::{Status, transport::Endpoint};
 use uuid::Uuid;
 
 use crate::{config::Settings, connection::Connection, fence::Fences, handle::Shared};
@@ -136,23 +152,37 @@ impl Client {
         TableCopy::follow(self.connection.clone(), space).await
     }
 
-    /// The raw stub of `Allocator`, on the endpoint in use. Call it inside a tokio runtime.
-    pub fn allocator(&self) -> AllocatorClient<Channel> {
-        AllocatorClient::new(self.connection.channel())
+    /// Connects to the first endpoint that accepts a connection, beginning with the one in use: to know that a daemon is there
+    /// before identifiers are needed, and to call what handles do not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if none does, at once.
+    pub async fn connect(&self) -> Result<Daemon, Error> {
+        Ok(Daemon::new(self.connection.clone(), self.connection.connect().await?))
     }
 
-    /// The raw stub of `Regions`, on the endpoint in use. Call it inside a tokio runtime.
-    pub fn regions(&self) -> RegionsClient<Channel> {
-        RegionsClient::new(self.connection.channel())
-    }
-
-    /// The raw stub of `Codec`, on the endpoint in use. Call it inside a tokio runtime.
-    pub fn codec(&self) -> CodecClient<Channel> {
-        CodecClient::new(self.connection.channel())
-    }
-
-    /// The raw stub of `Admin`, on the endpoint in use. Call it inside a tokio runtime.
-    pub fn admin(&self) -> AdminClient<Channel> {
-        AdminClient::new(self.connection.channel())
+    /// Makes a call until it is answered, as handles do: at one endpoint after the other, with growing pauses, until
+    /// [`Builder::request_timeout`] is over. Only for what may happen twice: an edit without a request_id may not.
+    ///
+    /// ```no_run
+    /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
+    /// use kent_client::proto::GetStatusRequest;
+    ///
+    /// let status = client.retry(async |daemon| daemon.admin().get_status(GetStatusRequest {}).await).await?.into_inner();
+    /// println!("version {}", status.version);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] with what a daemon said, [`Error::Unavailable`] when the time is over.
+    pub async fn retry<T, F>(&self, mut call: impl FnMut(Daemon) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let call = |endpoint, channel, _| call(Daemon::new(self.connection.clone(), (endpoint, channel)));
+        self.connection.retry(call).await
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Fresh {
 
 /// What a handle has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Blocks that were fetched.
     pub blocks: u64,

@@ -15,21 +15,29 @@ use kent_proto::{
     v1::{WatchTableRequest, WatchTableResponse, regions_client::RegionsClient, watch_table_response::Event},
 };
 use kent_regions::{Indexing, RegionNumber, Revision, Table};
-use tokio::{
-    sync::watch,
-    time::{self, Instant},
-};
-use tonic::{Code, Status, Streaming};
+use tokio::{sync::watch, time};
+use tonic::{Code, Status, Streaming, transport::Channel};
 use tonic_types::StatusExt;
 use tracing::{debug, warn};
 
 use crate::{
-    connection::{Connection, describe},
-    error::{Error, Verdict, judge},
+    connection::{Attempts, Connection},
+    daemon::MESSAGE_BYTES_MAX,
+    error::{Error, Verdict, describe, judge},
     tasks::{Work, aside},
 };
 
 /// A copy of a table. Cheap to clone; clones share it. The watching ends with the last of them.
+///
+/// ```no_run
+/// # async fn example(client: kent_client::Client, id: u128) -> Result<(), kent_client::Error> {
+/// let table = client.table("default").await?;
+/// println!("as of revision {}", table.revision().0);
+/// let region = table.read(|table| Some(table.classify(id)?.path.last()?.name.clone()));
+/// println!("{id} is of {region:?}, whose number is {:?}", table.region_of(id));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableCopy {
     shared: Arc<Shared>,
@@ -50,30 +58,17 @@ const INDEXING_PART: usize = 4096;
 impl TableCopy {
     /// Fetches a snapshot, and follows the table from there on.
     pub(crate) async fn follow(connection: Arc<Connection>, space: &str) -> Result<Self, Error> {
-        connection.origin().check()?;
-        let began = Instant::now();
-        let until = began + connection.settings().request_timeout;
+        let mut attempts = Attempts::begin(&connection)?;
         let parent = format!("spaces/{space}");
-        let mut pauses = connection.pauses();
         let mut feed = loop {
-            let snapshot = Feed::open(&connection, &parent, None);
+            let (endpoint, channel) = connection.current();
+            let snapshot = Feed::open_at(endpoint, channel, &parent, None);
             let late = |_| Err(Lost::Status(Status::deadline_exceeded("no snapshot in time")));
-            let lost = match time::timeout_at(until, snapshot).await.unwrap_or_else(late) {
+            match time::timeout(attempts.left(), snapshot).await.unwrap_or_else(late) {
                 Ok(feed) => break feed,
-                Err(lost) => lost,
-            };
-            let last = match lost {
-                Lost::Status(status) => match judge(&status) {
-                    Verdict::Final(error) => return Err(error),
-                    Verdict::Again(_) => describe(&status),
-                },
-                Lost::Unusable(what) => return Err(Error::Unusable { what: what.to_string() }),
-            };
-            let pause = pauses.next().unwrap_or_default();
-            if Instant::now() + pause >= until {
-                return Err(Error::Unavailable { after: began.elapsed(), last });
+                Err(Lost::Status(status)) => attempts.wait_after(endpoint, status).await?,
+                Err(Lost::Unusable(what)) => return Err(Error::Unusable { what: what.to_string() }),
             }
-            time::sleep(pause).await;
         };
         let table = feed.snapshot.take().ok_or_else(|| Error::Unusable { what: "there is no snapshot".to_owned() })?;
         let revision = watch::Sender::new(table.revision());
@@ -165,7 +160,7 @@ impl Feed {
     /// Watches from a snapshot, or from a revision on.
     async fn open(connection: &Connection, parent: &str, after: Option<Revision>) -> Result<Self, Lost> {
         let (endpoint, channel) = connection.current();
-        let opened = Self::open_at(endpoint, RegionsClient::new(channel), parent, after).await;
+        let opened = Self::open_at(endpoint, channel, parent, after).await;
         if let Err(Lost::Status(status)) = &opened
             && matches!(judge(status), Verdict::Again(_))
         {
@@ -174,14 +169,8 @@ impl Feed {
         opened
     }
 
-    async fn open_at(
-        endpoint: usize,
-        client: RegionsClient<tonic::transport::Channel>,
-        parent: &str,
-        after: Option<Revision>,
-    ) -> Result<Self, Lost> {
-        // A part of a snapshot has some hundred regions, and each may have some thousand octets of text.
-        let mut client = client.max_decoding_message_size(MESSAGE_BYTES_MAX);
+    async fn open_at(endpoint: usize, channel: Channel, parent: &str, after: Option<Revision>) -> Result<Self, Lost> {
+        let mut client = RegionsClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let after_revision = after.map_or(0, |after| after.0);
         let request = WatchTableRequest { parent: parent.to_owned(), after_revision };
         let mut stream = client.watch_table(request).await?.into_inner();
@@ -192,8 +181,6 @@ impl Feed {
         Ok(Self { endpoint, stream, snapshot })
     }
 }
-
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<Table, Lost> {
     let mut parts = Vec::new();

@@ -19,7 +19,7 @@ pub(crate) async fn create(client: &Client, region: &str) -> anyhow::Result<()> 
         pace: 1 << 40,
         ..CreateRegionRequest::default()
     };
-    client.regions().create_region(request).await.with_context(|| format!("{region} was not made"))?;
+    client.connect().await?.regions().create_region(request).await.with_context(|| format!("{region} was not made"))?;
     Ok(())
 }
 
@@ -31,6 +31,12 @@ pub(crate) async fn create_strict(client: &Client, region: &str) -> anyhow::Resu
         policy: Some(Policy { strict: true, ..Policy::default() }),
         ..UpdateRegionRequest::default()
     };
-    client.regions().update_region(request).await.with_context(|| format!("{region} was not made strict"))?;
+    client
+        .connect()
+        .await?
+        .regions()
+        .update_region(request)
+        .await
+        .with_context(|| format!("{region} was not made strict"))?;
     Ok(())
 }

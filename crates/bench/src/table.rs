@@ -79,7 +79,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
 
 /// Makes the regions, unless the store has them already.
 pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
-    let mut stub = client.regions();
+    let mut stub = client.connect().await?.regions();
     let top = CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: TOP.to_owned(),
@@ -127,14 +127,20 @@ fn newcomer(region_id: String, extension: u64, bits: u32) -> Newcomer {
 async fn subdivide(client: &Client, region: &str, by_bits: u32, newcomers: Vec<Newcomer>) -> anyhow::Result<()> {
     let name = format!("{SPACE}/regions/{region}");
     let request = AddSubregionsRequest { name, by_bits, newcomers, ..AddSubregionsRequest::default() };
-    client.regions().add_subregions(request).await.with_context(|| format!("{region} was not divided"))?;
+    client
+        .connect()
+        .await?
+        .regions()
+        .add_subregions(request)
+        .await
+        .with_context(|| format!("{region} was not divided"))?;
     Ok(())
 }
 
 async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
     let mut rng: StdRng = rand::SeedableRng::seed_from_u64(args.seed);
     let client = &daemon.client;
-    let mut stub = client.regions();
+    let mut stub = client.connect().await?.regions();
 
     let (mut token, mut listed, mut pages) = (String::new(), 0, Times::default());
     loop {

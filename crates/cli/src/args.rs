@@ -7,6 +7,7 @@ use std::{ffi::OsString, num::NonZeroU64, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use kent_client::Client;
 use kent_ids::{Series, Source};
 
 use self::{
@@ -20,7 +21,7 @@ pub(crate) use self::{
     },
     value::Newcomer,
 };
-use crate::connect::{DEFAULT_ENDPOINT, Endpoints};
+use crate::connect::{self, DEFAULT_ENDPOINT};
 
 /// Identifiers that are unique for ever, and the regions that they come from.
 ///
@@ -56,9 +57,10 @@ pub(crate) struct Global {
         global = true,
         env = "KENT_ENDPOINT",
         default_value = DEFAULT_ENDPOINT,
-        value_name = "URL[,URL...]"
+        value_name = "URL[,URL...]",
+        value_parser = connect::client
     )]
-    pub(crate) endpoint: Endpoints,
+    pub(crate) endpoint: Client,
 }
 
 #[derive(Debug, Subcommand)]

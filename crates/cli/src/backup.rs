@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{self, Command};
 
 use indicatif::{HumanBytes, ProgressBar};
+use kent_client::Daemon;
+use kent_client::tonic::Request;
 use kent_proto::v1::{BackupRequest, backup_part::Part};
 use prost::Message;
 use serde_json::json;
-use tonic::Request;
 
-use crate::connect::Daemon;
 use crate::failure::Failure;
 use crate::output::Out;
 

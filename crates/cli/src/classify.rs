@@ -2,11 +2,12 @@
 
 use std::io::{self, BufRead};
 
+use kent_client::Daemon;
 use kent_proto::v1::{Classification, ClassifyRequest, FormerPrefix, classification::Status};
 use serde_json::{Value, json};
 
 use crate::args::ClassifyArgs;
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::names;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use kent_client::Daemon;
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
     Newcomer, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
@@ -13,7 +14,7 @@ use crate::args::{
     self, CreateArgs, EditArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, ResizeArgs, SetArgs, SplitArgs,
     SubdivideArgs,
 };
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::describe::{self, prefix_text};
 use crate::failure::Failure;
 use crate::names;

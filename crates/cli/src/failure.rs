@@ -6,9 +6,10 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use kent_client::Tried;
+use kent_client::tonic::{Code, Status};
 use kent_proto::model::code_name;
 use serde_json::{Map, Value, json};
-use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 /// What ended a command before it was done.
@@ -20,7 +21,7 @@ pub(crate) enum Failure {
     #[error("{} of the texts are no identifiers", .0.len())]
     NoIdentifiers(Vec<NoIdentifier>),
     #[error("no daemon answers")]
-    NoDaemon { tried: Vec<(String, String)> },
+    NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
     /// The daemon's answer breaks the protocol.
@@ -65,6 +66,23 @@ pub(crate) struct Refusal {
 pub(crate) struct Violation {
     pub(crate) subject: String,
     pub(crate) description: String,
+}
+
+impl From<kent_client::Error> for Failure {
+    fn from(error: kent_client::Error) -> Self {
+        match error {
+            kent_client::Error::Refused { status, .. } => status.into(),
+            // What a daemon said tells more than that others are away.
+            kent_client::Error::Unavailable { tried, .. } => {
+                match tried.iter().rfind(|tried| !tried.is_unreachable()) {
+                    Some(tried) => tried.status.clone().into(),
+                    None => Self::NoDaemon { tried },
+                }
+            }
+            kent_client::Error::Unusable { what, .. } => Self::Answer(what),
+            other => Self::Runtime(io::Error::other(other)),
+        }
+    }
 }
 
 impl From<Status> for Failure {
@@ -121,7 +139,7 @@ fn message(status: &Status) -> String {
 }
 
 /// The last cause of an error: "Connection refused", not "transport error".
-pub(crate) fn innermost(error: &dyn Error) -> String {
+fn innermost(error: &dyn Error) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
@@ -192,7 +210,8 @@ impl Failure {
         }
         let details = match self {
             Self::NoDaemon { tried } => {
-                let tried: Vec<_> = tried.iter().map(|(url, why)| json!({"endpoint": url, "message": why})).collect();
+                let tried: Vec<_> =
+                    tried.iter().map(|it| json!({"endpoint": it.endpoint, "message": innermost(&it.status)})).collect();
                 json!({ "tried": tried })
             }
             _ => json!({}),
@@ -227,11 +246,11 @@ impl Failure {
     }
 }
 
-fn no_daemon_text(tried: &[(String, String)]) -> String {
+fn no_daemon_text(tried: &[Tried]) -> String {
     let mut text = String::from("error: no daemon answers\n");
-    for (url, why) in tried {
+    for tried in tried {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  tried {url}: {why}");
+        let _ = writeln!(text, "  tried {}: {}", tried.endpoint, innermost(&tried.status));
     }
     text.push_str("  Start one with `kentd`, or name another with --endpoint or KENT_ENDPOINT.\n");
     text

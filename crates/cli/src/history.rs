@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use kent_client::tonic::Request;
+use kent_client::{Client, Daemon};
 use kent_proto::v1::{
     HistoryEntry, ListHistoryRequest, Region, RegionChange, WatchTableRequest, watch_table_response::Event,
 };
 use serde_json::{Value, json};
 use tokio::time;
-use tonic::Request;
 
 use crate::args::{HistoryArgs, WatchArgs};
-use crate::connect::{Daemon, Endpoints, request};
+use crate::connect::request;
 use crate::describe::{self, prefix_text};
 use crate::failure::Failure;
 use crate::names;
@@ -41,9 +42,9 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
 }
 
 /// Watches for ever: when the daemon goes, it is waited for, or another one is asked, and the changes go on where they were.
-pub(crate) async fn watch(args: &WatchArgs, mut endpoints: Endpoints, out: &mut Out) -> Result<(), Failure> {
+pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> Result<(), Failure> {
     let mut after = args.after;
-    let mut daemon = endpoints.connect().await?;
+    let mut daemon = client.connect().await?;
     loop {
         match follow(args, &daemon, &mut after, out).await {
             Ok(()) => {}
@@ -56,13 +57,13 @@ pub(crate) async fn watch(args: &WatchArgs, mut endpoints: Endpoints, out: &mut 
             Err(failure) => return Err(failure),
         }
         eprintln!("kent: the daemon is gone; going on after revision {after} when one answers");
-        endpoints.rotate();
+        daemon.leave();
         daemon = loop {
             time::sleep(PAUSE).await;
-            match endpoints.connect().await {
+            match client.connect().await {
                 Ok(daemon) => break daemon,
-                Err(Failure::NoDaemon { .. }) => {}
-                Err(failure) => return Err(failure),
+                Err(kent_client::Error::Unavailable { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         };
     }

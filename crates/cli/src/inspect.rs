@@ -3,6 +3,7 @@
 use std::io::{self, BufRead};
 use std::{iter, mem};
 
+use kent_client::Client;
 use kent_codec::{Inspection, Reading};
 use kent_proto::v1::Classification;
 use rayon::prelude::*;
@@ -13,7 +14,6 @@ use tokio::runtime::Runtime;
 use crate::args::InspectArgs;
 use crate::bits::{self, Run};
 use crate::classify;
-use crate::connect::Endpoints;
 use crate::failure::{Failure, NoIdentifier};
 use crate::number;
 use crate::output::{Out, Palette, Role};
@@ -75,7 +75,7 @@ fn texts(id: &str) -> Box<dyn Iterator<Item = Result<String, Failure>>> {
 /// A daemon that says to which regions of a space identifiers belong.
 pub(crate) struct Regions<'a> {
     pub(crate) space: &'a str,
-    pub(crate) endpoints: &'a Endpoints,
+    pub(crate) client: &'a Client,
     pub(crate) runtime: Runtime,
 }
 
@@ -86,7 +86,7 @@ impl Regions<'_> {
         let asked = ids.iter().flatten().copied().collect();
         let mut answers = self
             .runtime
-            .block_on(async { classify::ask(asked, self.space, &self.endpoints.connect().await?).await })?
+            .block_on(async { classify::ask(asked, self.space, &self.client.connect().await?).await })?
             .into_iter();
         Ok(ids.iter().map(|id| id.and_then(|_| answers.next())).collect())
     }

@@ -33,10 +33,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
+use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command, Question};
-use crate::connect::Endpoints;
 use crate::failure::Failure;
 use crate::output::Out;
 
@@ -80,39 +80,39 @@ fn report(failure: &Failure, json: bool) -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    let (json, endpoints) = (cli.global.json, cli.global.endpoint);
+    let (json, client) = (cli.global.json, cli.global.endpoint);
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete(shell),
         Command::Inspect(args) => with_output(json, |out| {
             let regions = match &args.space {
-                Some(space) => Some(inspect::Regions { space, endpoints: &endpoints, runtime: runtime()? }),
+                Some(space) => Some(inspect::Regions { space, client: &client, runtime: runtime()? }),
                 None => None,
             };
             inspect::run(&args, regions.as_ref(), out)
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
-        Command::Alloc(args) => alloc::run(&args, endpoints, &runtime()?, json),
-        Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &endpoints, out))),
+        Command::Alloc(args) => alloc::run(&args, client, &runtime()?, json),
+        Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &client, out))),
     }
 }
 
-async fn ask(question: Question, endpoints: &Endpoints, out: &mut Out) -> Result<(), Failure> {
+async fn ask(question: Question, client: &Client, out: &mut Out) -> Result<(), Failure> {
     match question {
         Question::Classify(args) => {
             // What is no identifier is refused before a daemon is looked for.
             let operands = classify::parse(&args)?;
-            classify::run(&operands, &args.space.space, &endpoints.connect().await?, out).await
+            classify::run(&operands, &args.space.space, &client.connect().await?, out).await
         }
-        Question::Space(command) => space::run(&command, &endpoints.connect().await?, out).await,
-        Question::Region(command) => region::run(&command, &endpoints.connect().await?, out).await,
-        Question::Series(command) => series::run(&command, &endpoints.connect().await?, out).await,
-        Question::Table(command) => transfer::run(&command, &endpoints.connect().await?, out).await,
-        Question::Watch(args) => history::watch(&args, endpoints.clone(), out).await,
-        Question::Backup { file } => backup::run(&file, &endpoints.connect().await?, out).await,
-        Question::Clock { command } => status::clock(command, &endpoints.connect().await?, out).await,
-        Question::Status => status::run(&endpoints.connect().await?, out).await,
+        Question::Space(command) => space::run(&command, &client.connect().await?, out).await,
+        Question::Region(command) => region::run(&command, &client.connect().await?, out).await,
+        Question::Series(command) => series::run(&command, &client.connect().await?, out).await,
+        Question::Table(command) => transfer::run(&command, &client.connect().await?, out).await,
+        Question::Watch(args) => history::watch(&args, client, out).await,
+        Question::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
+        Question::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        Question::Status => status::run(&client.connect().await?, out).await,
     }
 }
 

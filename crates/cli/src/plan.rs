@@ -1,7 +1,7 @@
 //! `kent region create --plan` where no prefix is free: who could give way, what that costs them, and how to say so.
 
+use kent_client::tonic::Status;
 use serde_json::json;
-use tonic::Status;
 
 use crate::args::CreateArgs;
 use crate::failure::{Failure, Refusal};

@@ -1,10 +1,11 @@
 //! `kent region ls`, `tree` and `show`: looking at the table of a space. `edit` changes it.
 
+use kent_client::Daemon;
 use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, ListRegionsRequest, Region, Space, Uint128};
 use serde_json::json;
 
 use crate::args::{IdArgs, InSpace, RegionCommand, ShowArgs, TreeArgs};
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::describe;
 use crate::edit;
 use crate::failure::Failure;

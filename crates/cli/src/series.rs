@@ -1,11 +1,12 @@
 //! `kent series`: series of numbers, those that operators make and those that callers have begun.
 
+use kent_client::Daemon;
+use kent_client::tonic::Request;
 use kent_proto::v1::{CreateSeriesRequest, ForgetSeriesRequest, ListSeriesRequest, Series};
 use serde_json::{Value, json};
-use tonic::Request;
 
 use crate::args::SeriesCommand;
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::Out;

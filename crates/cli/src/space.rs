@@ -1,10 +1,11 @@
 //! `kent space`: the spaces, each a table of regions.
 
+use kent_client::Daemon;
 use kent_proto::v1::{CreateSpaceRequest, ListSpacesRequest, Space, space::TextForm};
 use serde_json::{Value, json};
 
 use crate::args::{SpaceCommand, SpaceCreateArgs, TextArg};
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::Out;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kent_client::Daemon;
 use kent_proto::v1::{
     AcceptClockRequest, ChunkStatus, ClockStatus, GetStatusRequest, Limits, ReplicaStatus, SlotStatus, Status,
     StoreStatus,
@@ -9,7 +10,7 @@ use kent_proto::v1::{
 use serde_json::{Value, json};
 
 use crate::args::ClockCommand;
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::{Out, Palette, Role};

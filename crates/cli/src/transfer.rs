@@ -8,13 +8,14 @@ mod file;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
+use kent_client::Daemon;
 use kent_proto::v1::{
     AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, GetSpaceRequest, Newcomer, SealRegionRequest,
     UpdateRegionRequest, region,
 };
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
-use crate::connect::{Daemon, request};
+use crate::connect::request;
 use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::names;

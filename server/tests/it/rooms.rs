@@ -11,7 +11,7 @@ pub(crate) const ROOMS: [(&str, &str, &[&str]); 13] = [
     ("kent-store", "crates/store", &[]),
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
     ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions"]),
-    ("kent-cli", "crates/cli", &["kent-codec", "kent-ids", "kent-proto"]),
+    ("kent-cli", "crates/cli", &["kent-client", "kent-codec", "kent-ids", "kent-proto"]),
     (
         "kent-bench",
         "crates/bench",

@@ -1,0 +1,79 @@
+//! One daemon, for the calls that handles do not make: raw stubs on one connection.
+
+use std::{fmt, sync::Arc};
+
+use kent_proto::v1::{
+    admin_client::AdminClient, allocator_client::AllocatorClient, codec_client::CodecClient,
+    regions_client::RegionsClient,
+};
+use tonic::transport::Channel;
+
+use crate::connection::Connection;
+
+/// One daemon, and the raw stubs of its services: for edits, status, history and all else that handles do not ask for.
+///
+/// A call is made once, here, and has no deadline but its own. [`Client::retry`](crate::Client::retry) makes one until it is
+/// answered.
+///
+/// ```no_run
+/// # async fn example(client: kent_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use kent_client::{proto::CreateRegionRequest, tonic::Request};
+///
+/// let daemon = client.connect().await?;
+/// let mut create = Request::new(CreateRegionRequest {
+///     parent: "spaces/default".to_owned(),
+///     region_id: "orders".to_owned(),
+///     suffix_bits: 40,
+///     ..CreateRegionRequest::default()
+/// });
+/// create.set_timeout(std::time::Duration::from_secs(10));
+/// let region = daemon.regions().create_region(create).await?.into_inner();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Daemon {
+    connection: Arc<Connection>,
+    endpoint: usize,
+    channel: Channel,
+}
+
+/// The largest answer. A part of a snapshot has some hundred regions, and each may have some thousand bytes of text.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+impl Daemon {
+    pub(crate) fn new(connection: Arc<Connection>, (endpoint, channel): (usize, Channel)) -> Self {
+        Self { connection, endpoint, channel }
+    }
+
+    /// The raw stub of `Allocator`.
+    pub fn allocator(&self) -> AllocatorClient<Channel> {
+        AllocatorClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// The raw stub of `Regions`.
+    pub fn regions(&self) -> RegionsClient<Channel> {
+        RegionsClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// The raw stub of `Codec`.
+    pub fn codec(&self) -> CodecClient<Channel> {
+        CodecClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// The raw stub of `Admin`.
+    pub fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Gives this daemon up: the client goes on with the next endpoint.
+    pub fn leave(self) {
+        self.connection.leave(self.endpoint);
+    }
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
