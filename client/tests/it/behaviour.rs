@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use kent_client::{Builder, Client, Error, Handle, Identifier};
+use kent_client::{Builder, Client, Error, Handle, Identifier, proto::AllocateRequest};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use uuid::Uuid;
@@ -233,4 +233,83 @@ async fn ok_the_last_clone_ends_the_fetch_under_way() {
 fn err_outside_a_runtime_nothing_is_fetched() {
     let client = Client::new("http://127.0.0.1:1").expect("valid");
     assert!(client.uuid_v7().try_next().is_none());
+}
+
+#[tokio::test]
+async fn ok_a_block_is_fetched_apart_from_what_is_in_hand() {
+    let daemon = Daemon::start(Part::new()).await;
+    let handle = builder(&daemon).build().expect("valid").region("orders");
+    let block = handle.fetch_block(1000).await.expect("granted");
+    assert_eq!((block.count(), handle.in_hand(), handle.stats().identifiers), (1000, 0, 1000));
+    let ids = block.into_iter();
+    assert_eq!(ids.len(), 1000);
+    assert_eq!(ids.collect::<Vec<_>>(), ((1 << 60)..(1 << 60) + 1000).collect::<Vec<u128>>());
+    assert_eq!(*daemon.part.request_ids.lock().expect("whole"), [""]);
+}
+
+#[tokio::test]
+async fn ok_every_attempt_for_a_block_carries_its_request_id() {
+    let daemon = Daemon::start(Part::new()).await;
+    daemon.part.then(Answer::Refuse(Status::unavailable("away for a moment")));
+    daemon.part.then(Answer::Refuse(Status::unknown("the answer was lost")));
+    let handle = builder(&daemon).build().expect("valid").region("orders");
+    handle.fetch_block(3).request_id("order-1").await.expect("granted at last");
+    assert_eq!(*daemon.part.request_ids.lock().expect("whole"), ["order-1"; 3]);
+}
+
+#[tokio::test]
+async fn ok_a_fence_refuses_an_older_block_unless_it_was_granted_to_a_request_id() {
+    let daemon = Daemon::start(Part::new()).await;
+    [5, 4, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));
+    let handle = builder(&daemon).build().expect("valid").region("orders");
+    handle.fetch_block(10).await.expect("granted");
+    handle.fetch_block(10).request_id("order-1").await.expect("as it was granted before");
+    assert_eq!(handle.stats().fenced, 0);
+    let first = handle.fetch_block(10).await.expect("granted").into_iter().next();
+    assert_eq!((first, handle.stats().fenced), (Some((1 << 60) + 30), 1));
+}
+
+#[tokio::test]
+async fn err_a_block_of_another_kind_or_size_is_unusable() {
+    let daemon = Daemon::start(Part::new()).await;
+    daemon.part.then(Answer::TooMuch);
+    let handle = builder(&daemon).build().expect("valid").uuid_v7();
+    assert!(matches!(handle.fetch_block(3).await, Err(Error::Unusable { .. })));
+    handle.fetch_block(3).await.expect("granted");
+}
+
+#[tokio::test]
+async fn ok_a_client_connects_to_the_first_endpoint_that_is_there() {
+    let (gone, here) = (Daemon::start(Part::new()).await, Daemon::start(Part::new()).await);
+    let endpoint = gone.endpoint();
+    gone.stop().await;
+    let client = Client::builder().endpoint(&endpoint).endpoint(here.endpoint()).build().expect("valid");
+    let daemon = client.connect().await.expect("the second one");
+    let ask = AllocateRequest { source: "uuidv7".to_owned(), count: 1, ..AllocateRequest::default() };
+    daemon.allocator().allocate(ask).await.expect("granted");
+    daemon.leave();
+    // It begins with the first one again, and ends with the second.
+    client.connect().await.expect("the second one");
+    here.stop().await;
+    let error = client.connect().await.expect_err("nobody there");
+    let Error::Unavailable { tried, .. } = &error else { panic!("{error}") };
+    assert!(tried.len() == 2 && tried.iter().all(kent_client::Tried::is_unreachable), "{error}");
+    assert!(error.to_string().contains(&endpoint), "{error}");
+}
+
+#[tokio::test]
+async fn ok_a_call_is_made_until_it_is_answered() {
+    let daemon = Daemon::start(Part::new()).await;
+    daemon.part.then(Answer::Refuse(Status::unavailable("away for a moment")));
+    let client = builder(&daemon).build().expect("valid");
+    let ask = AllocateRequest { source: "uuidv7".to_owned(), count: 1, ..AllocateRequest::default() };
+    client.retry(async |daemon| daemon.allocator().allocate(ask.clone()).await).await.expect("granted at last");
+    assert_eq!(daemon.part.counts.lock().expect("whole").len(), 2);
+    daemon.part.then(Answer::Refuse(Status::with_error_details(
+        Code::InvalidArgument,
+        "count: too many",
+        ErrorDetails::with_bad_request_violation("count", "too many"),
+    )));
+    let refused = client.retry(async |daemon| daemon.allocator().allocate(ask.clone()).await).await;
+    assert!(matches!(refused, Err(Error::Refused { field, .. }) if field == "count"));
 }

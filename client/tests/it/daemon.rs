@@ -24,6 +24,8 @@ pub(crate) enum Answer {
     Token(u64),
     /// Grants when the gate is opened.
     Held,
+    /// Grants more than was asked for.
+    TooMuch,
 }
 
 /// What the tests see of the daemon.
@@ -32,6 +34,7 @@ pub(crate) struct Part {
     script: Mutex<VecDeque<Answer>>,
     next: Mutex<u128>,
     pub(crate) counts: Mutex<Vec<u64>>,
+    pub(crate) request_ids: Mutex<Vec<String>>,
     pub(crate) gate: Semaphore,
 }
 
@@ -45,7 +48,8 @@ pub(crate) struct Daemon {
 impl Part {
     pub(crate) fn new() -> Arc<Self> {
         let next = Mutex::new(1 << 60);
-        Arc::new(Self { script: Mutex::default(), next, counts: Mutex::default(), gate: Semaphore::new(0) })
+        let (counts, request_ids) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { script: Mutex::default(), next, counts, request_ids, gate: Semaphore::new(0) })
     }
 
     pub(crate) fn then(&self, answer: Answer) {
@@ -117,6 +121,7 @@ impl Allocator for Scripted {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let request = request.into_inner();
         self.0.counts.lock().expect("whole").push(request.count);
+        self.0.request_ids.lock().expect("whole").push(request.request_id.clone());
         let answer = self.0.script.lock().expect("whole").pop_front();
         match answer {
             Some(Answer::Refuse(status)) => Err(status),
@@ -124,6 +129,10 @@ impl Allocator for Scripted {
             Some(Answer::Held) => {
                 self.0.gate.acquire().await.expect("open").forget();
                 Ok(Response::new(self.0.grant(&request, 1)))
+            }
+            Some(Answer::TooMuch) => {
+                let more = AllocateRequest { count: request.count + 1, ..request };
+                Ok(Response::new(self.0.grant(&more, 1)))
             }
             None => Ok(Response::new(self.0.grant(&request, 1))),
         }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use kent_client::Client;
+use kent_client::{Client, Error};
 use kent_proto::v1::{
     AllocateRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, Policy,
     UpdateRegionRequest, allocator_client::AllocatorClient, regions_client::RegionsClient,
@@ -20,7 +20,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Handle,
 };
-use tonic::transport::{Channel, Endpoint};
+use tonic::{
+    Code,
+    transport::{Channel, Endpoint},
+};
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
@@ -153,6 +156,55 @@ async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
 fn base(prefix: &str) -> u128 {
     let bits = u128::from_str_radix(prefix, 2).expect("zeros and ones");
     bits << (64 - prefix.len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_client_is_granted_each_request_id_once_although_answers_get_lost() {
+    let data = data_dir();
+    let mut daemon = Daemon::start(data.path());
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    daemon.regions().create_region(create("invoices", "")).await.expect("created");
+    let name = "spaces/default/regions/invoices".to_owned();
+    let strict = UpdateRegionRequest { name: name.clone(), policy, ..UpdateRegionRequest::default() };
+    daemon.regions().update_region(strict).await.expect("strict");
+    let mut granted: Vec<Vec<u128>> = Vec::new();
+    for round in 0..2 {
+        let proxy = Proxy::start(&daemon).await;
+        let client = Client::new(proxy.address.to_string()).expect("valid");
+        let invoices = client.region("invoices");
+        for at in 0..40 {
+            let block =
+                invoices.fetch_block(3).request_id(format!("{round}-{at}")).await.expect("no error reaches the caller");
+            granted.push(block.into_iter().collect());
+        }
+        assert!(proxy.dropped.load(Ordering::Relaxed) >= 3, "answers were lost");
+        // The table moves on, and a crash forgets nothing.
+        let expand = ExpandRegionRequest { name: name.clone(), by_bits: 1, ..ExpandRegionRequest::default() };
+        daemon.regions().expand_region(expand).await.expect("expanded");
+        daemon.kill();
+        daemon = Daemon::spawn(&mut kentd(data.path()));
+    }
+    let numbers: Vec<u128> = granted.concat();
+    assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "no gap, and nothing twice: {numbers:?}");
+
+    let client = Client::new(daemon.grpc_address()).expect("valid");
+    let invoices = client.region("invoices");
+    // A new block comes first, so that those of before are of an older revision than one already seen.
+    let block = invoices.fetch_block(1).await.expect("granted");
+    assert_eq!(block.into_iter().next(), numbers.last().map(|last| last + 1));
+    for (at, before) in granted.iter().enumerate() {
+        let id = format!("{}-{}", at / 40, at % 40);
+        let again = invoices.fetch_block(3).request_id(id).await.expect("granted before");
+        assert_eq!(again.into_iter().collect::<Vec<_>>(), *before);
+    }
+    match invoices.fetch_block(4).request_id("0-0").await {
+        Err(Error::Refused { code: Code::InvalidArgument, field, .. }) => assert_eq!(field, "request_id"),
+        other => panic!("another count is refused: {other:?}"),
+    }
+    match client.uuid_v7().fetch_block(3).request_id("0-0").await {
+        Err(Error::Refused { field, .. }) => assert_eq!(field, "request_id"),
+        other => panic!("only strict regions take one: {other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
