@@ -6,12 +6,12 @@ use kent_ids::{Tails, Walk};
 
 use crate::{
     error::Error,
-    handle::{Shared, unusable},
+    handle::{Handle, Shared, unusable},
     identifier::Identifier,
     lot::new_tails,
 };
 
-/// A block to be fetched: await it. Made by [`Handle::fetch_block`](crate::Handle::fetch_block).
+/// A block to be fetched: await it. Made by [`Handle::fetch_block`].
 ///
 /// Attempts go on for [`request_timeout`](crate::Builder::request_timeout). Without a request_id the answer to one that is lost
 /// is a gap, and the next attempt gets another block.
@@ -23,18 +23,22 @@ pub struct FetchBlock<T> {
     kind: PhantomData<fn() -> T>,
 }
 
-impl<T> FetchBlock<T> {
-    pub(crate) fn new(shared: Arc<Shared>, count: u64) -> Self {
-        Self { shared, count, request_id: String::new(), kind: PhantomData }
+impl<T: Identifier> Handle<T> {
+    /// A block of `count` identifiers, fetched now and apart from what is in hand. With [`request_id`](FetchBlock::request_id) it
+    /// is the same one however often it is asked for.
+    pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
+        FetchBlock { shared: self.shared().clone(), count, request_id: String::new(), kind: PhantomData }
     }
+}
 
+impl<T> FetchBlock<T> {
     /// Fetches the block under this id, of at most 64 bytes: for strict regions only, which grant each id once. Whoever asks
     /// again, after a lost answer or a crash, gets the same block; another count is refused ([`Error::Refused`], of the field
     /// `request_id`). Best a UUID of version 7: the daemon keeps those for a time, and all others up to a number.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client, order: uuid::Uuid) -> Result<(), kent_client::Error> {
-    /// let invoices = client.region("invoices"); // kent region create invoices --suffix 40 --strict
+    /// let invoices = client.region("invoices"); // kent region set invoices --strict
     /// let granted = invoices.fetch_block(3).request_id(order.to_string()).await?;
     /// let numbers: Vec<u128> = granted.into_iter().collect();
     /// # Ok(())

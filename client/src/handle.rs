@@ -15,7 +15,6 @@ use tokio::{sync::watch, time};
 
 use crate::{
     age::Ages,
-    block::FetchBlock,
     clock,
     connection::Connection,
     error::Error,
@@ -70,6 +69,12 @@ pub(crate) struct Shared {
     fetched: watch::Sender<u64>,
     /// The fetch under way. It is given up with the last clone of the handle.
     work: Mutex<Option<Work>>,
+}
+
+impl<T: Send> Handle<T> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.hands.shared
+    }
 }
 
 impl<T: Send> Clone for Handle<T> {
@@ -207,12 +212,6 @@ impl<T: Identifier> Handle<T> {
         }
         shared.refill()?;
         Ok(ids)
-    }
-
-    /// A block of `count` identifiers, fetched now and apart from what is in hand. With [`request_id`](FetchBlock::request_id) it
-    /// is the same one however often it is asked for.
-    pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
-        FetchBlock::new(self.hands.shared.clone(), count)
     }
 
     /// How many identifiers are in hand; none in a forked child.
