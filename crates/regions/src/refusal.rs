@@ -192,18 +192,6 @@ pub enum Refusal {
     /// `bad-input`: an update that changes nothing.
     #[error("the update says nothing to change")]
     NoChange,
-    /// `external`: the values come from users.
-    #[error("region {region:?} is external: its values come from users, and are composed, not granted")]
-    External {
-        /// The region.
-        region: String,
-    },
-    /// `sealed`.
-    #[error("region {region:?} is sealed: nothing is granted from it until it is unsealed")]
-    Sealed {
-        /// The region.
-        region: String,
-    },
     /// `capacity-exhausted`.
     #[error(
         "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
@@ -311,8 +299,6 @@ impl Refusal {
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::NoChange => "bad-input",
-            Self::External { .. } => "external",
-            Self::Sealed { .. } => "sealed",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",
         }
