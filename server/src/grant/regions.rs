@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
-use kent_issue::{Chunk, CounterRefusal, Stored};
+use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
 use kent_proto::model::EditOptions;
 use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, RegionNumber};
 use kent_store::Store;
@@ -253,9 +253,9 @@ impl RegionGrants {
         let attempted = strict::grant(&*self.store, &record(space, &facts), judges, asks, last, wall).await?;
         if let Some(left) = attempted.left {
             cell.with_queue(|queue| queue.set_last(left));
-            let reserved = Stored { version: left.counter.version, value: left.counter.value.reserved };
-            space.set_reserved(facts.number, reserved);
-            cell.granted(attempted.count(asks), self.clock.steady());
+            let Stored { version, value } = left.counter;
+            space.set_reserved(facts.number, Stored { version, value: Count::Below(value.below.get()) });
+            cell.granted(attempted.count, self.clock.steady());
         }
         drop(reserving);
         match attempted.conflict {
@@ -271,15 +271,16 @@ impl RegionGrants {
             })
         };
         let outcome = |(ask, granted): (&Ask, strict::Granted)| match granted {
-            strict::Granted::Now(first) => block(first, ask.count.get()),
-            strict::Granted::Before(first, count) if count == ask.count.get() => block(first, count),
-            strict::Granted::Before(_, count) => Err(AllocateError::Reused { count }),
-            strict::Granted::Full(reserved) => Err(exhausted(space, region, &facts, reserved, ask.count)),
-            strict::Granted::TooFast(refused) => {
-                Err(AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused))
-            }
-            strict::Granted::Unsure => Err(unsure(space, region)),
-            strict::Granted::Refused(refusal) => Err(refusal.into()),
+            strict::Granted::From(first) => block(first, ask.count.get()),
+            strict::Granted::Refused(refusal) => Err(match refusal {
+                StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, ask.count),
+                StrictRefusal::TooFast(refused) => {
+                    AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused)
+                }
+                StrictRefusal::Unsure => unsure(space, region),
+                StrictRefusal::Reused { count } => AllocateError::Reused { count },
+                StrictRefusal::Request(refusal) => refusal.into(),
+            }),
             strict::Granted::Again => Ok(None),
             strict::Granted::Failed(failure) => Err(failure.into()),
         };
