@@ -7,7 +7,7 @@ use kent_ids::unscramble;
 use crate::{
     attributes::Order,
     prefix::Prefix,
-    region::{FormerPrefix, Kind, Region},
+    region::{FormerPrefix, Kind, Region, RegionNumber},
     revision::Revision,
     table::Table,
 };
@@ -59,6 +59,14 @@ impl Classification<'_> {
         match (self.status, self.path.last()) {
             (Status::Member { counter, .. }, Some(region)) => counter.map(|counter| region.issued.includes(counter)),
             _ => Some(false),
+        }
+    }
+
+        /// The region whose local table says more, if the identifier is in a delegated region, and the identifier that it is there.
+    pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
+        match (self.status, self.path.last()) {
+            (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
+            _ => None,
         }
     }
 
