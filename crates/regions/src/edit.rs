@@ -34,6 +34,13 @@ pub enum Edit {
         /// k.
         by: u8,
     },
+    /// Expands the region as its policy says, if that is due before `count` more are granted.
+    ExpandIfDue {
+        /// Which region.
+        name: String,
+        /// How many suffixes are wanted.
+        count: u64,
+    },
     /// Moves `by` bits from the suffix to the zone.
     Shrink {
         /// Which region.
@@ -133,7 +140,7 @@ impl Edit {
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
-            Self::Expand { .. } => "expand",
+            Self::Expand { .. } | Self::ExpandIfDue { .. } => "expand",
             Self::Shrink { .. } => "shrink",
             Self::Split { .. } => "split",
             Self::Subdivide { .. } => "subdivide",
@@ -151,6 +158,7 @@ impl Edit {
         match self {
             Self::Create { name, .. }
             | Self::Expand { name, .. }
+            | Self::ExpandIfDue { name, .. }
             | Self::Shrink { name, .. }
             | Self::Split { name, .. }
             | Self::Subdivide { name, .. }
@@ -179,6 +187,7 @@ mod tests {
         for (edit, operation) in [
             (create, "create"),
             (Edit::Expand { name: name(), by: 1 }, "expand"),
+            (Edit::ExpandIfDue { name: name(), count: 1 }, "expand"),
             (Edit::Shrink { name: name(), by: 1 }, "shrink"),
             (Edit::Split { name: name(), by: 1, newcomers: Vec::new() }, "split"),
             (Edit::Subdivide { name: name(), by: 1, newcomers: Vec::new(), reserve_others: false }, "subdivide"),

@@ -81,6 +81,7 @@ impl Table {
                 create::plan(self, name, *suffix, place, *next, *order, *pace)
             }
             Edit::Expand { name, by } => resize::expand(self, name, *by),
+            Edit::ExpandIfDue { name, count } => resize::expand_if_due(self, name, *count),
             Edit::Shrink { name, by } => resize::shrink(self, name, *by),
             Edit::Split { name, by, newcomers } => divide::split(self, name, *by, newcomers),
             Edit::Subdivide { name, by, newcomers, reserve_others } => {

@@ -192,6 +192,12 @@ pub enum Refusal {
     /// `bad-input`: an update that changes nothing.
     #[error("the update says nothing to change")]
     NoChange,
+    /// `not-due`: the region's policy does not expand it yet.
+    #[error("the policy of region {region:?} does not expand it yet")]
+    NotDue {
+        /// The region.
+        region: String,
+    },
     /// `capacity-exhausted`.
     #[error(
         "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
@@ -299,6 +305,7 @@ impl Refusal {
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::NoChange => "bad-input",
+            Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",
         }

@@ -5,7 +5,7 @@ use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 use kent_ids::{Block, Position, Source};
 use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
 use kent_proto::model::EditOptions;
-use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, RegionNumber};
+use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, Refusal, RegionNumber};
 use kent_store::Store;
 use tokio::time;
 use tracing::{debug, info, warn};
@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::outcome::{HeldChunk, Tried, Wait, only_strict};
 use crate::{
     cluster::Cluster,
-    error::{AllocateError, Exhausted, NoSuchRegion},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion},
     host::{Surroundings, clock::Clock, deadline::Patience, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
@@ -145,21 +145,23 @@ impl RegionGrants {
         // It may have another name than the one it was asked for by, and another region that one.
         let due = space.read(|table| {
             let region = table.get(number)?;
-            Some((region.name.clone(), region.expansion_due(count.get())?))
+            region.expansion_due(count.get()).map(|_| region.name.clone())
         });
-        let Some((region, by)) = due else { return false };
+        let Some(region) = due else { return false };
         let order = Order {
             space: space.name(),
             number: Some(number),
-            edit: Edit::Expand { name: region.clone(), by },
+            // Others may see to it as well: it is looked at again where it is planned.
+            edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
         };
         match self.directory.edit(&order).await {
             Ok(_) => {
-                info!(space = order.space, region, by, "region expanded by its policy");
+                info!(space = order.space, region, "region expanded by its policy");
                 true
             }
+            Err(EditError::Refused { refusal, .. }) if matches!(*refusal, Refusal::NotDue { .. }) => true,
             Err(error) => {
                 warn!(space = order.space, region, %error, "region not expanded by its policy");
                 false
@@ -332,6 +334,9 @@ impl RegionGrants {
         let reserving = cell.reserving.lock().await;
         // An edit may have come first.
         let facts = facts_of(&space, number)?;
+        if facts.chunk == ChunkPolicy::Strict {
+            return Ok(());
+        }
         cell.with(|counter| counter.set_policy(chunk(facts.chunk, self.chunk)));
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());

@@ -620,6 +620,7 @@ impl Restore {
             reason: format!("the records were those of revision {}", facts.revision),
             request_id: String::new(),
             changes,
+            declared: false,
             follows: Some(facts.revision),
         };
         for (part, number) in stored::encode_history(&entry).into_iter().zip(0..) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kent_ids::{ClusterKey, Position, RegionConstants};
-use kent_issue::{Chunk, Stored};
+use kent_issue::{Chunk, Counter, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
@@ -214,6 +214,12 @@ impl Space {
         if let Some(reserved) = cell.give_back(store, &keys::counter(self.key(), number.0)).await {
             self.set_reserved(number, reserved);
         }
+    }
+
+    /// Drops the rest of the chunk that is held of a region: it counts as issued, and somebody else may use it.
+    pub(crate) fn discard_chunk(&self, number: RegionNumber) {
+        let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        cell.iter().for_each(|cell| cell.with(Counter::discard));
     }
 
     /// The right to build an index, unless somebody is at it.
