@@ -191,7 +191,7 @@ impl Fetcher {
                 self.batch.shrink();
                 sleep(self.patience.spend(Some(delay)).ok_or(failure)?).await;
             }
-            Cure::SmallerBlocks if self.asked() > 1 => self.batch.limit(self.asked() / 2),
+            Cure::SmallerBlocks if self.asked() > 1 && self.request_id.is_empty() => self.batch.limit(self.asked() / 2),
             Cure::OtherDaemon(delay) => {
                 let delay = self.patience.spend(delay).ok_or(failure)?;
                 self.daemon = None;
