@@ -24,6 +24,7 @@ use thread_priority::{
 };
 use tokio::{runtime, task::JoinSet};
 use tonic::transport::Channel;
+use uuid::Uuid;
 
 use crate::{
     contest::{Bound, Contender, Contest, Options, Slice, Unit},
@@ -59,7 +60,7 @@ const TEXTS: usize = 1000;
 const BACK: u64 = 500;
 const PAGE: u32 = 1000;
 /// Streams that fill the strict region: as many grants as share a commit.
-const STREAMS: usize = 100;
+const STREAMS: u64 = 100;
 /// Requests that wait in each.
 const DEPTH: usize = 8;
 
@@ -97,33 +98,32 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Draws from the strict region, each time under another request_id. A stream is answered in its order, so there are several, whose
-/// requests share commits. What was refused for the moment is asked for again.
+/// Draws from the strict region until so many are granted, each under a request_id of its own: a UUID of version 7, as the docs advise.
+/// A stream is answered in its order, so there are several, whose requests share commits. What was refused for the moment is asked
+/// for again.
 async fn number(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
     let region = client.regions().get_region(GetRegionRequest { name }).await?.into_inner();
-    let mut missing: Vec<u64> = (region.reserved.parse()?..grants).collect();
-    while !missing.is_empty() {
+    let mut missing = grants.saturating_sub(region.reserved.parse()?);
+    while missing > 0 {
         let mut streams = JoinSet::new();
-        for numbers in missing.chunks(missing.len().div_ceil(STREAMS)) {
-            streams.spawn(number_by(address.to_owned(), numbers.to_vec()));
+        for stream in 0..STREAMS {
+            streams.spawn(draw(address.to_owned(), (missing + stream) / STREAMS));
         }
-        missing.clear();
+        missing = 0;
         while let Some(stream) = streams.join_next().await {
-            missing.extend(stream??);
+            missing += stream??;
         }
     }
     Ok(())
 }
 
-/// Draws under these numbers, and returns those that were refused for the moment.
-async fn number_by(address: String, numbers: Vec<u64>) -> anyhow::Result<Vec<u64>> {
+/// Draws, and returns how many were refused for the moment.
+async fn draw(address: String, grants: u64) -> anyhow::Result<u64> {
     let (requests, outgoing) = tokio::sync::mpsc::channel(DEPTH);
-    let asking = async {
-        // Moved here, so that the stream ends when all is asked.
-        let requests = requests;
-        for number in &numbers {
-            let ask = AllocateRequest { request_id: number.to_string(), ..lease("region:strict", 1) };
+    let asking = async move {
+        for _ in 0..grants {
+            let ask = AllocateRequest { request_id: Uuid::now_v7().to_string(), ..lease("region:strict", 1) };
             requests.send(ask).await.ok().context("the stream takes no more")?;
         }
         anyhow::Ok(())
@@ -132,13 +132,11 @@ async fn number_by(address: String, numbers: Vec<u64>) -> anyhow::Result<Vec<u64
         let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
         let mut client = AllocatorClient::new(load::connect(&address).await?);
         let mut replies = client.allocate_stream(outgoing).await?.into_inner();
-        let mut refused = Vec::new();
-        for number in &numbers {
-            match replies.message().await?.and_then(|reply| reply.outcome) {
+        let mut refused = 0;
+        while let Some(reply) = replies.message().await? {
+            match reply.outcome {
                 Some(Outcome::Granted(_)) => {}
-                Some(Outcome::Refused(status)) if status.code == tonic::Code::Unavailable as i32 => {
-                    refused.push(*number)
-                }
+                Some(Outcome::Refused(status)) if status.code == tonic::Code::Unavailable as i32 => refused += 1,
                 other => return Err(anyhow!("no grant: {other:?}")),
             }
         }
