@@ -9,8 +9,8 @@
 //! | does not sync its small files, nor their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
 //! | cuts its log off at the first damaged record, without a word | `newest` knows how far it was | `damage::a_log_that_is_cut_short_is_noticed` |
 //! | panics on some kinds of damage and failure, also while it is dropped | [`caught`] | `damage::a_flipped_bit_is_noticed_or_makes_no_difference` |
-//! | its threads finish what they are at after it was dropped, and hold its lock until then | [`wait_released`] | `unavailable_for_as_long_as_the_disk_fails` |
-//! | flushes by a timer | the timer is off: [`config`] | |
+//! | its threads finish what they are at after it was dropped, and hold its lock until then | [`wait_released`] | `err_held_by_a_tool_that_goes_round_our_lock` shows the lock; the wait is shown by no test, since they need microseconds |
+//! | flushes by a timer, too | the timer is off ([`config`]), so that it writes when we say so | no test: nothing would break |
 
 pub(super) mod leaves;
 pub(super) mod leftovers;
