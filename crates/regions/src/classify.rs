@@ -62,7 +62,7 @@ impl Classification<'_> {
         }
     }
 
-        /// The region whose local table says more, if the identifier is in a delegated region, and the identifier that it is there.
+    /// The region whose local table says more, if the identifier is in a delegated region, and the identifier that it is there.
     pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
         match (self.status, self.path.last()) {
             (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),

@@ -118,7 +118,8 @@ pub struct Newcomer {
     pub suffix: Option<u8>,
     /// The k bits after the old prefix; without them the lowest free ones, in the order given.
     pub extension: Option<Prefix>,
-    /// In which order its suffixes are issued; the all-zero subregion goes on in its parent's, whatever this says.
+    /// In which order its suffixes are issued; the all-zero subregion goes on with its parent's counter, and so with its order,
+    /// pace, seal and policy, whatever this says.
     pub order: Order,
 }
 

@@ -99,9 +99,11 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
 /// The members of a region that closes move to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued;
-    // The counter goes on, and so must what it means.
+    // The counter goes on, and so must what it means, and what keeps it from granting.
     heir.order = parent.order;
     heir.pace = parent.pace;
+    heir.sealed = parent.sealed;
+    heir.policy.clone_from(&parent.policy);
     heir.check_issued()
 }
 

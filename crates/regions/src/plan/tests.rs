@@ -522,6 +522,17 @@ fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
 }
 
 #[test]
+fn ok_the_heir_of_a_region_keeps_its_seal_and_its_policy() {
+    let mut table = sample();
+    let policy = Policy { cap: Some(Count::Below(12)), chunk: ChunkPolicy::Strict, ..Policy::default() };
+    let patch = Patch { sealed: Some(true), policy: Some(policy), ..Patch::default() };
+    apply(&mut table, &update("open", patch));
+    apply(&mut table, &subdivide("open", 1, &["x 0", "y 1 2"]));
+    let kept = |name| table.named(name).map(|region| (region.sealed, *region.policy)).expect("there");
+    assert_eq!((kept("x"), kept("y")), ((true, policy), (false, Policy::default())));
+}
+
+#[test]
 fn ok_a_declared_number_of_a_scrambled_region_counts_as_the_next_octave() {
     let mut table = Table::new(16).expect("a width");
     let issued = |table: &Table| table.named("s").expect("made").issued;

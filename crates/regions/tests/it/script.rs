@@ -118,6 +118,7 @@ impl Run {
         assert_eq!(self.table, before);
         let Ok(plan) = plan else { return };
         self.table.apply(&plan).expect("a fresh plan");
+        check_nothing_is_opened(&before, &self.table, &edit);
         assert_eq!(self.table.revision(), plan.revision);
         let after = self.table.clone();
         assert_eq!(self.table.apply(&plan).map_err(|refusal| refusal.code()), Err("stale-revision"));
@@ -255,6 +256,29 @@ impl Run {
             }
         }
     }
+}
+
+/// No edit but an unseal and a new policy lets an identifier be granted that its region had and did not grant.
+fn check_nothing_is_opened(before: &Table, after: &Table, edit: &Edit) {
+    if matches!(edit, Edit::Update { patch: Patch { sealed: Some(false), .. } | Patch { policy: Some(_), .. }, .. }) {
+        return;
+    }
+    for region in before.iter().filter(|region| region.kind != Kind::Closed) {
+        let base = region.prefix.base(before.bits());
+        let last = region.capacity().get().map_or(u128::MAX, |capacity| capacity - 1);
+        // Where something changes: at the ends, and where the counter and the cap are.
+        let bounds = [Count::Below(1), Count::Below(last), region.issued, region.limit()];
+        let near = |bound: Count| bound.get().map_or([last; 3], |at| [at.saturating_sub(1), at, at.saturating_add(1)]);
+        for id in bounds.into_iter().flat_map(near).filter(|suffix| *suffix <= last).map(|suffix| base + suffix) {
+            assert!(is_grantable(before, id) || !is_grantable(after, id), "{id:x} of {region:?} by {edit:?}");
+        }
+    }
+}
+
+fn is_grantable(table: &Table, id: u128) -> bool {
+    let found = table.classify(id).expect("an identifier of the space");
+    let (Some(region), Status::Member { suffix, .. }) = (found.path.last(), found.status) else { return false };
+    region.check_granting().is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
 }
 
 proptest! {
