@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Order, Patch, Place, Plan, Policy, Prefix, RegionNumber,
+    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Patch, Place, Plan, Policy, Prefix, RegionNumber, Start,
     Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -140,7 +140,7 @@ impl Run {
             3 => {
                 let next = if step.flag { Count::Below(step.value % 8) } else { Count::ZERO };
                 let place = Place::At(Prefix::new(step.value, step.len));
-                Edit::Create { name: self.name(), suffix, place, next, order: Order::Sequential, pace: None }
+                Edit::Create { name: self.name(), suffix, place, start: Start { next, ..Start::default() } }
             }
             4 | 5 => {
                 let zone = if step.value & 1 == 0 { Zone::Exactly(by) } else { Zone::UpTo(by) };
@@ -150,14 +150,7 @@ impl Run {
                     (true, _) => Donate::Best,
                 };
                 let place = Place::Chosen { zone, donor };
-                Edit::Create {
-                    name: self.name(),
-                    suffix,
-                    place,
-                    next: Count::ZERO,
-                    order: Order::Sequential,
-                    pace: None,
-                }
+                Edit::Create { name: self.name(), suffix, place, start: Start::default() }
             }
             6 => Edit::Expand { name, by },
             7 => Edit::Shrink { name, by },
@@ -188,7 +181,11 @@ impl Run {
             name: self.name(),
             suffix: *suffix,
             extension: named.then(|| Prefix::new(*value, by)),
-            order: Order::Sequential,
+            start: Start {
+                next: if step.flag { Count::Below(*value % 4) } else { Count::ZERO },
+                sealed: value % 5 == 1,
+                ..Start::default()
+            },
         };
         step.subs.iter().map(newcomer).collect()
     }
