@@ -189,7 +189,7 @@ impl<T: Identifier> Handle<T> {
                     shared.lock().passed_through(&fresh.block);
                     extend(&mut ids, &fresh.block, &mut tails).map_err(|OtherType| unusable())?;
                 }
-                None => shared.lock().refused(),
+                None => shared.lock().refused()?,
             }
         }
         shared.refill()?;

@@ -173,7 +173,7 @@ mod tests {
     use kent_ids::{ClusterKey, scramble};
 
     use super::*;
-    use crate::{Count, Edit, Place, RegionNumber};
+    use crate::{Count, Edit, Place, RegionNumber, Start};
 
     const KEY: ClusterKey = ClusterKey::new([7; 16]);
 
@@ -181,7 +181,8 @@ mod tests {
     fn table(order: Order) -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("010101".parse().expect("a prefix"));
-        let create = Edit::Create { name: "r".to_string(), suffix: 8, place, next: Count::ZERO, order, pace: None };
+        let create =
+            Edit::Create { name: "r".to_string(), suffix: 8, place, start: Start { order, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         table.set_issued(RegionNumber(1), Count::Below(5));

@@ -118,11 +118,11 @@ mod tests {
     use alloc::{format, string::String};
 
     use super::*;
-    use crate::{Count, Donate, Order, Place, Zone};
+    use crate::{Donate, Place, Start, Zone};
 
     fn create(name: &str, suffix: u8, zone: u8) -> Edit {
         let place = Place::Chosen { zone: Zone::Exactly(zone), donor: Donate::Never };
-        Edit::Create { name: name.into(), suffix, place, next: Count::ZERO, order: Order::Sequential, pace: None }
+        Edit::Create { name: name.into(), suffix, place, start: Start::default() }
     }
 
     fn apply(forest: &mut Forest, path: &str, edit: &Edit) -> Result<(), Refusal> {

@@ -77,14 +77,14 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{AutoExpand, Edit, Pace, Patch, Place, Policy, RegionNumber, Table};
+    use crate::{AutoExpand, Edit, Pace, Patch, Place, Policy, RegionNumber, Start, Table};
 
     /// A region of 4 bits with a zone of 4.
     fn region() -> Region {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01010101".parse().expect("a prefix"));
         let (name, pace) = ("r".to_string(), Some(Pace::for_bits(4)));
-        let create = Edit::Create { name, suffix: 4, place, next: Count::ZERO, order: Order::Sequential, pace };
+        let create = Edit::Create { name, suffix: 4, place, start: Start { pace, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         table.get(RegionNumber(1)).expect("made").clone()
@@ -171,9 +171,7 @@ mod tests {
             name: "r".to_string(),
             suffix: 4,
             place,
-            next: Count::Below(12),
-            order: Order::Sequential,
-            pace,
+            start: Start { next: Count::Below(12), pace, ..Start::default() },
         };
         let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix: 6 });
         let policy = Some(Policy { auto_expand, ..Policy::default() });

@@ -354,7 +354,7 @@ fn plan(space: &str, table: &Table, order: &Order) -> Result<Plan, EditError> {
 
 #[cfg(test)]
 mod tests {
-    use kent_regions::{Order as IssueOrder, Place};
+    use kent_regions::{Order as IssueOrder, Place, Start};
 
     use super::*;
 
@@ -364,7 +364,9 @@ mod tests {
         let mut make = |name: &str, prefix: &str| {
             let place = Place::At(prefix.parse().expect("a prefix"));
             let (name, next, order) = (name.to_owned(), Count::ZERO, IssueOrder::Sequential);
-            let plan = table.plan(&Edit::Create { name, suffix: 4, place, next, order, pace: None }).expect("legal");
+            let plan = table
+                .plan(&Edit::Create { name, suffix: 4, place, start: Start { next, order, ..Start::default() } })
+                .expect("legal");
             table.apply(&plan).expect("applied");
             plan.subject().expect("made").number
         };

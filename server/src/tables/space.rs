@@ -441,7 +441,7 @@ mod tests {
         mpsc,
     };
 
-    use kent_regions::{Edit, Patch, Place};
+    use kent_regions::{Edit, Patch, Place, Start};
 
     use super::*;
 
@@ -451,7 +451,7 @@ mod tests {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01".parse().expect("a prefix"));
         let (name, next) = ("r".to_owned(), Count::ZERO);
-        let create = Edit::Create { name, suffix: 8, place, next, order: Order::Sequential, pace: None };
+        let create = Edit::Create { name, suffix: 8, place, start: Start { next, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         assert_eq!(plan.subject().map(|region| region.number), Some(REGION));
