@@ -56,6 +56,15 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Block after block was older than one already seen for the same slot or region, and so none was taken.
+    #[error(
+        "{refused} blocks in a row were older than one seen before: the daemon lags behind, or its store was set back since (after \
+         a restore, make a new Client)"
+    )]
+    Fenced {
+        /// How many.
+        refused: u32,
+    },
     /// There is no tokio runtime to fetch identifiers with.
     #[error("a handle fetches identifiers inside a tokio runtime, and there is none here")]
     NoRuntime,
@@ -70,7 +79,7 @@ impl Error {
     /// Whether the same call may succeed later by itself.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { .. } => true,
+            Self::Unavailable { .. } | Self::Fenced { .. } => true,
             Self::Refused { .. } | Self::Unusable { .. } | Self::NoRuntime | Self::Forked => false,
         }
     }
@@ -79,7 +88,7 @@ impl Error {
     pub fn has_no_side_effects(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::NoRuntime | Self::Forked => true,
-            Self::Unavailable { .. } | Self::Unusable { .. } => false,
+            Self::Unavailable { .. } | Self::Unusable { .. } | Self::Fenced { .. } => false,
         }
     }
 }

@@ -207,7 +207,7 @@ impl<T: Identifier> Handle<T> {
                     shared.lock().passed_through(&fresh.block);
                     extend(&mut ids, &fresh.block, &mut tails).map_err(|OtherType| unusable())?;
                 }
-                None => shared.lock().refused(),
+                None => shared.lock().refused()?,
             }
         }
         shared.refill()?;
@@ -306,7 +306,8 @@ impl Shared {
             // What was granted under the id before is of the revision of then, and as good as it was.
             let admitted = self.fences.admit(&self.source, block) || !ask.request_id.is_empty();
             if !admitted {
-                self.lock().refused();
+                // OK because the attempts for one block end with the request's time.
+                let _ = self.lock().refused();
             }
             admitted
         };

@@ -19,6 +19,8 @@ pub(crate) struct Stock {
     failure: Option<Error>,
     /// How many fetches have ended.
     ended: u64,
+    /// Blocks that were refused since one was taken.
+    refused: u32,
     stats: Stats,
 }
 
@@ -46,6 +48,10 @@ pub struct Stats {
 /// A block is cut into so many lots at least, so that many threads share it.
 const LOTS: u64 = 16;
 
+/// So many blocks are refused in a row before that is an error. With a pause after each, it takes longer than the five seconds
+/// after which a replica has looked at the store again.
+const REFUSED_MAX: u32 = 300;
+
 /// A block that lasts less than this makes the next one twice as large; one that lasts ten times as long, half as large.
 const LASTS: Duration = Duration::from_secs(1);
 
@@ -60,6 +66,7 @@ impl Stock {
             fetching: false,
             failure: None,
             ended: 0,
+            refused: 0,
             stats: Stats::default(),
         }
     }
@@ -127,10 +134,11 @@ impl Stock {
         self.failure = None;
         match outcome {
             Ok(Some(fresh)) => {
+                self.refused = 0;
                 self.stats.blocks += 1;
                 self.blocks.push_back(fresh);
             }
-            Ok(None) => self.stats.fenced += 1,
+            Ok(None) => self.failure = self.refused().err(),
             Err(error) => self.failure = Some(error),
         }
     }
@@ -142,6 +150,7 @@ impl Stock {
 
     /// Counts a block that was fetched and given out without having been in hand.
     pub(crate) fn passed_through(&mut self, block: &Block) {
+        self.refused = 0;
         self.stats.blocks += 1;
         self.gave(block.count());
     }
@@ -151,9 +160,11 @@ impl Stock {
         self.stats.identifiers += count;
     }
 
-    /// Counts a block that was refused as older than one already seen.
-    pub(crate) fn refused(&mut self) {
+    /// Counts a block that was refused as older than one already seen. Too many in a row are an error: no other may ever come.
+    pub(crate) fn refused(&mut self) -> Result<(), Error> {
         self.stats.fenced += 1;
+        self.refused = self.refused.saturating_add(1);
+        if self.refused < REFUSED_MAX { Ok(()) } else { Err(Error::Fenced { refused: self.refused }) }
     }
 
     /// What has been done so far, without what was given out by way of lots.
@@ -264,6 +275,24 @@ mod tests {
     }
 
     #[test]
+    fn err_refused_blocks_in_a_row_are_an_error_until_one_is_taken() {
+        let mut stock = stock(Duration::MAX);
+        for _ in 0..2 {
+            for _ in 1..REFUSED_MAX {
+                stock.end_fetch(Ok(None));
+                assert!(stock.last_fetch().1.is_none());
+            }
+            for refused in REFUSED_MAX..REFUSED_MAX + 2 {
+                stock.end_fetch(Ok(None));
+                assert!(matches!(stock.last_fetch().1, Some(Error::Fenced { refused: said }) if said == refused));
+            }
+            fetched(&mut stock, block(2));
+            assert!(stock.last_fetch().1.is_none() && stock.refused().is_ok());
+            stock.passed_through(&block(2));
+        }
+    }
+
+    #[test]
     fn ok_the_end_of_a_fetch_is_counted_and_its_failure_kept_until_the_next() {
         let mut stock = stock(Duration::MAX);
         stock.end_fetch(Err(Error::Forked));
@@ -274,7 +303,7 @@ mod tests {
         assert!(matches!(stock.last_fetch(), (3, None)));
         stock.passed_through(&block(20));
         stock.gave(300);
-        stock.refused();
+        stock.refused().expect("the first");
         assert_eq!(stock.stats(), Stats { blocks: 2, identifiers: 320, expired: 0, fenced: 2 });
     }
 }

@@ -306,6 +306,8 @@ pub struct HistoryEntry {
     pub request_id: String,
     /// Every region before and after; counters are not kept.
     pub changes: Vec<Change>,
+    /// Whether it declared suffixes as issued: replicas drop what they hold of them.
+    pub declared: bool,
     /// The revision before this one, where it is not the one below: after a restore.
     pub follows: Option<Revision>,
 }
@@ -333,6 +335,7 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
         sides: Vec::new(),
         parts: 0,
         follows: entry.follows.map(|revision| revision.0),
+        declared: entry.declared,
     }];
     let mut filled = 0;
     for side in sides {
@@ -370,6 +373,7 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
         reason: first.reason.clone(),
         request_id: first.request_id.clone(),
         changes: Vec::new(),
+        declared: first.declared,
         follows: first.follows.map(Revision),
     };
     let mut before: Option<Region> = None;
@@ -563,6 +567,7 @@ mod tests {
             reason: "why".to_owned(),
             request_id: "7".to_owned(),
             changes,
+            declared: true,
             follows: Some(Revision(7)),
         };
         let parts = encode_history(&entry);

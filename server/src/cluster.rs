@@ -299,14 +299,29 @@ impl Cluster {
 
     /// Applies what others do, until `stop`.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                change = watches.spaces.next() => self.space_changed(change).await,
-                change = watches.counters.next() => self.counter_changed(change),
-                change = watches.present.next() => self.present_changed(change).await,
+        let Watches { spaces, counters, present } = &mut watches;
+        // Each by itself: a watch that connects again must not be disturbed by what the others hear.
+        let spaces = async {
+            loop {
+                self.space_changed(spaces.next().await).await;
             }
+        };
+        let counters = async {
+            loop {
+                self.counter_changed(counters.next().await);
+            }
+        };
+        let present = async {
+            loop {
+                self.present_changed(present.next().await).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            _ = spaces => {}
+            _ = counters => {}
+            _ = present => {}
         }
     }
 

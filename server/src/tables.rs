@@ -7,3 +7,6 @@ pub(crate) mod history;
 pub(crate) mod past;
 pub(crate) mod retention;
 pub(crate) mod space;
+
+#[cfg(test)]
+mod tests;

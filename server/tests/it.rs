@@ -10,6 +10,7 @@ mod it {
     mod cluster;
     mod crash;
     mod disk;
+    mod docs;
     mod edits;
     mod exchange;
     mod harness;

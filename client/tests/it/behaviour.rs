@@ -183,6 +183,21 @@ async fn ok_a_block_of_an_older_revision_is_refused() {
 }
 
 #[tokio::test]
+async fn err_a_client_that_has_seen_a_later_store_says_so_and_does_not_ask_for_ever() {
+    let daemon = Daemon::start(Part::new()).await;
+    daemon.part.then(Answer::Token(9));
+    (0..1000).for_each(|_| daemon.part.then(Answer::Token(8)));
+    let client = builder(&daemon).low_water(0.0).build().expect("valid");
+    let handle = client.region("orders");
+    handle.take(10).await.expect("granted");
+    let other = client.region("orders");
+    let (next, taken) = tokio::join!(handle.next(), other.take(10));
+    for error in [next.expect_err("fenced"), taken.expect_err("fenced")] {
+        assert!(matches!(error, Error::Fenced { .. }) && error.is_retryable(), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn ok_take_refuses_an_older_block_too() {
     let daemon = Daemon::start(Part::new()).await;
     [5, 4, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));

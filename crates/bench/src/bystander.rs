@@ -1,6 +1,7 @@
 //! `kent-bench bystander`: what grants cost while another caller asks for all that is large.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -13,9 +14,9 @@ use clap::Args;
 use kent_client::{
     Client,
     proto::{
-        AllocateRequest, BackupRequest, InspectRequest, ListRegionsRequest, admin_client::AdminClient,
-        allocate_stream_response::Outcome, allocator_client::AllocatorClient, codec_client::CodecClient,
-        regions_client::RegionsClient,
+        AllocateRequest, BackupRequest, GetRegionRequest, InspectRequest, ListRegionsRequest,
+        admin_client::AdminClient, allocate_stream_response::Outcome, allocator_client::AllocatorClient,
+        codec_client::CodecClient, regions_client::RegionsClient,
     },
 };
 use thread_priority::{
@@ -23,6 +24,7 @@ use thread_priority::{
 };
 use tokio::{runtime, task::JoinSet};
 use tonic::transport::Channel;
+use uuid::Uuid;
 
 use crate::{
     contest::{Bound, Contender, Contest, Options, Slice, Unit},
@@ -45,6 +47,9 @@ pub(crate) struct BystanderArgs {
     /// How many strict grants with a request_id there are.
     #[arg(long, default_value_t = 0)]
     strict_grants: u64,
+    /// Keep the store in this directory, and go on with what is in it the next time: to fill it takes minutes.
+    #[arg(long)]
+    data: Option<PathBuf>,
 }
 
 /// What the others' calls may cost.
@@ -55,21 +60,23 @@ const TEXTS: usize = 1000;
 const BACK: u64 = 500;
 const PAGE: u32 = 1000;
 /// Streams that fill the strict region: as many grants as share a commit.
-const STREAMS: usize = 100;
+const STREAMS: u64 = 100;
 /// Requests that wait in each.
 const DEPTH: usize = 8;
 
 pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
-    let (options, data) = (&args.options, tempfile::tempdir()?);
+    let (options, temporary) = (&args.options, tempfile::tempdir()?);
+    let store = args.data.as_deref().unwrap_or(temporary.path()).join("store");
     let contest = Contest::new("bystander", Unit::Each("requests"), options)?;
-    let daemon = Served::kentd_with(options.kentd.as_ref(), &data.path().join("store"), &["--threads", "1"])?;
+    let daemon = Served::kentd_with(options.kentd.as_ref(), &store, &["--threads", "1"])?;
     let runtime = options.runtime()?;
     runtime.block_on(async {
         let client = Client::new(format!("http://{}", daemon.address))?;
-        table::fill(&client, args.regions).await?;
-        regions::create(&client, "granted").await?;
-        regions::create_strict(&client, "strict").await?;
-        number(&daemon.address, args.strict_grants).await
+        if table::fill(&client, args.regions).await?.is_some() {
+            regions::create(&client, "granted").await?;
+            regions::create_strict(&client, "strict").await?;
+        }
+        number(&client, &daemon.address, args.strict_grants).await
     })?;
     let plain = |source: &str| Load::Unary { ask: lease(source, 1), connections: 1, in_flight: 1 };
     for source in ["uuidv7", "region:granted", "region:strict"] {
@@ -91,24 +98,32 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Draws from the strict region, each time under another request_id. A stream is answered in its order, so there are several, whose
-/// requests share commits.
-async fn number(address: &str, grants: u64) -> anyhow::Result<()> {
-    let mut streams = JoinSet::new();
-    for first in 0..STREAMS as u64 {
-        streams.spawn(number_by(address.to_owned(), (first..grants).step_by(STREAMS)));
-    }
-    while let Some(stream) = streams.join_next().await {
-        stream??;
+/// Draws from the strict region until so many are granted, each under a request_id of its own: a UUID of version 7, as the docs advise.
+/// A stream is answered in its order, so there are several, whose requests share commits. What was refused for the moment is asked
+/// for again.
+async fn number(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
+    let name = format!("{}/regions/strict", regions::SPACE);
+    let region = client.regions().get_region(GetRegionRequest { name }).await?.into_inner();
+    let mut missing = grants.saturating_sub(region.reserved.parse()?);
+    while missing > 0 {
+        let mut streams = JoinSet::new();
+        for stream in 0..STREAMS {
+            streams.spawn(draw(address.to_owned(), (missing + stream) / STREAMS));
+        }
+        missing = 0;
+        while let Some(stream) = streams.join_next().await {
+            missing += stream??;
+        }
     }
     Ok(())
 }
 
-async fn number_by(address: String, numbers: impl Iterator<Item = u64>) -> anyhow::Result<()> {
+/// Draws, and returns how many were refused for the moment.
+async fn draw(address: String, grants: u64) -> anyhow::Result<u64> {
     let (requests, outgoing) = tokio::sync::mpsc::channel(DEPTH);
     let asking = async move {
-        for number in numbers {
-            let ask = AllocateRequest { request_id: number.to_string(), ..lease("region:strict", 1) };
+        for _ in 0..grants {
+            let ask = AllocateRequest { request_id: Uuid::now_v7().to_string(), ..lease("region:strict", 1) };
             requests.send(ask).await.ok().context("the stream takes no more")?;
         }
         anyhow::Ok(())
@@ -117,15 +132,17 @@ async fn number_by(address: String, numbers: impl Iterator<Item = u64>) -> anyho
         let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
         let mut client = AllocatorClient::new(load::connect(&address).await?);
         let mut replies = client.allocate_stream(outgoing).await?.into_inner();
+        let mut refused = 0;
         while let Some(reply) = replies.message().await? {
             match reply.outcome {
                 Some(Outcome::Granted(_)) => {}
+                Some(Outcome::Refused(status)) if status.code == tonic::Code::Unavailable as i32 => refused += 1,
                 other => return Err(anyhow!("no grant: {other:?}")),
             }
         }
-        Ok(())
+        Ok(refused)
     };
-    tokio::try_join!(asking, answered).map(drop)
+    tokio::try_join!(asking, answered).map(|((), refused)| refused)
 }
 
 /// What the other caller asks for.

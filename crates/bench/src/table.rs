@@ -121,7 +121,7 @@ fn first(at: u64) -> String {
 
 fn newcomer(region_id: String, extension: u64, bits: u32) -> Newcomer {
     let extension = format!("{extension:0width$b}", width = bits as usize);
-    Newcomer { region_id, suffix_bits: Some(8), extension: Some(extension), order: 0 }
+    Newcomer { region_id, suffix_bits: Some(8), extension: Some(extension), ..Newcomer::default() }
 }
 
 async fn subdivide(client: &Client, region: &str, by_bits: u32, newcomers: Vec<Newcomer>) -> anyhow::Result<()> {

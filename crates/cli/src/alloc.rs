@@ -106,8 +106,10 @@ impl Fetcher {
                         return Ok(()); // The printer has failed, and tells why.
                     }
                 }
-                // The daemon's limit is lower than what was asked for.
-                Err(Error::Refused { field, .. }) if field == COUNT && self.asked() > 1 => {
+                // The daemon's limit is lower than what was asked for. A named request is for all of it, or nothing.
+                Err(Error::Refused { field, .. })
+                    if field == COUNT && self.asked() > 1 && self.request_id.is_empty() =>
+                {
                     self.batch.limit(self.asked() / 2);
                 }
                 Err(error) => return Err(error.into()),

@@ -340,7 +340,8 @@ pub(crate) enum TableCommand {
     /// Write the table as JSON lines: the space, then every region, outer before inner.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
-    /// Make what a file has and the table lacks, after showing it and asking. What differs is told and left as it is.
+    /// Make what a file has and the table lacks, after showing it and asking. Where a region differs, that is told, and nothing is made.
+    /// An import that broke off is finished by the same command.
     #[command(after_help = "Example:\n  kent table import table.jsonl --space staging")]
     Import(ImportArgs),
 }

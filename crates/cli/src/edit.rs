@@ -54,6 +54,8 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
             split_donor: args.split_donor.clone().unwrap_or_default(),
             order: order(args.order).into(),
             pace: args.pace.map_or(0, NonZeroU64::get),
+            sealed: false,
+            policy: None,
         }
     );
     match daemon.regions().create_region(message).await {

@@ -1,9 +1,11 @@
 //! `kent table export` and `import`: the whole table of a space as JSON lines, out and in.
 //!
-//! An import makes what the table lacks and leaves alone what differs: it never takes anything away. Regions are made where the
-//! file has them, outer before inner, by the same edits that a person would make; numbers and histories are new.
+//! An import makes what the table lacks: it never takes anything away, and makes nothing if a region is there that differs. Regions
+//! are made where the file has them, outer before inner, by the same edits that a person would make; numbers and histories are new.
+//! One that breaks off is finished by importing the file again.
 
 mod file;
+mod stages;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -23,6 +25,7 @@ use crate::output::Out;
 use crate::region::{PRESENT, all, pages};
 
 use file::{Decimal, Entry, File, Header, Kind};
+use stages::{Standing, Wanted};
 
 const REASON: &str = "imported";
 
@@ -45,7 +48,7 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
 
 async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let refused = |problem: String| Failure::Usage(format!("{}: {problem}", args.file));
-    let File { header, regions: mut wanted } =
+    let File { header, regions: mut entries } =
         File::parse(&text(&args.file)?).map_err(|bad| refused(bad.to_string()))?;
     let name = &args.space.space;
     let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
@@ -56,7 +59,7 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
         );
         return Err(refused(problem));
     }
-    if let Some(unknown) = wanted.iter().find(|entry| entry.issues() && entry.reserved.is_none() && !args.unissued) {
+    if let Some(unknown) = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none() && !args.unissued) {
         let problem = format!(
             "it is of an earlier revision, and does not say what region {:?} has issued; say --unissued if no region has \
              issued anything",
@@ -64,141 +67,213 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
         );
         return Err(refused(problem));
     }
-    for entry in &mut wanted {
+    for entry in &mut entries {
         entry.reserved.get_or_insert(Decimal(0));
     }
-    let present = all(name, PRESENT, daemon).await?;
-    let present = present.iter().map(Entry::of).collect::<Result<Vec<_>, _>>().map_err(Failure::Answer)?;
-    let present: BTreeMap<&str, &Entry> = present.iter().map(|entry| (entry.name.as_str(), entry)).collect();
-    let mut missing = Vec::new();
-    for entry in &wanted {
-        match present.get(entry.name.as_str()) {
-            None => missing.push(entry),
-            Some(there) if there.place() != entry.place() => {
-                let place = |entry: &Entry| {
-                    format!("{} z {} s {}", prefix_text(&entry.prefix), entry.zone_bits, entry.suffix_bits)
-                };
-                let (there, file) = (place(there), place(entry));
-                out.text(&format!(
-                    "! {} differs, and is left as it is: {there} here, {file} in the file\n",
-                    entry.name
-                ))?;
+    let wanted = Wanted::new(header.bits, &entries).map_err(refused)?;
+    // What is missing, then the rest, then a look at what has come of it.
+    for round in 0..ROUNDS {
+        let present = all(name, PRESENT, daemon).await?;
+        let present = present.iter().map(Entry::of).collect::<Result<Vec<_>, _>>().map_err(Failure::Answer)?;
+        let work = Work::new(&wanted, &entries, &present).map_err(refused)?;
+        if round == 0 {
+            work.show(entries.len(), out)?;
+        }
+        if !work.differing.is_empty() {
+            let problem = match round {
+                0 => "what is there differs from it, as told above: nothing was made",
+                _ => "what is there differs from it now: somebody else edits this table; see kent history",
+            };
+            return Err(refused(problem.to_owned()));
+        }
+        if work.is_done() || args.dry_run || (round == 0 && !args.yes && !confirmed()?) {
+            return Ok(());
+        }
+        work.make(name, daemon, out).await?;
+    }
+    Err(refused("not all of it could be made: import it again to see what is missing".to_owned()))
+}
+
+/// How often an import looks at the table before it gives up.
+const ROUNDS: u32 = 4;
+
+/// What an import has to do.
+struct Work<'f> {
+    wanted: &'f Wanted<'f>,
+    /// With where their parents stand.
+    missing: Vec<(&'f Entry, Option<&'f Entry>)>,
+    /// What is there, what the file has, and what is to be set.
+    behind: Vec<(&'f Entry, &'f Entry, Vec<&'static str>)>,
+    differing: Vec<(&'f Entry, Vec<String>)>,
+}
+
+impl<'f> Work<'f> {
+    fn new(wanted: &'f Wanted<'f>, entries: &'f [Entry], present: &'f [Entry]) -> Result<Self, String> {
+        let by_name = |entries: &'f [Entry]| entries.iter().map(|entry| (entry.name.as_str(), entry));
+        let here: BTreeMap<&str, &Entry> = by_name(present).collect();
+        let levels: BTreeMap<&str, &Entry> = by_name(present).chain(by_name(entries)).collect();
+        let mut work = Self { wanted, missing: Vec::new(), behind: Vec::new(), differing: Vec::new() };
+        for entry in entries {
+            match here.get(entry.name.as_str()) {
+                Some(here) => match wanted.standing(here, entry) {
+                    Standing::Done => {}
+                    Standing::Behind(what) => work.behind.push((here, entry, what)),
+                    Standing::Differs(what) => work.differing.push((entry, what)),
+                },
+                None => {
+                    let parent = entry.parent.as_deref().map(|parent| {
+                        levels.get(parent).copied().ok_or_else(|| {
+                            let name = &entry.name;
+                            format!("region {name:?} is inside {parent:?}, which neither the file nor the table has")
+                        })
+                    });
+                    work.missing.push((entry, parent.transpose()?));
+                }
             }
-            Some(_) => {}
         }
+        Ok(work)
     }
-    // Where the parents of what is missing stand, by name.
-    let levels: BTreeMap<&str, &Entry> = present
-        .iter()
-        .map(|(name, entry)| (*name, *entry))
-        .chain(wanted.iter().map(|entry| (entry.name.as_str(), entry)))
-        .collect();
-    if let Some((orphan, parent)) = missing.iter().find_map(|entry| {
-        let parent = entry.parent.as_deref().filter(|parent| !levels.contains_key(parent))?;
-        Some((&entry.name, parent))
-    }) {
-        return Err(refused(format!(
-            "region {orphan:?} is inside {parent:?}, which neither the file nor the table has"
-        )));
+
+    fn is_done(&self) -> bool {
+        self.missing.is_empty() && self.behind.is_empty()
     }
-    for entry in &missing {
-        let (prefix, suffix) = (prefix_text(&entry.prefix), entry.suffix_bits);
-        out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
+
+    fn show(&self, count: usize, out: &mut Out) -> Result<(), Failure> {
+        for (entry, what) in &self.differing {
+            out.text(&format!("! {} differs: {}\n", entry.name, what.join("; ")))?;
+        }
+        for (_, entry, what) in &self.behind {
+            out.text(&format!("~ {} lacks {}\n", entry.name, what.join(", ")))?;
+        }
+        for (entry, _) in &self.missing {
+            let (prefix, suffix) = (prefix_text(&entry.prefix), entry.suffix_bits);
+            out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
+        }
+        let (missing, behind, differing) = (self.missing.len(), self.behind.len(), self.differing.len());
+        out.text(&format!("{missing} to make, "))?;
+        for (number, what) in [(behind, "to finish"), (differing, "different")] {
+            if number > 0 {
+                out.text(&format!("{number} {what}, "))?;
+            }
+        }
+        out.text(&format!("{} there already\n", count - missing - behind - differing))?;
+        out.flush()
     }
-    let same = wanted.len() - missing.len();
-    out.text(&format!("{} to make, {same} there already\n", missing.len()))?;
-    out.flush()?;
-    if missing.is_empty() || args.dry_run || !(args.yes || confirmed()?) {
-        return Ok(());
+
+    /// Makes what is missing, or finishes what is there.
+    async fn make(&self, space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+        let mut left = self.missing.clone();
+        while let Some((first, parent)) = left.first().copied() {
+            let mut batch = vec![first];
+            if let Some(parent) = parent {
+                batch =
+                    left.iter().filter(|(entry, _)| entry.parent == first.parent).map(|(entry, _)| *entry).collect();
+                batch.truncate(BATCH);
+                self.make_subregions(space, parent, &batch, daemon).await?;
+            } else {
+                self.make_region(space, first, daemon).await?;
+            }
+            left.retain(|(entry, _)| !batch.contains(entry));
+            let names = batch.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>();
+            out.text(&format!("made {}\n", names.join(", ")))?;
+            out.flush()?;
+        }
+        if self.missing.is_empty() {
+            for (here, entry, _) in &self.behind {
+                finish(space, here, entry, daemon).await?;
+            }
+        }
+        Ok(())
     }
-    // The subregions of one region are made together: a full partition closes it.
-    let mut left: Vec<&Entry> = missing;
-    while let Some(first) = left.first().copied() {
-        let batch: Vec<&Entry> = match &first.parent {
-            None => vec![first],
-            parent => left.iter().copied().filter(|entry| entry.parent == *parent).collect(),
+
+    async fn make_region(&self, space: &str, entry: &'f Entry, daemon: &Daemon) -> Result<(), Failure> {
+        let begun = self.wanted.begun(entry);
+        let message = CreateRegionRequest {
+            parent: names::space(space),
+            region_id: begun.name,
+            suffix_bits: begun.suffix_bits,
+            prefix: Some(begun.prefix),
+            next: begun.reserved.map(|next| next.0.into()),
+            order: region::Order::from(begun.order).into(),
+            pace: begun.pace.0,
+            sealed: begun.sealed,
+            policy: begun.policy.as_ref().map(Into::into),
+            reason: REASON.to_owned(),
+            ..CreateRegionRequest::default()
         };
-        left.retain(|entry| !batch.contains(entry));
-        match first.parent.as_deref().and_then(|parent| levels.get(parent)) {
-            None => make_region(name, first, daemon).await?,
-            Some(parent) => make_subregions(name, parent, &batch, daemon).await?,
-        }
-        for entry in &batch {
-            dress(name, entry, daemon).await?;
-        }
-        out.text(&format!("made {}\n", batch.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(", ")))?;
-        out.flush()?;
+        daemon.regions().create_region(request(message)).await?;
+        Ok(())
     }
-    Ok(())
+
+    /// Subregions of one region are made together: a full partition closes it.
+    async fn make_subregions(
+        &self,
+        space: &str,
+        parent: &Entry,
+        batch: &[&'f Entry],
+        daemon: &Daemon,
+    ) -> Result<(), Failure> {
+        let extension = |entry: &Entry| entry.prefix.get(parent.prefix.len()..).unwrap_or_default().to_owned();
+        let newcomer = |entry: &&'f Entry| {
+            let begun = self.wanted.begun(entry);
+            Newcomer {
+                extension: Some(extension(&begun)),
+                region_id: begun.name,
+                suffix_bits: Some(begun.suffix_bits),
+                next: begun.reserved.map(|next| next.0.into()),
+                order: region::Order::from(begun.order).into(),
+                pace: begun.pace.0,
+                sealed: begun.sealed,
+                policy: begun.policy.as_ref().map(Into::into),
+            }
+        };
+        let message = AddSubregionsRequest {
+            name: names::region(space, &parent.name),
+            by_bits: batch.first().map_or(0, |first| u32::try_from(extension(first).len()).unwrap_or(u32::MAX)),
+            newcomers: batch.iter().map(newcomer).collect(),
+            r#abstract: parent.kind == Kind::Closed,
+            reason: REASON.to_owned(),
+            ..AddSubregionsRequest::default()
+        };
+        daemon.regions().add_subregions(request(message)).await?;
+        Ok(())
+    }
 }
 
-/// Where the counter of a region that is made goes on.
-fn next(entry: &Entry) -> u128 {
-    entry.reserved.map_or(0, |reserved| reserved.0)
+/// The most subregions that one edit makes.
+const BATCH: usize = 56;
+
+/// An update of a region that changes nothing yet.
+fn update(space: &str, entry: &Entry) -> UpdateRegionRequest {
+    let (name, reason) = (names::region(space, &entry.name), REASON.to_owned());
+    UpdateRegionRequest { name, reason, ..UpdateRegionRequest::default() }
 }
 
-async fn make_region(space: &str, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
-    let message = CreateRegionRequest {
-        parent: names::space(space),
-        region_id: entry.name.clone(),
-        // A closed region has no suffix of its own any more; its all-zero descendant's was as large as its own.
-        suffix_bits: if entry.kind == Kind::Closed { 0 } else { entry.suffix_bits },
-        prefix: Some(entry.prefix.clone()),
-        next: Some(next(entry).into()),
-        order: region::Order::from(entry.order).into(),
-        pace: entry.pace.0,
-        reason: REASON.to_owned(),
-        ..CreateRegionRequest::default()
-    };
-    daemon.regions().create_region(request(message)).await?;
-    Ok(())
-}
-
-async fn make_subregions(space: &str, parent: &Entry, batch: &[&Entry], daemon: &Daemon) -> Result<(), Failure> {
-    let newcomer = |entry: &&Entry| Newcomer {
-        region_id: entry.name.clone(),
-        suffix_bits: Some(if entry.kind == Kind::Closed { 0 } else { entry.suffix_bits }),
-        extension: entry.prefix.get(parent.prefix.len()..).map(str::to_owned),
-        order: region::Order::from(entry.order).into(),
-    };
-    let message = AddSubregionsRequest {
-        name: names::region(space, &parent.name),
-        by_bits: parent.subregion_bits,
-        newcomers: batch.iter().map(newcomer).collect(),
-        r#abstract: parent.kind == Kind::Closed,
-        reason: REASON.to_owned(),
-        ..AddSubregionsRequest::default()
-    };
-    daemon.regions().add_subregions(request(message)).await?;
-    Ok(())
-}
-
-/// Gives a region what is kept with it beside its place.
-async fn dress(space: &str, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
-    let name = names::region(space, &entry.name);
-    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let nothing =
-        UpdateRegionRequest { name: name.clone(), reason: REASON.to_owned(), ..UpdateRegionRequest::default() };
+/// Sets what a region that is there has not got yet.
+async fn finish(space: &str, here: &Entry, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
+    let nothing = update(space, entry);
+    let (name, reason) = (nothing.name.clone(), nothing.reason.clone());
+    let given = |file: &String, here: &String| (file != here).then(|| file.clone());
     let message = UpdateRegionRequest {
-        owner: given(&entry.owner),
-        description: given(&entry.description),
-        set_labels: entry.labels.clone().into_iter().collect(),
-        policy: entry.policy.as_ref().map(Into::into),
-        // A top-level region was made with it.
-        next: (entry.issues() && next(entry) > 0 && entry.parent.is_some()).then(|| next(entry).into()),
+        owner: given(&entry.owner, &here.owner),
+        description: given(&entry.description, &here.description),
+        set_labels: if here.labels == entry.labels { [].into() } else { entry.labels.clone().into_iter().collect() },
+        policy: (here.policy != entry.policy).then(|| entry.policy.as_ref().map(Into::into).unwrap_or_default()),
         ..nothing.clone()
     };
     if message != nothing {
         daemon.regions().update_region(request(message)).await?;
     }
-    if entry.delegated {
+    if entry.delegated && !here.delegated {
         let message =
-            DelegateRegionRequest { name: name.clone(), reason: REASON.to_owned(), ..DelegateRegionRequest::default() };
+            DelegateRegionRequest { name: name.clone(), reason: reason.clone(), ..DelegateRegionRequest::default() };
         daemon.regions().delegate_region(request(message)).await?;
     }
-    if entry.sealed {
-        let message = SealRegionRequest { name, reason: REASON.to_owned(), ..SealRegionRequest::default() };
-        daemon.regions().seal_region(request(message)).await?;
+    let message = SealRegionRequest { name, reason, ..SealRegionRequest::default() };
+    match (here.sealed, entry.sealed) {
+        (false, true) => drop(daemon.regions().seal_region(request(message)).await?),
+        (true, false) => drop(daemon.regions().unseal_region(request(message)).await?),
+        _ => {}
     }
     Ok(())
 }

@@ -192,6 +192,11 @@ impl Counter {
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
     }
 
+    /// Drops the rest of the chunk: it is a gap.
+    pub fn discard(&mut self) {
+        self.sequence.close();
+    }
+
     /// Reserves by another policy from now on.
     pub const fn set_policy(&mut self, policy: Chunk) {
         self.policy = policy;

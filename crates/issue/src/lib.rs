@@ -20,6 +20,7 @@ mod pace;
 mod retention;
 mod sequence;
 mod slot;
+mod strict;
 mod time;
 mod trust;
 
@@ -28,6 +29,7 @@ pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay, series_pace};
 pub use retention::{DatedRequest, Forgotten, REQUEST_AHEAD_MAX, RequestPolicy, RequestRefusal};
 pub use sequence::{Exhausted, Sequence};
 pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choose_slot};
+pub use strict::{RequestRules, Run, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState};
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 

@@ -16,7 +16,7 @@ use thiserror::Error;
 pub const BURST: Duration = Duration::from_secs(1024);
 
 /// A counter would move faster than its pace allows. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[error("the counter would move faster than its pace allows")]
 pub struct TooFast {
     /// When the pace allows it; `None` if never, since more was asked for than a counter may issue at once.

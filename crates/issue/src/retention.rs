@@ -49,7 +49,7 @@ impl Default for RequestPolicy {
 }
 
 /// Nothing is granted under a request_id that is not on record. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestRefusal {
     /// It may have been granted, and forgotten since.
     #[error(

@@ -7,7 +7,7 @@ use kent_ids::unscramble;
 use crate::{
     attributes::Order,
     prefix::Prefix,
-    region::{FormerPrefix, Kind, Region},
+    region::{FormerPrefix, Kind, Region, RegionNumber},
     revision::Revision,
     table::Table,
 };
@@ -59,6 +59,14 @@ impl Classification<'_> {
         match (self.status, self.path.last()) {
             (Status::Member { counter, .. }, Some(region)) => counter.map(|counter| region.issued.includes(counter)),
             _ => Some(false),
+        }
+    }
+
+    /// The region whose local table says more, if the identifier is in a delegated region, and the identifier that it is there.
+    pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
+        match (self.status, self.path.last()) {
+            (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
+            _ => None,
         }
     }
 
@@ -165,7 +173,7 @@ mod tests {
     use kent_ids::{ClusterKey, scramble};
 
     use super::*;
-    use crate::{Count, Edit, Place, RegionNumber};
+    use crate::{Count, Edit, Place, RegionNumber, Start};
 
     const KEY: ClusterKey = ClusterKey::new([7; 16]);
 
@@ -173,7 +181,8 @@ mod tests {
     fn table(order: Order) -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("010101".parse().expect("a prefix"));
-        let create = Edit::Create { name: "r".to_string(), suffix: 8, place, next: Count::ZERO, order, pace: None };
+        let create =
+            Edit::Create { name: "r".to_string(), suffix: 8, place, start: Start { order, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         table.set_issued(RegionNumber(1), Count::Below(5));

@@ -92,14 +92,15 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{Count, Edit, Order, Place, RegionNumber, Table};
+    use crate::{Count, Edit, Order, Place, RegionNumber, Start, Table};
 
     #[test]
     fn ok_what_is_composed_comes_back_and_nothing_else_does() {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("0101".parse().expect("a prefix"));
         let (order, next) = (Order::Sequential, Count::ZERO);
-        let create = Edit::Create { name: "r".to_string(), suffix: 8, place, next, order, pace: None };
+        let create =
+            Edit::Create { name: "r".to_string(), suffix: 8, place, start: Start { next, order, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         let region = table.get(RegionNumber(1)).expect("made");

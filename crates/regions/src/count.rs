@@ -11,6 +11,12 @@ pub enum Count {
     Max,
 }
 
+impl Default for Count {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 impl Count {
     /// None.
     pub const ZERO: Self = Self::Below(0);

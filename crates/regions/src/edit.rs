@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use crate::{
-    attributes::{Order, Patch},
+    attributes::{Order, Patch, Policy},
     count::Count,
     pace::Pace,
     prefix::Prefix,
@@ -20,12 +20,8 @@ pub enum Edit {
         suffix: u8,
         /// Where it goes.
         place: Place,
-        /// Suffixes below this count as issued.
-        next: Count,
-        /// In which order its suffixes are issued.
-        order: Order,
-        /// How fast; `None` for the default of its suffix.
-        pace: Option<Pace>,
+        /// How it begins.
+        start: Start,
     },
     /// Moves `by` bits from the zone to the suffix.
     Expand {
@@ -33,6 +29,13 @@ pub enum Edit {
         name: String,
         /// k.
         by: u8,
+    },
+    /// Expands the region as its policy says, if that is due before `count` more are granted.
+    ExpandIfDue {
+        /// Which region.
+        name: String,
+        /// How many suffixes are wanted.
+        count: u64,
     },
     /// Moves `by` bits from the suffix to the zone.
     Shrink {
@@ -109,6 +112,21 @@ pub enum Zone {
     UpTo(u8),
 }
 
+/// How a new region begins: all that its grants depend on, so that none is made before it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Suffixes below this count as issued.
+    pub next: Count,
+    /// In which order its suffixes are issued.
+    pub order: Order,
+    /// How fast; `None` for the default of its suffix.
+    pub pace: Option<Pace>,
+    /// Whether nothing is granted for now.
+    pub sealed: bool,
+    /// What it does by itself.
+    pub policy: Policy,
+}
+
 /// A region that a split or a subdivision makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newcomer {
@@ -118,8 +136,9 @@ pub struct Newcomer {
     pub suffix: Option<u8>,
     /// The k bits after the old prefix; without them the lowest free ones, in the order given.
     pub extension: Option<Prefix>,
-    /// In which order its suffixes are issued; the all-zero subregion goes on in its parent's, whatever this says.
-    pub order: Order,
+    /// How it begins. The all-zero subregion goes on with its parent's counter: it has its parent's order, pace and policy, whatever
+    /// this says, and its parent's seal and counter are kept.
+    pub start: Start,
 }
 
 impl Edit {
@@ -133,7 +152,7 @@ impl Edit {
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
-            Self::Expand { .. } => "expand",
+            Self::Expand { .. } | Self::ExpandIfDue { .. } => "expand",
             Self::Shrink { .. } => "shrink",
             Self::Split { .. } => "split",
             Self::Subdivide { .. } => "subdivide",
@@ -151,6 +170,7 @@ impl Edit {
         match self {
             Self::Create { name, .. }
             | Self::Expand { name, .. }
+            | Self::ExpandIfDue { name, .. }
             | Self::Shrink { name, .. }
             | Self::Split { name, .. }
             | Self::Subdivide { name, .. }
@@ -168,17 +188,11 @@ mod tests {
     fn ok_an_edit_says_what_it_does_and_to_whom() {
         let name = || String::from("r");
         let update = |patch| Edit::Update { name: name(), patch };
-        let create = Edit::Create {
-            name: name(),
-            suffix: 4,
-            place: Place::At(Prefix::EMPTY),
-            next: Count::ZERO,
-            order: Order::Sequential,
-            pace: None,
-        };
+        let create = Edit::Create { name: name(), suffix: 4, place: Place::At(Prefix::EMPTY), start: Start::default() };
         for (edit, operation) in [
             (create, "create"),
             (Edit::Expand { name: name(), by: 1 }, "expand"),
+            (Edit::ExpandIfDue { name: name(), count: 1 }, "expand"),
             (Edit::Shrink { name: name(), by: 1 }, "shrink"),
             (Edit::Split { name: name(), by: 1, newcomers: Vec::new() }, "split"),
             (Edit::Subdivide { name: name(), by: 1, newcomers: Vec::new(), reserve_others: false }, "subdivide"),

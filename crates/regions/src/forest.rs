@@ -7,7 +7,7 @@
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
 use crate::{
-    classify::{Classification, Status},
+    classify::Classification,
     edit::Edit,
     plan::Plan,
     refusal::Refusal,
@@ -102,19 +102,14 @@ impl Forest {
     pub fn classify(&self, key: TableKey, id: u128) -> Option<Vec<Classification<'_>>> {
         let mut found = vec![self.table(key).classify(id)?];
         let mut inside = key;
-        while let Some((local, suffix)) = found.last().and_then(|last| self.below(inside, last)) {
+        while let Some((number, suffix)) = found.last().and_then(Classification::delegated)
+            && let Some(local) = self.keys.get(&(inside, number)).copied()
+        {
             // OK because the local table is as wide as the suffix.
             found.push(self.table(local).classify(suffix)?);
             inside = local;
         }
         Some(found)
-    }
-
-    /// The local table and the identifier in it, if the innermost region is delegated.
-    fn below(&self, key: TableKey, classification: &Classification<'_>) -> Option<(TableKey, u128)> {
-        let Status::Member { suffix, .. } = classification.status else { return None };
-        let local = self.local(key, classification.path.last()?)?;
-        Some((local, suffix))
     }
 }
 
@@ -123,11 +118,11 @@ mod tests {
     use alloc::{format, string::String};
 
     use super::*;
-    use crate::{Count, Donate, Order, Place, Zone};
+    use crate::{Donate, Place, Start, Zone};
 
     fn create(name: &str, suffix: u8, zone: u8) -> Edit {
         let place = Place::Chosen { zone: Zone::Exactly(zone), donor: Donate::Never };
-        Edit::Create { name: name.into(), suffix, place, next: Count::ZERO, order: Order::Sequential, pace: None }
+        Edit::Create { name: name.into(), suffix, place, start: Start::default() }
     }
 
     fn apply(forest: &mut Forest, path: &str, edit: &Edit) -> Result<(), Refusal> {

@@ -90,21 +90,14 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{Count, Edit, Order, Place, Table};
+    use crate::{Edit, Place, Start, Table};
 
     #[track_caller]
     fn check(under: &str, expected: &[&str]) {
         let mut table = Table::new(8).expect("a width");
         for on in ["00", "0101", "1"] {
             let place = Place::At(on.parse().expect("a prefix"));
-            let create = Edit::Create {
-                name: on.to_string(),
-                suffix: 0,
-                place,
-                next: Count::ZERO,
-                order: Order::Sequential,
-                pace: None,
-            };
+            let create = Edit::Create { name: on.to_string(), suffix: 0, place, start: Start::default() };
             let plan = table.plan(&create).expect("a plan");
             table.apply(&plan).expect("a fresh plan");
         }

@@ -77,14 +77,14 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{AutoExpand, Edit, Pace, Place, Policy, RegionNumber, Table};
+    use crate::{AutoExpand, Edit, Pace, Patch, Place, Policy, RegionNumber, Start, Table};
 
     /// A region of 4 bits with a zone of 4.
     fn region() -> Region {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01010101".parse().expect("a prefix"));
         let (name, pace) = ("r".to_string(), Some(Pace::for_bits(4)));
-        let create = Edit::Create { name, suffix: 4, place, next: Count::ZERO, order: Order::Sequential, pace };
+        let create = Edit::Create { name, suffix: 4, place, start: Start { pace, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         table.get(RegionNumber(1)).expect("made").clone()
@@ -160,5 +160,30 @@ mod tests {
             assert_eq!(due(issued, count, auto, cap), expected, "{issued:?} {count} {auto:?} {cap:?}");
         }
         assert_eq!(region().expansion_due(u64::MAX), None, "no policy");
+    }
+
+    #[test]
+    fn ok_of_several_that_see_an_expansion_due_one_makes_it() {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("01010101".parse().expect("a prefix"));
+        let pace = Some(Pace::for_bits(4));
+        let create = Edit::Create {
+            name: "r".to_string(),
+            suffix: 4,
+            place,
+            start: Start { next: Count::Below(12), pace, ..Start::default() },
+        };
+        let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix: 6 });
+        let policy = Some(Policy { auto_expand, ..Policy::default() });
+        let update = Edit::Update { name: "r".to_string(), patch: Patch { policy, ..Patch::default() } };
+        for edit in [create, update] {
+            let plan = table.plan(&edit).expect("legal");
+            table.apply(&plan).expect("applied");
+        }
+        let due = |count| Edit::ExpandIfDue { name: "r".to_string(), count };
+        let plan = table.plan(&due(1)).expect("due");
+        assert_eq!(plan, table.plan(&Edit::Expand { name: "r".to_string(), by: 2 }).expect("legal"));
+        table.apply(&plan).expect("applied");
+        assert_eq!(table.plan(&due(1)).expect_err("made already").code(), "not-due");
     }
 }

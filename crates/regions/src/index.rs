@@ -129,7 +129,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::{Count, Donate, Edit, Indexing, Order, Place, Table, Zone};
+    use crate::{Donate, Edit, Indexing, Place, Start, Table, Zone};
 
     /// The innermost region around an identifier, by looking at all of them.
     fn naive(bits: u8, regions: &[(Prefix, RegionNumber)], id: u128) -> Option<RegionNumber> {
@@ -233,9 +233,7 @@ mod tests {
                 name: alloc::format!("r{at}"),
                 suffix: 0,
                 place: place.clone(),
-                next: Count::ZERO,
-                order: Order::Sequential,
-                pace: None,
+                start: Start::default(),
             };
             let plan = table.plan(&create).expect("a plan");
             table.apply(&plan).expect("a fresh plan");

@@ -77,10 +77,9 @@ impl Table {
     /// the number of bits, then the rest.
     pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
         match edit {
-            Edit::Create { name, suffix, place, next, order, pace } => {
-                create::plan(self, name, *suffix, place, *next, *order, *pace)
-            }
+            Edit::Create { name, suffix, place, start } => create::plan(self, name, *suffix, place, start),
             Edit::Expand { name, by } => resize::expand(self, name, *by),
+            Edit::ExpandIfDue { name, count } => resize::expand_if_due(self, name, *count),
             Edit::Shrink { name, by } => resize::shrink(self, name, *by),
             Edit::Split { name, by, newcomers } => divide::split(self, name, *by, newcomers),
             Edit::Subdivide { name, by, newcomers, reserve_others } => {
@@ -112,15 +111,16 @@ impl Table {
     /// A region after a change, with the counter that it has, or inherits, now.
     fn with_counter(&self, plan: &Plan, change: &Change) -> Result<Region, Refusal> {
         let mut after = change.after.clone();
-        let source = match plan.counter_move {
-            Some(CounterMove { from, to }) if to == after.number => self.get(from),
-            _ => self.get(after.number),
+        let declared = plan.declared.filter(|(number, _)| *number == after.number).map(|(_, declared)| declared);
+        let (source, declared) = match plan.counter_move {
+            // An heir may begin above what it inherits.
+            Some(CounterMove { from, to }) if to == after.number => (self.get(from), Some(after.issued)),
+            _ => (self.get(after.number), declared),
         };
         if after.kind != Kind::Closed
             && let Some(source) = source
         {
-            let declared = plan.declared.filter(|(number, _)| *number == after.number);
-            after.issued = declared.map_or(source.issued, |(_, declared)| declared.max(source.issued));
+            after.issued = declared.map_or(source.issued, |declared| declared.max(source.issued));
             after.check_issued()?;
         }
         Ok(after)

@@ -192,15 +192,9 @@ pub enum Refusal {
     /// `bad-input`: an update that changes nothing.
     #[error("the update says nothing to change")]
     NoChange,
-    /// `external`: the values come from users.
-    #[error("region {region:?} is external: its values come from users, and are composed, not granted")]
-    External {
-        /// The region.
-        region: String,
-    },
-    /// `sealed`.
-    #[error("region {region:?} is sealed: nothing is granted from it until it is unsealed")]
-    Sealed {
+    /// `not-due`: the region's policy does not expand it yet.
+    #[error("the policy of region {region:?} does not expand it yet")]
+    NotDue {
         /// The region.
         region: String,
     },
@@ -311,8 +305,7 @@ impl Refusal {
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::NoChange => "bad-input",
-            Self::External { .. } => "external",
-            Self::Sealed { .. } => "sealed",
+            Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",
         }

@@ -334,14 +334,15 @@ mod tests {
     use core::hash::BuildHasher;
 
     use super::*;
-    use crate::{Edit, Order, Place};
+    use crate::{Edit, Order, Place, Start};
 
     /// A table of one region.
     fn table(name: &str) -> Table {
         let mut table = Table::new(8).expect("a width");
         let place = Place::At("1".parse().expect("a prefix"));
         let (next, order) = (Count::ZERO, Order::Sequential);
-        let create = Edit::Create { name: name.into(), suffix: 4, place, next, order, pace: None };
+        let create =
+            Edit::Create { name: name.into(), suffix: 4, place, start: Start { next, order, ..Start::default() } };
         let plan = table.plan(&create).expect("a plan");
         table.apply(&plan).expect("a fresh plan");
         table

@@ -7,6 +7,7 @@ mod pace;
 mod shared;
 mod slots;
 mod store;
+mod strict;
 mod tables;
 
 use std::{
@@ -22,6 +23,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use self::{
     pace::{PaceBudget, PaceModel},
     slots::{Budget, SlotsModel},
+    strict::{StrictBudget, StrictModel},
     tables::{EditKind, TableBudget, TablesModel},
 };
 
@@ -67,6 +69,12 @@ pub(crate) enum Mutant {
     NoSlack,
     /// A restored counter is paid for no longer than the backup says.
     RestoreUnpaid,
+    /// A strict grant is committed whatever the counter's version.
+    NoCounterCheck,
+    /// A dated request_id is granted whatever became of the floor.
+    NoFloorCheck,
+    /// Nothing is looked up under a request_id, and what is on record is overwritten.
+    NoRequestLookUp,
 }
 
 /// The models that a guard is in.
@@ -77,6 +85,7 @@ enum Of {
     Both,
     Twins,
     Pace,
+    Strict,
 }
 
 impl Mutant {
@@ -88,6 +97,7 @@ impl Mutant {
             Self::NoRegionGuard | Self::NoRevisionCheck | Self::OlderCounter | Self::GrantUnchecked => Of::Tables,
             Self::AdoptRecord => Of::Twins,
             Self::NoSkip | Self::NoBurst | Self::NoClockError | Self::NoSlack | Self::RestoreUnpaid => Of::Pace,
+            Self::NoCounterCheck | Self::NoFloorCheck | Self::NoRequestLookUp => Of::Strict,
         }
     }
 
@@ -126,6 +136,7 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
     tell(&explore(&slots(3, args.deep, None), "slots, 3 daemons"))?;
     tell(&explore(&twins(None), "slots, 2 daemons, one of which is cloned"))?;
     tell(&explore(&paces(args.deep, None), "a counter's pace, backups and restores"))?;
+    tell(&explore(&stricts(args.deep, None), "strict grants, 2 daemons"))?;
     tell(&explore(&tables(2, args.deep, None), "tables and counters, 2 daemons"))?;
     tell(&explore(&tables(3, args.deep, None), "tables and counters, 3 daemons"))?;
     for mutant in Mutant::value_variants() {
@@ -183,6 +194,12 @@ const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     PaceModel { ticks, budget, mutant }
 }
 
+/// Strict grants under request_ids, some of which are forgotten.
+const fn stricts(deep: bool, mutant: Option<Mutant>) -> StrictModel {
+    let budget = if deep { StrictBudget { attempts: 4, faults: 3 } } else { StrictBudget { attempts: 3, faults: 2 } };
+    StrictModel { daemons: 2, budget, mutant }
+}
+
 const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesModel {
     let budget = match (replicas, deep) {
         (2, false) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
@@ -208,6 +225,9 @@ fn mutated(mutant: Mutant) -> Vec<Found> {
     }
     if mutant.of() == Of::Pace {
         found.push(explore(&paces(false, Some(mutant)), "pace"));
+    }
+    if mutant.of() == Of::Strict {
+        found.push(explore(&stricts(false, Some(mutant)), "strict"));
     }
     found.retain(|found| found.broken.is_some());
     found
@@ -283,6 +303,11 @@ mod tests {
     #[test]
     fn ok_a_store_that_is_restored_again_and_again_reserves_no_number_twice() {
         check_holds(&explore(&paces(false, None), "pace"));
+    }
+
+    #[test]
+    fn ok_two_daemons_share_strict_grants() {
+        check_holds(&explore(&stricts(false, None), "strict"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use kent_regions::{
     AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, Newcomer, Order,
-    Pace, Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Status, Table, Zone,
+    Pace, Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Start, Status, Table, Zone,
 };
 
 use super::{
@@ -16,8 +16,8 @@ use crate::{
     v1,
 };
 
-/// The most newcomers of one edit: with the space, the region, the counter and the history they fit one commit of 128
-/// operations.
+/// The most newcomers of one edit: with a counter each, the space, the region, its counter and the history they fit one commit of
+/// 128 operations.
 const NEWCOMERS_MAX: usize = 56;
 /// The most identifiers of one `Classify` call: 160 KiB of request.
 const CLASSIFY_MAX: usize = 10_000;
@@ -144,9 +144,13 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
             name: new_name("region_id", &request.region_id)?,
             suffix: some(request.suffix_bits),
             place: place(&request)?,
-            next: Count::Below(request.next.map_or(0, u128::from)),
-            order: order(request.order)?,
-            pace: NonZeroU64::new(request.pace).map(Pace::per_second),
+            start: Start {
+                next: Count::Below(request.next.map_or(0, u128::from)),
+                order: order(request.order)?,
+                pace: NonZeroU64::new(request.pace).map(Pace::per_second),
+                sealed: request.sealed,
+                policy: request.policy.map(policy_input).transpose()?.unwrap_or_default(),
+            },
         };
         Ok(Self { space, edit, options: options!(request) })
     }
@@ -304,7 +308,13 @@ fn newcomers(newcomers: Vec<v1::Newcomer>) -> Result<Vec<Newcomer>, Invalid> {
             name: new_name(FIELD, &newcomer.region_id)?,
             suffix: newcomer.suffix_bits.map(some),
             extension: newcomer.extension.map(|extension| bits(FIELD, &extension)).transpose()?,
-            order: order(newcomer.order)?,
+            start: Start {
+                next: Count::Below(newcomer.next.map_or(0, u128::from)),
+                order: order(newcomer.order)?,
+                pace: NonZeroU64::new(newcomer.pace).map(Pace::per_second),
+                sealed: newcomer.sealed,
+                policy: newcomer.policy.map(policy_input).transpose()?.unwrap_or_default(),
+            },
         })
     });
     checked.collect()

@@ -3,9 +3,9 @@
 use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
-use kent_issue::{Chunk, CounterRefusal, Stored};
+use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
 use kent_proto::model::EditOptions;
-use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, RegionNumber};
+use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, Refusal, RegionNumber};
 use kent_store::Store;
 use tokio::time;
 use tracing::{debug, info, warn};
@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::outcome::{HeldChunk, Tried, Wait, only_strict};
 use crate::{
     cluster::Cluster,
-    error::{AllocateError, Exhausted, NoSuchRegion},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion},
     host::{Surroundings, clock::Clock, deadline::Patience, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
@@ -145,21 +145,23 @@ impl RegionGrants {
         // It may have another name than the one it was asked for by, and another region that one.
         let due = space.read(|table| {
             let region = table.get(number)?;
-            Some((region.name.clone(), region.expansion_due(count.get())?))
+            region.expansion_due(count.get()).map(|_| region.name.clone())
         });
-        let Some((region, by)) = due else { return false };
+        let Some(region) = due else { return false };
         let order = Order {
             space: space.name(),
             number: Some(number),
-            edit: Edit::Expand { name: region.clone(), by },
+            // Others may see to it as well: it is looked at again where it is planned.
+            edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
         };
         match self.directory.edit(&order).await {
             Ok(_) => {
-                info!(space = order.space, region, by, "region expanded by its policy");
+                info!(space = order.space, region, "region expanded by its policy");
                 true
             }
+            Err(EditError::Refused { refusal, .. }) if matches!(*refusal, Refusal::NotDue { .. }) => true,
             Err(error) => {
                 warn!(space = order.space, region, %error, "region not expanded by its policy");
                 false
@@ -253,9 +255,9 @@ impl RegionGrants {
         let attempted = strict::grant(&*self.store, &record(space, &facts), judges, asks, last, wall).await?;
         if let Some(left) = attempted.left {
             cell.with_queue(|queue| queue.set_last(left));
-            let reserved = Stored { version: left.counter.version, value: left.counter.value.reserved };
-            space.set_reserved(facts.number, reserved);
-            cell.granted(attempted.count(asks), self.clock.steady());
+            let Stored { version, value } = left.counter;
+            space.set_reserved(facts.number, Stored { version, value: Count::Below(value.below.get()) });
+            cell.granted(attempted.count, self.clock.steady());
         }
         drop(reserving);
         match attempted.conflict {
@@ -271,15 +273,16 @@ impl RegionGrants {
             })
         };
         let outcome = |(ask, granted): (&Ask, strict::Granted)| match granted {
-            strict::Granted::Now(first) => block(first, ask.count.get()),
-            strict::Granted::Before(first, count) if count == ask.count.get() => block(first, count),
-            strict::Granted::Before(_, count) => Err(AllocateError::Reused { count }),
-            strict::Granted::Full(reserved) => Err(exhausted(space, region, &facts, reserved, ask.count)),
-            strict::Granted::TooFast(refused) => {
-                Err(AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused))
-            }
-            strict::Granted::Unsure => Err(unsure(space, region)),
-            strict::Granted::Refused(refusal) => Err(refusal.into()),
+            strict::Granted::From(first) => block(first, ask.count.get()),
+            strict::Granted::Refused(refusal) => Err(match refusal {
+                StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, ask.count),
+                StrictRefusal::TooFast(refused) => {
+                    AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused)
+                }
+                StrictRefusal::Unsure => unsure(space, region),
+                StrictRefusal::Reused { count } => AllocateError::Reused { count },
+                StrictRefusal::Request(refusal) => refusal.into(),
+            }),
             strict::Granted::Again => Ok(None),
             strict::Granted::Failed(failure) => Err(failure.into()),
         };
@@ -331,6 +334,9 @@ impl RegionGrants {
         let reserving = cell.reserving.lock().await;
         // An edit may have come first.
         let facts = facts_of(&space, number)?;
+        if facts.chunk == ChunkPolicy::Strict {
+            return Ok(());
+        }
         cell.with(|counter| counter.set_policy(chunk(facts.chunk, self.chunk)));
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());

@@ -18,7 +18,10 @@ use tracing::warn;
 
 use crate::{
     issuing::{pacing::Pacing, queue::Queue, rate::Rate, record::Record},
-    records::{counters::read_counter, failure::StoreFailure},
+    records::{
+        counters::{position, read_counter},
+        failure::StoreFailure,
+    },
 };
 
 /// The counter of one region or series.
@@ -192,9 +195,4 @@ impl Cell {
 fn written(plan: &CounterPlan) -> stored::Counter {
     let Reserved { below, paid } = plan.reserved();
     stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false }
-}
-
-/// A counter as a position; 2^128 is as good as the last one.
-fn position(count: Count) -> Position {
-    Position::new(count.get().unwrap_or(u128::MAX))
 }

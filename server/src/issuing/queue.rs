@@ -3,11 +3,11 @@
 use std::{collections::VecDeque, mem, num::NonZeroU64, time::Duration};
 
 use kent_ids::Block;
-use kent_issue::Stored;
-use kent_proto::stored;
+use kent_issue::StrictState;
+use kent_store::Key;
 use tokio::{sync::oneshot, task};
 
-use super::requests::Request;
+use super::requests::{Request, RequestKind};
 use crate::{error::AllocateError, host::deadline::Patience};
 
 /// The most requests that share a commit: with the counter, the region, the floor of request_ids and their number, less than the
@@ -26,16 +26,7 @@ pub(crate) struct Queue {
     /// Who wants to know when so many wait.
     gathering: Option<(usize, oneshot::Sender<()>)>,
     /// What the last commit left. Somebody else may have moved it since, and then a commit tells.
-    last: Option<Last>,
-}
-
-/// What a commit left of the records that every commit compares.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Last {
-    /// The counter.
-    pub(crate) counter: Stored<stored::Counter>,
-    /// How many request_ids without a time are kept, if a commit had to know.
-    pub(crate) undated: Option<Stored<u64>>,
+    last: Option<StrictState>,
 }
 
 /// A request for a grant.
@@ -62,14 +53,24 @@ pub(crate) struct Promise(oneshot::Receiver<Outcome>);
 /// A block; or that another attempt is needed; or why there is none.
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
+impl Ask {
+    /// Where its request_id is counted, if that has no time.
+    pub(crate) fn undated(&self) -> Option<&Key> {
+        match &self.request.as_ref()?.kind {
+            RequestKind::Dated(_) => None,
+            RequestKind::Undated(key) => Some(key),
+        }
+    }
+}
+
 impl Queue {
     /// Takes what the last commit left, if that is known; who commits next says what that left.
-    pub(crate) fn take_last(&mut self) -> Option<Last> {
+    pub(crate) fn take_last(&mut self) -> Option<StrictState> {
         self.last.take()
     }
 
     /// Takes note of what a commit left.
-    pub(crate) fn set_last(&mut self, last: Last) {
+    pub(crate) fn set_last(&mut self, last: StrictState) {
         self.last = Some(last);
     }
 

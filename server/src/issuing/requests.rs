@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kent_ids::UnixNanos;
-use kent_issue::{DatedRequest, RequestPolicy, RequestRefusal, Stored};
+use kent_issue::{DatedRequest, RequestPolicy, RequestRefusal, RequestRules, Stored};
 use kent_proto::stored;
 use kent_store::{CommitError, Key, Store, Txn, Version};
 
@@ -70,9 +70,10 @@ impl Requests {
         Ok(Arc::new(Self { policy, slots, floor }))
     }
 
-    /// The floor as it was last seen.
-    pub(crate) fn floor(&self) -> Stored<UnixNanos> {
-        *self.floor.lock().unwrap_or_else(PoisonError::into_inner)
+    /// By what request_ids are judged now, and the version of the floor in it.
+    pub(crate) fn rules(&self) -> (RequestRules, u64) {
+        let floor = *self.floor.lock().unwrap_or_else(PoisonError::into_inner);
+        (RequestRules { policy: self.policy, floor: floor.value, now: self.slots.believed() }, floor.version)
     }
 
     /// Reads the floor again, after a commit has found that it moved.
@@ -86,16 +87,6 @@ impl Requests {
         Ok(*floor)
     }
 
-    /// Whether something may be made under a dated request_id that is not on record; the commit compares the floor.
-    pub(crate) fn check_dated(&self, request: DatedRequest, floor: Stored<UnixNanos>) -> Result<(), RequestRefusal> {
-        self.policy.check_dated(request, floor.value, self.slots.believed())
-    }
-
-    /// Whether one more request_id without a time can be kept; the commit counts it.
-    pub(crate) const fn check_undated(&self, kept: u64) -> Result<(), RequestRefusal> {
-        self.policy.check_undated(kept)
-    }
-
     /// Adds the record of a request_id to the commit that makes what was asked for, unless that must not be made.
     pub(crate) async fn record(
         &self,
@@ -107,15 +98,15 @@ impl Requests {
         let txn = match &request.kind {
             RequestKind::Dated(dated) => {
                 let floor = self.learn_floor(store).await?;
-                match self.check_dated(*dated, floor) {
-                    Ok(()) => expect_floor(txn, floor),
+                match self.policy.check_dated(*dated, floor.value, self.slots.believed()) {
+                    Ok(()) => expect_floor(txn, floor.version),
                     Err(refusal) => return Ok(Err(refusal)),
                 }
             }
             RequestKind::Undated(key) => {
                 let kept = read_undated(store, key).await?;
-                match self.check_undated(kept.value) {
-                    Ok(()) => count_undated(txn, key.clone(), kept, 1),
+                match self.policy.check_undated(kept.value) {
+                    Ok(()) => count_undated(txn, key.clone(), kept.version, kept.value.saturating_add(1)),
                     Err(refusal) => return Ok(Err(refusal)),
                 }
             }
@@ -131,7 +122,7 @@ impl Requests {
         let mut floor = self.learn_floor(store).await?;
         if let Some(raised) = self.policy.raised(floor.value, oldest, self.slots.believed()) {
             let record = stored::encode_forgotten_requests(raised);
-            match store.commit(expect_floor(Txn::new(), floor).put(keys::FORGOTTEN, record)).await {
+            match store.commit(expect_floor(Txn::new(), floor.version).put(keys::FORGOTTEN, record)).await {
                 Ok(_) => {}
                 // Another replica has raised it, or may have: what is stored counts.
                 Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
@@ -161,15 +152,14 @@ pub(crate) async fn remove(store: &dyn Store, keys: &[Key]) -> Result<(), StoreF
     Ok(())
 }
 
-/// A commit that is made only while the floor of dated request_ids is what it was.
-pub(crate) fn expect_floor(txn: Txn, floor: Stored<UnixNanos>) -> Txn {
-    txn.expect(keys::FORGOTTEN, Version::new(floor.version))
+/// A commit that is made only while the floor of dated request_ids has this version.
+pub(crate) fn expect_floor(txn: Txn, version: u64) -> Txn {
+    txn.expect(keys::FORGOTTEN, Version::new(version))
 }
 
-/// Counts request_ids without a time in the commit that writes their records.
-pub(crate) fn count_undated(txn: Txn, key: Key, kept: Stored<u64>, more: u64) -> Txn {
-    let count = kept.value.saturating_add(more);
-    txn.expect(key.clone(), Version::new(kept.version)).put(key, stored::encode_undated(count))
+/// Counts request_ids without a time in the commit that writes their records. `version` is that of the last count.
+pub(crate) fn count_undated(txn: Txn, key: Key, version: u64, count: u64) -> Txn {
+    txn.expect(key.clone(), Version::new(version)).put(key, stored::encode_undated(count))
 }
 
 /// How many request_ids without a time are kept under this key.

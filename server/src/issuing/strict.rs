@@ -1,15 +1,12 @@
-//! Strict regions: every grant is durable before it is answered, nothing is reserved beyond it, and a request_id is granted once.
+//! Strict regions: commits for the grants that `kent_issue` plans ([`StrictState::plan`]).
 //!
 //! Requests that come while a commit is under way share the next one ([`queue`](super::queue)).
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-};
-
 use futures_util::future::try_join_all;
-use kent_ids::{Position, UnixNanos};
-use kent_issue::{RequestRefusal, Stored, TooFast, pay};
+use kent_ids::Position;
+use kent_issue::{
+    Reserved, Run, Stored, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
+};
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
@@ -17,11 +14,14 @@ use kent_store::{CommitError, Key, Store, Txn, Version};
 use crate::{
     issuing::{
         pacing::Pacing,
-        queue::{Ask, Last},
+        queue::Ask,
         record::Record,
         requests::{self, Request, RequestKind, Requests},
     },
-    records::{counters::read_counter, failure::StoreFailure},
+    records::{
+        counters::{position, read_counter},
+        failure::StoreFailure,
+    },
 };
 
 /// What became of requests that shared a commit.
@@ -29,35 +29,21 @@ use crate::{
 pub(crate) struct Attempted {
     /// What became of each, in their order.
     pub(crate) granted: Vec<Granted>,
-    /// What the commit left, if there was one.
-    pub(crate) left: Option<Last>,
-    /// The record that somebody else wrote first.
-    pub(crate) conflict: Option<Key>,
-}
-
-impl Attempted {
     /// How many suffixes were granted now.
-    pub(crate) fn count(&self, asks: &[Ask]) -> u64 {
-        let now = asks.iter().zip(&self.granted).filter(|(_, granted)| matches!(granted, Granted::Now(_)));
-        now.fold(0, |sum, (ask, _)| sum.saturating_add(ask.count.get()))
-    }
+    pub(crate) count: u64,
+    /// What the commit left, if there was one.
+    pub(crate) left: Option<StrictState>,
+    /// The record that another commit wrote first.
+    pub(crate) conflict: Option<Key>,
 }
 
 /// What became of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// From this position on.
-    Now(Position),
-    /// It was granted under the same request_id before: from this position on, so many.
-    Before(Position, u64),
-    /// Not enough suffixes are left; these are issued.
-    Full(Position),
-    /// The pace does not allow it yet.
-    TooFast(TooFast),
-    /// After a restore it is not known how far the region had come.
-    Unsure,
-    /// Nothing is granted under the request_id.
-    Refused(RequestRefusal),
+    /// Now or before: from this position on.
+    From(Position),
+    /// It is refused.
+    Refused(StrictRefusal),
     /// It must be tried again.
     Again,
     /// Whether it was granted is not known, or it was not. With a request_id, a retry finds out.
@@ -71,156 +57,93 @@ pub(crate) async fn grant(
     record: &Record,
     (pacing, requests): (&Pacing, &Requests),
     asks: &[Ask],
-    last: Option<Last>,
+    last: Option<StrictState>,
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
-    let named = asks.iter().filter_map(|ask| ask.request.as_ref());
-    let before: HashMap<_, _> =
-        try_join_all(named.map(|request| granted_before(store, &request.key))).await?.into_iter().flatten().collect();
-    let read = match last {
-        Some(last) => last.counter,
-        None => pacing.known(read_counter(store, &record.key).await?, record),
+    let asked = try_join_all(asks.iter().map(|ask| read_before(store, ask))).await?;
+    let mut state = match last {
+        Some(last) => last,
+        None => read(pacing.known(read_counter(store, &record.key).await?, record)),
     };
-    let txn = Txn::new().expect(record.key.clone(), Version::new(read.version));
-    let txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
-    let mut naming = Naming::new(store, requests, last.and_then(|last| last.undated), txn);
-    let start = Position::new(read.value.reserved.get().unwrap_or(u128::MAX));
-    let bound = pacing.bound(record.capacity, record.pace, read.value.paid);
-    let mut paid = read.value.paid;
-    let (mut issued, mut names, mut granted) = (start, HashSet::new(), Vec::with_capacity(asks.len()));
-    for ask in asks {
-        let key = ask.request.as_ref().map(|request| &request.key);
-        if let Some(before) = key.and_then(|key| before.get(key)) {
-            granted.push(before.clone());
-            continue;
-        }
-        // Of two with the same request_id, the second is answered what the first was granted, when that is durable.
-        if key.is_some_and(|key| !names.insert(key)) {
-            granted.push(Granted::Again);
-            continue;
-        }
-        if read.value.unsure {
-            granted.push(Granted::Unsure);
-            continue;
-        }
-        if let Some(request) = &ask.request
-            && let Err(refusal) = naming.check(request).await?
-        {
-            granted.push(Granted::Refused(refusal));
-            continue;
-        }
-        let first = issued;
-        let Some(next) = first.checked_add(ask.count.get().into()).filter(|next| *next <= record.capacity) else {
-            // Only what is stored tells for sure.
-            granted.push(if last.is_some() { Granted::Again } else { Granted::Full(first) });
-            continue;
-        };
-        paid = match pay(record.pace, paid, bound.time, ask.count.get().into()) {
-            Ok(paid) => paid,
-            Err(refused) => {
-                granted.push(Granted::TooFast(refused));
-                continue;
-            }
-        };
-        if let Some(request) = &ask.request {
+    let count_key = asks.iter().find_map(Ask::undated);
+    if let (None, Some(key)) = (state.undated, count_key) {
+        state.undated = Some(requests::read_undated(store, key).await?);
+    }
+    let bound = pacing.bound(record.capacity, record.pace, state.counter.value.paid);
+    let (rules, floor_version) = requests.rules();
+    let plan = state.plan(&bound, &rules, &asked);
+    let nothing = |granted, conflict| Attempted { granted, count: 0, left: None, conflict };
+    if plan.is_empty() {
+        return Ok(nothing(said(&plan, Granted::From), None));
+    }
+    let txn = commit(record, &plan);
+    let txn = if plan.is_dated() { requests::expect_floor(txn, floor_version) } else { txn };
+    let txn = match (count_key, plan.undated()) {
+        (Some(key), Some((kept, count))) => requests::count_undated(txn, key.clone(), kept.version, count),
+        _ => txn,
+    };
+    let txn = asks.iter().zip(plan.outcomes()).fold(txn, |txn, (ask, outcome)| match (&ask.request, outcome) {
+        (Some(request), StrictOutcome::Granted(first)) => {
             let grant = StrictGrant { first: first.get(), count: ask.count.get(), unix_nanos };
-            naming.record(request, &grant);
+            txn.expect(request.key.clone(), Version::ABSENT).put(request.key.clone(), stored::encode_grant(&grant))
         }
-        granted.push(Granted::Now(first));
-        issued = next;
-    }
-    if issued == start {
-        return Ok(Attempted { granted, left: None, conflict: None });
-    }
-    let counter = stored::Counter { reserved: Count::Below(issued.get()), paid, unsure: false };
-    let (txn, names_left) = naming.finish();
-    let committed = store.commit(txn.put(record.key.clone(), stored::encode_counter(&counter))).await;
-    let mut instead = |outcome: Granted| {
-        granted.iter_mut().filter(|granted| matches!(granted, Granted::Now(_))).for_each(|now| *now = outcome.clone());
-    };
-    let (left, conflict) = match committed {
+        _ => txn,
+    });
+    Ok(match store.commit(txn).await {
         Ok(committed) => {
-            let version = committed.version.get();
-            (Some(Last { counter: Stored { version, value: counter }, undated: names_left(version) }), None)
+            let left = Some(plan.on_committed(committed.version.get()));
+            Attempted { granted: said(&plan, Granted::From), count: plan.count(), left, conflict: None }
         }
-        Err(CommitError::Conflict { key, .. }) => {
-            instead(Granted::Again);
-            (None, Some(key))
-        }
+        Err(CommitError::Conflict { key, .. }) => nothing(said(&plan, |_| Granted::Again), Some(key)),
         Err(error) => {
-            instead(Granted::Failed(error.into()));
-            (None, None)
+            let failure = StoreFailure::from(error);
+            nothing(said(&plan, |_| Granted::Failed(failure.clone())), None)
         }
+    })
+}
+
+/// What to tell each caller, where those that are granted now are told by `now`.
+fn said(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted> {
+    let outcomes = plan.outcomes().iter().map(|outcome| match *outcome {
+        StrictOutcome::Granted(first) => now(first),
+        StrictOutcome::GrantedBefore(first) => Granted::From(first),
+        StrictOutcome::Refused(refusal) => Granted::Refused(refusal),
+        StrictOutcome::Again => Granted::Again,
+    });
+    outcomes.collect()
+}
+
+/// The commit that moves the counter.
+fn commit(record: &Record, plan: &StrictPlan) -> Txn {
+    let txn = Txn::new().expect(record.key.clone(), Version::new(plan.guard()));
+    let txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
+    let Reserved { below, paid } = plan.reserved();
+    let counter = stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false };
+    txn.put(record.key.clone(), stored::encode_counter(&counter))
+}
+
+/// The state that a counter's record tells of.
+fn read(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
+    let reserved = Reserved { below: position(value.reserved), paid: value.paid };
+    let counter = Stored { version, value: reserved };
+    StrictState { counter, is_unsure: value.unsure, undated: None, is_remembered: false }
+}
+
+/// A request, with what was granted under its request_id before.
+async fn read_before<'a>(store: &dyn Store, ask: &'a Ask) -> Result<StrictRequest<'a, Key>, StoreFailure> {
+    let Some(Request { key, kind }) = &ask.request else { return Ok(StrictRequest { count: ask.count, id: None }) };
+    let before = match store.get(key).await? {
+        Some(read) => {
+            let StrictGrant { first, count, .. } = stored::decode_grant(&read.value)?;
+            Some(Run { first: Position::new(first), count })
+        }
+        None => None,
     };
-    Ok(Attempted { granted, left, conflict })
-}
-
-/// The part of a commit that request_ids have in it.
-struct Naming<'r> {
-    store: &'r dyn Store,
-    requests: &'r Requests,
-    floor: Stored<UnixNanos>,
-    /// Whether the commit rests on the floor.
-    is_dated: bool,
-    /// How many request_ids without a time are kept, if that is known.
-    undated: Option<Stored<u64>>,
-    /// Those that the commit adds, and where they are counted.
-    added: Option<(Key, u64)>,
-    txn: Txn,
-}
-
-impl<'r> Naming<'r> {
-    fn new(store: &'r dyn Store, requests: &'r Requests, undated: Option<Stored<u64>>, txn: Txn) -> Self {
-        Self { store, requests, floor: requests.floor(), is_dated: false, undated, added: None, txn }
-    }
-
-    /// Whether something may be granted under a request_id that is not on record.
-    async fn check(&mut self, request: &Request) -> Result<Result<(), RequestRefusal>, StoreFailure> {
-        match &request.kind {
-            RequestKind::Dated(dated) => Ok(self.requests.check_dated(*dated, self.floor)),
-            RequestKind::Undated(key) => {
-                let kept = match self.undated {
-                    Some(kept) => kept,
-                    None => requests::read_undated(self.store, key).await?,
-                };
-                self.undated = Some(kept);
-                let added = self.added.as_ref().map_or(0, |(_, added)| *added);
-                Ok(self.requests.check_undated(kept.value.saturating_add(added)))
-            }
-        }
-    }
-
-    /// Records what is granted under a request_id that was checked.
-    fn record(&mut self, request: &Request, grant: &StrictGrant) {
-        match &request.kind {
-            RequestKind::Dated(_) => self.is_dated = true,
-            RequestKind::Undated(key) => self.added.get_or_insert_with(|| (key.clone(), 0)).1 += 1,
-        }
-        let txn = mem::take(&mut self.txn).expect(request.key.clone(), Version::ABSENT);
-        self.txn = txn.put(request.key.clone(), stored::encode_grant(grant));
-    }
-
-    /// The commit, and what it leaves of the number of request_ids once it is durable at a version.
-    fn finish(self) -> (Txn, impl FnOnce(u64) -> Option<Stored<u64>>) {
-        let Self { floor, is_dated, undated, added, txn, .. } = self;
-        let txn = if is_dated { requests::expect_floor(txn, floor) } else { txn };
-        let txn = match (&added, undated) {
-            (Some((key, more)), Some(kept)) => requests::count_undated(txn, key.clone(), kept, *more),
-            _ => txn,
-        };
-        let left = move |version| match (added, undated) {
-            (Some((_, more)), Some(kept)) => Some(Stored { version, value: kept.value.saturating_add(more) }),
-            (_, undated) => undated,
-        };
-        (txn, left)
-    }
-}
-
-/// What was granted under a request_id before.
-async fn granted_before<'a>(store: &dyn Store, key: &'a Key) -> Result<Option<(&'a Key, Granted)>, StoreFailure> {
-    let Some(before) = store.get(key).await? else { return Ok(None) };
-    let before = stored::decode_grant(&before.value)?;
-    Ok(Some((key, Granted::Before(Position::new(before.first), before.count))))
+    let dated = match kind {
+        RequestKind::Dated(dated) => Some(*dated),
+        RequestKind::Undated(_) => None,
+    };
+    Ok(StrictRequest { count: ask.count, id: Some(StrictId { key, dated, before }) })
 }
 
 #[cfg(test)]

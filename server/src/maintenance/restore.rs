@@ -198,7 +198,7 @@ pub enum RestoreError {
     },
 }
 
-/// How far fences and revisions are moved: more than a store saw since its backup.
+/// How far fences, revisions and numbers of regions are moved at least: more than a store saw since its backup.
 const LEAP: u64 = 1_000_000;
 /// No identifier that was issued before the restore has a later time than this after it.
 const AHEAD: Duration = Duration::from_secs(2);
@@ -500,7 +500,7 @@ impl Restore {
             return Err(RestoreError::NoSuchSource { floor: floor.source.clone() });
         }
         restore.add_lapse(copy).map_err(StoreFailure::from)?;
-        restore.reserve_slots(entropy).map_err(StoreFailure::from)?;
+        restore.reserve_slots(copy.now, entropy).map_err(StoreFailure::from)?;
         Ok(restore)
     }
 
@@ -612,7 +612,7 @@ impl Restore {
             }
         }
         self.sealed += changes.len();
-        let revision = Revision(facts.revision.0.saturating_add(LEAP));
+        let revision = Revision(leapt(facts.revision.0, copy.now));
         let entry = HistoryEntry {
             unix_nanos: i64::try_from(copy.now.get()).unwrap_or(i64::MAX),
             principal: format!("kentd {}", copy.operation),
@@ -620,6 +620,7 @@ impl Restore {
             reason: format!("the records were those of revision {}", facts.revision),
             request_id: String::new(),
             changes,
+            declared: false,
             follows: Some(facts.revision),
         };
         for (part, number) in stored::encode_history(&entry).into_iter().zip(0..) {
@@ -627,7 +628,9 @@ impl Restore {
         }
         self.pass_over(id, facts.revision, revision).map_err(StoreFailure::from)?;
         let last_edit = stored::EditId(entropy::octets(entropy));
-        let facts = SpaceFacts { revision, last_edit, next_number: leapt(facts.next_number), ..*facts };
+        // Those of regions that were made since the backup are not given again.
+        let next_number = facts.next_number.0.saturating_add(LEAP);
+        let facts = SpaceFacts { revision, last_edit, next_number: RegionNumber(next_number), ..*facts };
         self.records.insert(keys::space(id), stored::encode_space(&facts));
         Ok(())
     }
@@ -643,7 +646,7 @@ impl Restore {
     }
 
     /// Every slot, also those that had no record, is spoken for up to the restore; none of its fences is one that was seen.
-    fn reserve_slots(&mut self, entropy: &dyn Entropy) -> Result<(), Malformed> {
+    fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
         for slot in Slot::all() {
             let key = keys::slot(slot);
             let known = self.records.get(&key).map(|value| stored::decode_slot(value)).transpose()?;
@@ -657,7 +660,7 @@ impl Restore {
                 seen: self.reserved_until,
             });
             let record = SlotRecord {
-                epoch: SlotEpoch::new(known.epoch.get().saturating_add(LEAP)),
+                epoch: SlotEpoch::new(leapt(known.epoch.get(), now)),
                 holder: HolderId::new(entropy::octets(entropy)),
                 reserved_until: known.reserved_until.max(self.reserved_until),
                 ..known
@@ -668,9 +671,10 @@ impl Restore {
     }
 }
 
-/// Numbers of regions that were made since the backup are not given again.
-const fn leapt(next: RegionNumber) -> RegionNumber {
-    RegionNumber(next.0.saturating_add(LEAP))
+/// A fence or a revision after a restore: above what the lost store saw since its backup, and above what came of an earlier restore
+/// of the same backup. The microseconds since 1970 grow faster than either does by starts and edits.
+fn leapt(known: u64, now: UnixNanos) -> u64 {
+    known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))
 }
 
 #[cfg(test)]

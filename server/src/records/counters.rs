@@ -1,7 +1,9 @@
 //! Counters as they are stored, and what their store came through.
 
+use kent_ids::Position;
 use kent_issue::Stored;
 use kent_proto::stored::{self, Restored};
+use kent_regions::Count;
 use kent_store::{Key, Store, Versioned};
 
 use super::{failure::StoreFailure, keys};
@@ -14,6 +16,11 @@ pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<
         }
         None => Ok(Stored { version: 0, value: stored::Counter::NEW }),
     }
+}
+
+/// A counter as a position; 2^128 is as good as the last one.
+pub(crate) fn position(count: Count) -> Position {
+    Position::new(count.get().unwrap_or(u128::MAX))
 }
 
 /// The restores that a store came through, oldest first.

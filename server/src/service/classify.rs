@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kent_proto::{model, v1};
-use kent_regions::{Classification, Indexing, RegionNumber, Revision, Status};
+use kent_regions::{Classification, Indexing, Revision};
 use tokio::task;
 
 use super::text::text_of;
@@ -47,13 +47,14 @@ fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> An
         let found = table.classify_all(ids).into_iter().zip(ids);
         let tell = |(found, id): (Option<Classification<'_>>, &u128)| {
             let text = text_of(*id, table.bits(), form);
-            Some(tell(name, *id, text, found?))
+            let found = found?;
+            Some((model::classification(name, *id, text, &found), found.delegated()))
         };
         (found.map(tell).collect::<Vec<_>>(), table.revision())
     });
     let answers = found.into_iter().map(|found| {
-        let Told { mut message, inner } = found?;
-        if let Some((number, suffix)) = inner
+        let (mut message, delegated) = found?;
+        if let Some((number, suffix)) = delegated
             && let Some(space) = directory.inner(space, number)
         {
             let (local, _) = at_once(directory, &space, &space.name(), &[suffix]);
@@ -62,21 +63,6 @@ fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> An
         Some(message)
     });
     (answers.collect(), revision)
-}
-
-/// What a table says of an identifier.
-struct Told {
-    message: v1::Classification,
-    /// In a delegated region: the region, and the identifier that this is in its space.
-    inner: Option<(RegionNumber, u128)>,
-}
-
-fn tell(space: &str, id: u128, text: String, found: Classification<'_>) -> Told {
-    let inner = match (found.status, found.path.last()) {
-        (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
-        _ => None,
-    };
-    Told { message: model::classification(space, id, text, &found), inner }
 }
 
 /// Has an index built, unless there is one, or the table needs none.

@@ -126,12 +126,17 @@ impl Directory {
         }
         let key = keys::space(name);
         let record = space_record(&table, None, edit, constants);
-        match self.store.commit(Txn::new().expect(key.clone(), Version::ABSENT).put(key, record)).await {
+        match self.store.commit(Txn::new().expect(key.clone(), Version::ABSENT).put(key.clone(), record)).await {
             Ok(made) => {
                 info!(space = name, bits = table.bits(), "space made");
                 Ok(self.insert(name, State::fresh(table, made.version, edit, constants))?)
             }
-            Err(CommitError::Unknown(_) | CommitError::Conflict { .. }) => self.adopt_space(name, edit).await,
+            Err(CommitError::Conflict { .. }) => self.adopt_space(name, edit).await,
+            Err(CommitError::Unknown(unknown)) => match self.store.get(&key).await {
+                Ok(Some(_)) => self.adopt_space(name, edit).await,
+                // It may be made yet.
+                Ok(None) | Err(_) => Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
+            },
             Err(error) => Err(StoreFailure::from(error).into()),
         }
     }
@@ -152,6 +157,7 @@ impl Directory {
         }
     }
 
+    /// Takes in a space, unless a follower has done so meanwhile: there is one of each, which all have.
     pub(super) fn insert(&self, key: &str, state: State) -> Result<Arc<Space>, StoreFailure> {
         let outer = match keys::parse_inner_space(key)? {
             None => None,
@@ -160,9 +166,9 @@ impl Directory {
                 Some((self.by_key(outer).ok_or(missing)?, RegionNumber(number)))
             }
         };
-        let space = Arc::new(Space::new(key.to_owned(), outer, state));
-        self.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), space.clone());
-        Ok(space)
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(Space::new(key.to_owned(), outer, state));
+        Ok(spaces.entry(key.to_owned()).or_insert_with(made).clone())
     }
 
     /// A key for a space's scrambled order.

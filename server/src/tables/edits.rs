@@ -237,7 +237,10 @@ impl Directory {
                 if let Err(refusal) = space.apply(&plan, version, edit) {
                     // The store has the edit; what was counted meanwhile does not fit it. The store is right.
                     warn!(space = space.name(), %refusal, "a durable edit did not fit the table in memory");
-                    self.reload(space).await?;
+                    if let Err(error) = self.reload(space).await {
+                        // The edit is made. Whatever is committed next compares versions, and reads the table again.
+                        warn!(space = space.name(), %error, "the table could not be read again yet");
+                    }
                 }
                 if let Some(inner) = inner {
                     self.insert(&inner.key, State::fresh(inner.table, version, edit, inner.constants))?;
@@ -245,12 +248,17 @@ impl Directory {
                 log_edit(space, order, &plan);
             }
             Fate::Unknown(unknown) => {
-                self.reload(space).await?;
-                if space.last_edit() != edit {
+                let is_made = match self.reload(space).await {
+                    Ok(()) if space.last_edit() != edit => false,
+                    Ok(()) => match &inner {
+                        Some(inner) => self.adopt_space(&inner.key, edit).await.is_ok(),
+                        None => true,
+                    },
+                    // As unknown as before: to say that nothing was done would be wrong.
+                    Err(_) => false,
+                };
+                if !is_made {
                     return Err(StoreFailure::from(CommitError::Unknown(unknown)).into());
-                }
-                if let Some(inner) = inner {
-                    self.adopt_space(&inner.key, edit).await?;
                 }
             }
         }
@@ -307,6 +315,7 @@ impl Directory {
             reason: order.options.reason.clone(),
             request_id: order.options.request_id.clone(),
             changes: plan.changes.clone(),
+            declared: plan.declared.is_some(),
             follows: None,
         };
         history::record(txn, space, plan.revision, &entry)
@@ -345,7 +354,7 @@ fn plan(space: &str, table: &Table, order: &Order) -> Result<Plan, EditError> {
 
 #[cfg(test)]
 mod tests {
-    use kent_regions::{Order as IssueOrder, Place};
+    use kent_regions::{Order as IssueOrder, Place, Start};
 
     use super::*;
 
@@ -355,7 +364,9 @@ mod tests {
         let mut make = |name: &str, prefix: &str| {
             let place = Place::At(prefix.parse().expect("a prefix"));
             let (name, next, order) = (name.to_owned(), Count::ZERO, IssueOrder::Sequential);
-            let plan = table.plan(&Edit::Create { name, suffix: 4, place, next, order, pace: None }).expect("legal");
+            let plan = table
+                .plan(&Edit::Create { name, suffix: 4, place, start: Start { next, order, ..Start::default() } })
+                .expect("legal");
             table.apply(&plan).expect("applied");
             plan.subject().expect("made").number
         };

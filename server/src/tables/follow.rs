@@ -75,6 +75,8 @@ impl Directory {
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
                     space.replace(State::load(&*self.store, space.key()).await?);
+                    // One of the edits may have declared what we hold.
+                    space.cells().for_each(|(number, _)| space.discard_chunk(number));
                     return Ok(true);
                 }
             }
@@ -88,7 +90,7 @@ impl Directory {
         if entry.follows.is_some() {
             return Ok(None);
         }
-        let sealed = sealed(&entry.changes);
+        let (sealed, declared) = (sealed(&entry.changes), entry.declared);
         let plan = Plan::made(revision, entry.changes);
         // Only the author of the latest edit is known, and only there does it matter.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
@@ -97,6 +99,9 @@ impl Directory {
         }
         // History keeps no counters.
         for change in &plan.changes {
+            if declared {
+                space.discard_chunk(change.after.number);
+            }
             space.learn_reserved(&*self.store, change.after.number).await?;
         }
         Ok(Some(sealed))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kent_ids::{ClusterKey, Position, RegionConstants};
-use kent_issue::{Chunk, Stored};
+use kent_issue::{Chunk, Counter, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
@@ -214,6 +214,12 @@ impl Space {
         if let Some(reserved) = cell.give_back(store, &keys::counter(self.key(), number.0)).await {
             self.set_reserved(number, reserved);
         }
+    }
+
+    /// Drops the rest of the chunk that is held of a region: it counts as issued, and somebody else may use it.
+    pub(crate) fn discard_chunk(&self, number: RegionNumber) {
+        let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        cell.iter().for_each(|cell| cell.with(Counter::discard));
     }
 
     /// The right to build an index, unless somebody is at it.
@@ -435,7 +441,7 @@ mod tests {
         mpsc,
     };
 
-    use kent_regions::{Edit, Patch, Place};
+    use kent_regions::{Edit, Patch, Place, Start};
 
     use super::*;
 
@@ -445,7 +451,7 @@ mod tests {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01".parse().expect("a prefix"));
         let (name, next) = ("r".to_owned(), Count::ZERO);
-        let create = Edit::Create { name, suffix: 8, place, next, order: Order::Sequential, pace: None };
+        let create = Edit::Create { name, suffix: 8, place, start: Start { next, ..Start::default() } };
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         assert_eq!(plan.subject().map(|region| region.number), Some(REGION));

@@ -1,10 +1,22 @@
 //! `kent table export` and `import`: a table moves to another daemon, and nothing is issued there that was issued here.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    thread,
+};
 
 use serde_json::{Value, json};
 
-use super::operator::Operator;
+use super::operator::{Operator, kent_binary};
 
 /// Edits that leave regions of all kinds, with something issued from each that issues.
 const TABLE: [&str; 18] = [
@@ -94,4 +106,137 @@ fn err_what_a_table_of_the_past_has_issued_is_not_guessed() {
     assert!(stderr.contains("does not say what region \"orders\" has issued; say --unissued"), "{stderr}");
     operator.kent(&format!("{import} --unissued"));
     assert_eq!(lines(&operator.kent("table export --space copy"))[1]["reserved"], "0");
+}
+
+/// Stands between `kent` and a daemon, and breaks off before a call is one too many.
+struct Breaking {
+    address: SocketAddr,
+    /// Calls that are still passed on; below 0 when one was not.
+    left: Arc<AtomicI64>,
+}
+
+impl Breaking {
+    fn after(calls: i64, daemon: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let (address, daemon) = (listener.local_addr().expect("an address"), daemon.to_owned());
+        let left = Arc::new(AtomicI64::new(calls));
+        let counted = left.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(daemon) = TcpStream::connect(&daemon) else { return };
+                let (mut from, mut to) = (daemon.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                });
+                let counted = counted.clone();
+                thread::spawn(move || {
+                    let _ = pass(&client, &daemon, &counted);
+                    for side in [client, daemon] {
+                        let _ = side.shutdown(Shutdown::Both);
+                    }
+                });
+            }
+        });
+        Self { address, left }
+    }
+}
+
+/// Passes a client's frames of HTTP/2 on until its calls are too many: each begins with a frame of headers.
+fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std::io::Result<()> {
+    const HEADERS: u8 = 1;
+    let mut preface = [0; 24];
+    client.read_exact(&mut preface)?;
+    daemon.write_all(&preface)?;
+    loop {
+        let mut head = [0; 9];
+        client.read_exact(&mut head)?;
+        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        if head[3] == HEADERS && left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            return Ok(());
+        }
+        let mut frame = head.to_vec();
+        client.take(len.into()).read_to_end(&mut frame)?;
+        daemon.write_all(&frame)?;
+    }
+}
+
+/// Regions that an import cannot make in one edit.
+const IN_STEPS: [&str; 7] = [
+    "region set shut --owner ops",
+    "region set none --auto-expand 80:1:25 --label tier=gold",
+    "alloc region:none -n 9",
+    "region set orders --auto-expand 90:1:41",
+    "region subdivide none --by 1 --new first:20:0 --new second:10:1",
+    "region set first --cap 1000 --owner first",
+    "region seal eu",
+];
+
+#[test]
+fn ok_an_import_that_breaks_off_anywhere_is_finished_by_the_next_and_issues_nothing_twice() {
+    let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
+    let issued = TABLE.iter().chain(&IN_STEPS).map(|words| here.kent(words)).collect::<String>();
+    let issued: BTreeSet<&str> = issued.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())).collect();
+    let (file, exported) = table(&here, dir.path());
+    let sources = || exported[1..].iter().map(|line| line["name"].as_str().expect("a name"));
+    let comparable = |lines: &[Value]| -> Vec<Value> {
+        let mut lines = lines[1..].to_vec();
+        for line in &mut lines {
+            // What is drawn below moves counters.
+            (line["former_prefixes"], line["reserved"]) = (json!([]), json!("0"));
+        }
+        lines
+    };
+    let there = Operator::new();
+    let draw = |space: &str, when: &str| {
+        for source in sources() {
+            let (_, ids, _) = there.run(&format!("alloc region:{source}@{space}"));
+            assert!(ids.lines().all(|id| !issued.contains(id)), "{source} {when} issued {ids} again");
+        }
+    };
+    for calls in 0.. {
+        let (space, when) = (format!("after-{calls}"), format!("after {calls} calls"));
+        there.kent(&format!("space create {space} --bits 64"));
+        let import = format!("table import {file} --space {space} --yes");
+        let breaking = Breaking::after(calls, there.daemon.grpc_address());
+        let mut broken = Command::new(kent_binary());
+        broken.args(import.split_whitespace()).env("KENT_ENDPOINT", breaking.address.to_string());
+        let broken = broken.stdin(Stdio::null()).output().expect("kent runs");
+        draw(&space, &when);
+        there.kent(&import);
+        let again = there.kent(&import);
+        assert_eq!(again, format!("0 to make, {} there already\n", exported.len() - 1), "{when}");
+        let imported = lines(&there.kent(&format!("table export --space {space}")));
+        assert_eq!(comparable(&imported), comparable(&exported), "{when}");
+        draw(&space, &format!("imported again {when}"));
+        if breaking.left.load(Ordering::SeqCst) >= 0 {
+            assert!(broken.status.success(), "{}", String::from_utf8_lossy(&broken.stderr));
+            assert!(calls > 20, "the import took {calls} calls");
+            return;
+        }
+        assert!(!broken.status.success(), "{when}");
+    }
+}
+
+#[test]
+fn err_where_a_region_differs_nothing_is_made() {
+    let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
+    for words in ["region create orders --prefix 01 --suffix 40", "region create other --prefix 10 --suffix 40"] {
+        here.kent(words);
+    }
+    here.kent("region seal orders");
+    here.kent("alloc region:other -n 5");
+    let (file, _) = table(&here, dir.path());
+    let there = Operator::new();
+    there.kent("region create orders --prefix 01 --suffix 40");
+    let (code, stdout, stderr) = there.run(&format!("table import {file} --yes"));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stdout.contains("! orders differs: sealed false here, true in the file\n"), "{stdout}");
+    assert!(stderr.contains("nothing was made"), "{stderr}");
+    there.refused("alloc region:other", "REGION");
+
+    there.kent("region seal orders");
+    there.kent("region create other --prefix 10 --suffix 40");
+    let (code, stdout, _) = there.run(&format!("table import {file} --yes"));
+    assert_eq!(code, 2, "{stdout}");
+    assert!(stdout.contains("! other differs: its counter stands at 0 here"), "{stdout}");
 }

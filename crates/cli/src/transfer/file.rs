@@ -238,10 +238,9 @@ impl Entry {
         self.kind != Kind::Closed && !self.delegated && self.order != Order::External
     }
 
-    /// What must be the same for two regions to be one.
-    pub(crate) fn place(&self) -> impl PartialEq + '_ {
-        let Self { prefix, zone_bits, suffix_bits, kind, subregion_bits, parent, order, delegated, .. } = self;
-        (prefix, zone_bits, suffix_bits, kind, subregion_bits, parent, order, delegated)
+    /// How many bits its prefix leaves, of so many.
+    pub(crate) fn free_bits(&self, bits: u32) -> u32 {
+        bits.saturating_sub(u32::try_from(self.prefix.len()).unwrap_or(u32::MAX))
     }
 
     fn check(&self, bits: u32) -> Result<(), String> {
@@ -293,6 +292,20 @@ impl Policy {
             max_chunk: Decimal(policy.max_chunk),
             strict: policy.strict,
         })
+    }
+}
+
+impl Policy {
+    /// Whether the region expands by itself.
+    pub(crate) const fn expands(&self) -> bool {
+        self.auto_expand.is_some()
+    }
+
+    /// The same for a region that does not; `None` if nothing is left.
+    pub(crate) fn without_expansion(self) -> Option<Self> {
+        let Self { auto_expand: _, cap, min_chunk, max_chunk, strict } = self;
+        let is_usual = cap.is_none() && (min_chunk.0, max_chunk.0, strict) == (0, 0, false);
+        (!is_usual).then_some(Self { auto_expand: None, cap, min_chunk, max_chunk, strict })
     }
 }
 

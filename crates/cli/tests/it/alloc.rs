@@ -55,6 +55,15 @@ fn ok_regions_are_decimal_and_xids_have_11_symbols() {
 }
 
 #[test]
+fn err_a_named_request_that_is_too_large_is_refused_at_once() {
+    let daemon = FakeDaemon::start(|_| None);
+    let count = LEASE_COUNT + 1;
+    let run = alloc(&daemon, &format!("region:orders -n {count} --request-id a"));
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
+    assert_eq!(daemon.calls(), [(count, false)], "it is one request, and cannot be made in parts");
+}
+
+#[test]
 fn ok_the_clock_and_an_absent_store_are_waited_for() {
     let moment = Some(Duration::from_millis(5));
     let daemon = FakeDaemon::start(move |call| match call % 4 {

@@ -5,7 +5,7 @@
 
 use kent_ids::ErrorCode;
 use kent_regions::{
-    Classification, Count, Donate, Edit, Forest, Newcomer, Order, Place, Plan, Prefix, Refusal, Region, Revision,
+    Classification, Count, Donate, Edit, Forest, Newcomer, Place, Plan, Prefix, Refusal, Region, Revision, Start,
     Status, Table, TableKey, Zone,
 };
 use serde_json::{Value, json};
@@ -71,32 +71,22 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
             donor: if op.flag("auto_split")? { Donate::Best } else { Donate::Never },
         },
     };
-    edit(
-        table,
-        Edit::Create { name, suffix, place, next: Count::ZERO, order: Order::Sequential, pace: None },
-        |_, plan, region| {
-            let mut out = json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone});
-            if let Some(block) = plan.block {
-                out["block"] = block.to_string().into();
-                out["split"] = plan.donor.clone().into();
-            }
-            out
-        },
-    )
+    edit(table, Edit::Create { name, suffix, place, start: Start::default() }, |_, plan, region| {
+        let mut out = json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone});
+        if let Some(block) = plan.block {
+            out["block"] = block.to_string().into();
+            out["split"] = plan.donor.clone().into();
+        }
+        out
+    })
 }
 
 /// The prefix of a new region. A text that is none is refused after the name, as the order of the rules has it.
 fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
     let parsed = prefix(op, "prefix");
     if parsed.is_err() {
-        let anywhere = Edit::Create {
-            name: name.to_owned(),
-            suffix: 0,
-            place: Place::At(Prefix::EMPTY),
-            next: Count::ZERO,
-            order: Order::Sequential,
-            pace: None,
-        };
+        let anywhere =
+            Edit::Create { name: name.to_owned(), suffix: 0, place: Place::At(Prefix::EMPTY), start: Start::default() };
         let refused = table.plan(&anywhere).err();
         if let Some(refusal) = refused.filter(|refusal| matches!(refusal.code(), "bad-name" | "name-taken")) {
             return Err(refusal.into());
@@ -131,7 +121,7 @@ fn newcomer(sub: &Value, by: u8) -> Result<Newcomer, VerbError> {
     // A text that is no extension is refused where one of a wrong length is, as the order of the rules has it.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
-    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(extension), order: Order::Sequential })
+    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
 }
 
 fn note(table: &mut Table, op: &Input<'_>) -> Answer {

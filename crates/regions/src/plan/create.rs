@@ -6,7 +6,7 @@ use super::{Plan, lengthened};
 use crate::{
     attributes::Order,
     count::Count,
-    edit::{Donate, Place, Zone},
+    edit::{Donate, Place, Start, Zone},
     pace::Pace,
     prefix::{BadPrefix, Prefix},
     rare::Rare,
@@ -18,15 +18,7 @@ use crate::{
 /// How many free blocks and donors a refusal lists.
 const LISTED_MAX: usize = 8;
 
-pub(super) fn plan(
-    table: &Table,
-    name: &str,
-    suffix: u8,
-    place: &Place,
-    next: Count,
-    order: Order,
-    pace: Option<Pace>,
-) -> Result<Plan, Refusal> {
+pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: &Start) -> Result<Plan, Refusal> {
     table.check_new_name(name)?;
     if let Place::Chosen { donor: Donate::Named(donor), .. } = place {
         table.named(donor)?;
@@ -37,12 +29,18 @@ pub(super) fn plan(
         Place::Chosen { zone, donor } => chosen(table, &mut plan, suffix, *zone, donor)?,
     };
     let region = top_level(table, name, table.next_number(), prefix, suffix);
-    let issued = check_next(next, suffix, order)?;
-    let region = Region { issued, order, pace: pace.unwrap_or(region.pace), ..region };
     // The new region is what the edit is about, so it comes before a donor.
-    plan.make(region);
+    plan.make(begun(region, start)?);
     plan.changes.reverse();
     Ok(plan)
+}
+
+/// A new region as it begins.
+pub(super) fn begun(region: Region, start: &Start) -> Result<Region, Refusal> {
+    let Start { next, order, pace, sealed, policy } = *start;
+    let issued = check_next(next, region.suffix, order)?;
+    policy.check(order)?;
+    Ok(Region { issued, order, pace: pace.unwrap_or(region.pace), sealed, policy: policy.into(), ..region })
 }
 
 /// A top-level region without identifiers.

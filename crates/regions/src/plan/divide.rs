@@ -10,7 +10,7 @@ use alloc::{
 
 use super::{
     Change, CounterMove, Plan,
-    create::{check_suffix, top_level},
+    create::{begun, check_suffix, top_level},
     lengthened,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
         let suffix = checked_suffix(table, region, by, newcomer)?;
         let prefix = region.prefix.join(extension);
         let made = top_level(table, &newcomer.name, RegionNumber(number), prefix, suffix);
-        plan.make(Region { order: newcomer.order, ..made });
+        plan.make(begun(made, &newcomer.start)?);
     }
     plan.freed = freed(&plan.changes, region.prefix);
     Ok(plan)
@@ -98,10 +98,12 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
 
 /// The members of a region that closes move to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
-    heir.issued = parent.issued;
-    // The counter goes on, and so must what it means.
+    heir.issued = parent.issued.max(parent.order.floor(heir.issued));
+    // The counter goes on, and so must what it means, and what keeps it from granting.
     heir.order = parent.order;
     heir.pace = parent.pace;
+    heir.sealed |= parent.sealed;
+    heir.policy.clone_from(&parent.policy);
     heir.check_issued()
 }
 
@@ -117,11 +119,8 @@ fn subregion(
     let newcomer = Newcomer { suffix: newcomer.suffix.or(inherited), ..newcomer.clone() };
     let suffix = checked_suffix(table, parent, by, &newcomer)?;
     let prefix = parent.prefix.join(extension);
-    Ok(Region {
-        parent: Some(parent.number),
-        order: newcomer.order,
-        ..top_level(table, &newcomer.name, number, prefix, suffix)
-    })
+    let made = top_level(table, &newcomer.name, number, prefix, suffix);
+    begun(Region { parent: Some(parent.number), ..made }, &newcomer.start)
 }
 
 /// A newcomer's suffix, which must fit the bits below its prefix.

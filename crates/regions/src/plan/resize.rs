@@ -9,6 +9,14 @@ use crate::{
     table::Table,
 };
 
+/// What the region's policy says, looked at on the table that the plan is made on: of several who see that it is due, one expands.
+pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
+    match table.named(name)?.expansion_due(count) {
+        Some(by) => expand(table, name, by),
+        None => Err(Refusal::NotDue { region: name.into() }),
+    }
+}
+
 pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
     let region = own(table, name, by)?;
     let usable = region.expandable_bits();

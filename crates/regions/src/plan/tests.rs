@@ -8,8 +8,8 @@ use alloc::{
 };
 
 use crate::{
-    AutoExpand, ChunkPolicy, Count, Donate, Edit, Newcomer, Order, Pace, Patch, Place, Policy, Prefix, Refusal, Table,
-    Zone,
+    AutoExpand, ChunkPolicy, Count, Donate, Edit, Newcomer, Order, Pace, Patch, Place, Policy, Prefix, Refusal, Start,
+    Table, Zone,
 };
 
 fn prefix(text: &str) -> Prefix {
@@ -17,14 +17,7 @@ fn prefix(text: &str) -> Prefix {
 }
 
 fn at(name: &str, on: &str, suffix: u8) -> Edit {
-    Edit::Create {
-        name: name.into(),
-        suffix,
-        place: Place::At(prefix(on)),
-        next: Count::ZERO,
-        order: Order::Sequential,
-        pace: None,
-    }
+    Edit::Create { name: name.into(), suffix, place: Place::At(prefix(on)), start: Start::default() }
 }
 
 fn chosen(name: &str, suffix: u8, zone: Zone, auto_split: bool) -> Edit {
@@ -32,9 +25,7 @@ fn chosen(name: &str, suffix: u8, zone: Zone, auto_split: bool) -> Edit {
         name: name.into(),
         suffix,
         place: Place::Chosen { zone, donor: if auto_split { Donate::Best } else { Donate::Never } },
-        next: Count::ZERO,
-        order: Order::Sequential,
-        pace: None,
+        start: Start::default(),
     }
 }
 
@@ -55,7 +46,7 @@ fn newcomers(texts: &[&str]) -> Vec<Newcomer> {
             name: parts[0].into(),
             extension: given(1).map(|bits| prefix(bits)),
             suffix: given(2).map(|bits| bits.parse().expect("a number of bits")),
-            order: Order::Sequential,
+            start: Start::default(),
         }
     };
     texts.iter().map(parse).collect()
@@ -148,9 +139,7 @@ fn err_create_on_a_prefix() {
         name: "x".into(),
         suffix: 2,
         place: Place::At(prefix("000")),
-        next: Count::Below(5),
-        order: Order::Sequential,
-        pace: None,
+        start: Start { next: Count::Below(5), ..Start::default() },
     };
     check(&full, "suffix-range", &["suffix 4", "below 4"]);
 }
@@ -188,17 +177,7 @@ fn err_no_free_prefix_lists_no_more_than_eight_of_each() {
     for value in 0..20 {
         let on = Prefix::new(value * 2, 6);
         let place = Place::At(on);
-        apply(
-            &mut table,
-            &Edit::Create {
-                name: format!("r{value}"),
-                suffix: 1,
-                place,
-                next: Count::ZERO,
-                order: Order::Sequential,
-                pace: None,
-            },
-        );
+        apply(&mut table, &Edit::Create { name: format!("r{value}"), suffix: 1, place, start: Start::default() });
     }
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 15, Zone::Exactly(0), false)) else {
         panic!("there is no room")
@@ -435,12 +414,12 @@ fn ok_every_extension_at_once() {
     let mut table = Table::new(16).expect("a width");
     apply(&mut table, &at("root", "", 0));
     let subs: Vec<Newcomer> = (0..1 << 14)
-        .map(|value| Newcomer { name: format!("s{value}"), suffix: Some(1), extension: None, order: Order::Sequential })
+        .map(|value| Newcomer { name: format!("s{value}"), suffix: Some(1), extension: None, start: Start::default() })
         .collect();
     let all = Edit::Subdivide { name: "root".into(), by: 14, newcomers: subs, reserve_others: false };
     apply(&mut table, &all);
     assert_eq!(table.named("s16383").expect("it").prefix, Prefix::new(16383, 14));
-    let one_more = vec![Newcomer { name: "x".into(), suffix: Some(1), extension: None, order: Order::Sequential }];
+    let one_more = vec![Newcomer { name: "x".into(), suffix: Some(1), extension: None, start: Start::default() }];
     let more = Edit::Subdivide { name: "root".into(), by: 14, newcomers: one_more, reserve_others: false };
     refused_count(table.plan(&more), "bad-prefix", &["only 16384"]);
 }
@@ -511,14 +490,68 @@ fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
             name: "s".into(),
             suffix: 3,
             place,
-            next: Count::Below(5),
-            order: Order::Scrambled,
-            pace: None,
+            start: Start { next: Count::Below(5), order: Order::Scrambled, ..Start::default() },
         },
     );
     apply(&mut table, &subdivide("s", 1, &["x 0", "y 1 2"]));
     let (x, y) = (table.named("x").expect("it"), table.named("y").expect("it"));
     assert_eq!((x.order, x.issued, y.order), (Order::Scrambled, Count::Below(8), Order::Sequential));
+}
+
+#[test]
+fn ok_the_heir_of_a_region_keeps_its_seal_and_its_policy() {
+    let mut table = sample();
+    let policy = Policy { cap: Some(Count::Below(12)), chunk: ChunkPolicy::Strict, ..Policy::default() };
+    let patch = Patch { sealed: Some(true), policy: Some(policy), ..Patch::default() };
+    apply(&mut table, &update("open", patch));
+    apply(&mut table, &subdivide("open", 1, &["x 0", "y 1 2"]));
+    let kept = |name| table.named(name).map(|region| (region.sealed, *region.policy)).expect("there");
+    assert_eq!((kept("x"), kept("y")), ((true, policy), (false, Policy::default())));
+}
+
+#[test]
+fn ok_a_new_region_begins_with_all_that_its_grants_depend_on() {
+    let policy = Policy { cap: Some(Count::Below(3)), chunk: ChunkPolicy::Strict, ..Policy::default() };
+    let start = Start { next: Count::Below(2), sealed: true, policy, ..Start::default() };
+    let begins = |new: Vec<Newcomer>| new.into_iter().map(|new| Newcomer { start, ..new }).collect::<Vec<_>>();
+    let mut table = sample();
+    apply(&mut table, &Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start });
+    apply(&mut table, &Edit::Split { name: "open".into(), by: 1, newcomers: begins(newcomers(&["y 1 2"])) });
+    let subs = begins(newcomers(&["a 0", "z 1 2"]));
+    apply(&mut table, &Edit::Subdivide { name: "open".into(), by: 1, newcomers: subs, reserve_others: false });
+    for name in ["x", "y", "z"] {
+        let made = table.named(name).expect("made");
+        assert_eq!((made.issued, made.sealed, *made.policy), (start.next, true, policy), "{name}");
+    }
+    let heir = table.named("a").expect("made");
+    assert_eq!((heir.issued, heir.sealed, *heir.policy), (Count::Below(9), true, Policy::default()));
+}
+
+#[test]
+fn ok_an_heir_begins_above_what_it_inherits_if_it_is_told_to() {
+    let mut table = sample();
+    let mut new = newcomers(&["x 0", "y 1 2"]);
+    new[0].start.next = Count::Below(12);
+    let edit = Edit::Subdivide { name: "open".into(), by: 1, newcomers: new, reserve_others: false };
+    let plan = table.plan(&edit).expect("legal");
+    table.issue("open", 1).expect("room");
+    table.apply(&plan).expect("applied");
+    assert_eq!(table.named("x").expect("made").issued, Count::Below(12));
+}
+
+#[test]
+fn err_a_new_region_begins_within_its_bounds() {
+    let strict = Policy { chunk: ChunkPolicy::Strict, ..Policy::default() };
+    for (start, code) in [
+        (Start { next: Count::Below(5), ..Start::default() }, "suffix-range"),
+        (Start { order: Order::Scrambled, policy: strict, ..Start::default() }, "bad-input"),
+    ] {
+        let new = |text: &str| newcomers(&[text]).into_iter().map(|new| Newcomer { start, ..new }).collect();
+        check(&Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start }, code, &[]);
+        check(&Edit::Split { name: "open".into(), by: 1, newcomers: new("x 1 2") }, code, &[]);
+        let (name, newcomers) = ("open".into(), new("x 1 2"));
+        check(&Edit::Subdivide { name, by: 1, newcomers, reserve_others: false }, code, &[]);
+    }
 }
 
 #[test]
@@ -529,9 +562,7 @@ fn ok_a_declared_number_of_a_scrambled_region_counts_as_the_next_octave() {
         name: "s".into(),
         suffix: 10,
         place: Place::At(prefix("1")),
-        next: Count::Below(next),
-        order: Order::Scrambled,
-        pace: None,
+        start: Start { next: Count::Below(next), order: Order::Scrambled, ..Start::default() },
     };
     for (next, expected) in [(0, 0), (1, 1), (3, 4), (4, 4), (513, 1024), (1024, 1024)] {
         let plan = table.plan(&create(next)).expect("legal");
@@ -598,7 +629,7 @@ fn err_a_missing_block_lists_what_there_is_in_words() {
 
 fn donated(name: &str, suffix: u8, zone: Zone, donor: Donate) -> Edit {
     let (place, next, order) = (Place::Chosen { zone, donor }, Count::ZERO, Order::Sequential);
-    Edit::Create { name: name.into(), suffix, place, next, order, pace: None }
+    Edit::Create { name: name.into(), suffix, place, start: Start { next, order, ..Start::default() } }
 }
 
 /// Four bits: `b` 00, `a` 01, both with a zone of 2; `c` 10 with one of 1; `d` 11 with subregions and a zone of 2.
@@ -663,13 +694,25 @@ fn ok_a_new_region_has_the_order_and_the_pace_that_it_is_given() {
     let mut table = Table::new(8).expect("a width");
     for (name, on, order, pace) in [("a", "00", Order::Scrambled, Some(given)), ("b", "01", Order::External, None)] {
         let (place, next) = (Place::At(prefix(on)), Count::ZERO);
-        apply(&mut table, &Edit::Create { name: name.into(), suffix: 2, place, next, order, pace });
+        apply(
+            &mut table,
+            &Edit::Create {
+                name: name.into(),
+                suffix: 2,
+                place,
+                start: Start { next, order, pace, ..Start::default() },
+            },
+        );
         let made = table.named(name).expect("made");
         assert_eq!((made.order, made.pace), (order, pace.unwrap_or(Pace::for_bits(2))));
     }
     let ordered = |texts: &[&str]| -> Vec<Newcomer> {
         let orders = [Order::External, Order::Scrambled].into_iter().cycle();
-        newcomers(texts).into_iter().zip(orders).map(|(new, order)| Newcomer { order, ..new }).collect()
+        newcomers(texts)
+            .into_iter()
+            .zip(orders)
+            .map(|(new, order)| Newcomer { start: Start { order, ..Start::default() }, ..new })
+            .collect()
     };
     apply(&mut table, &Edit::Split { name: "b".into(), by: 2, newcomers: ordered(&["c 01 1", "d 10 1"]) });
     let newcomers = ordered(&["e 00", "f 11 1", "g 01 1"]);

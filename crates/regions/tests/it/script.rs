@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Order, Patch, Place, Plan, Policy, Prefix, RegionNumber,
+    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Patch, Place, Plan, Policy, Prefix, RegionNumber, Start,
     Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -118,6 +118,7 @@ impl Run {
         assert_eq!(self.table, before);
         let Ok(plan) = plan else { return };
         self.table.apply(&plan).expect("a fresh plan");
+        check_nothing_is_opened(&before, &self.table, &edit);
         assert_eq!(self.table.revision(), plan.revision);
         let after = self.table.clone();
         assert_eq!(self.table.apply(&plan).map_err(|refusal| refusal.code()), Err("stale-revision"));
@@ -139,7 +140,7 @@ impl Run {
             3 => {
                 let next = if step.flag { Count::Below(step.value % 8) } else { Count::ZERO };
                 let place = Place::At(Prefix::new(step.value, step.len));
-                Edit::Create { name: self.name(), suffix, place, next, order: Order::Sequential, pace: None }
+                Edit::Create { name: self.name(), suffix, place, start: Start { next, ..Start::default() } }
             }
             4 | 5 => {
                 let zone = if step.value & 1 == 0 { Zone::Exactly(by) } else { Zone::UpTo(by) };
@@ -149,14 +150,7 @@ impl Run {
                     (true, _) => Donate::Best,
                 };
                 let place = Place::Chosen { zone, donor };
-                Edit::Create {
-                    name: self.name(),
-                    suffix,
-                    place,
-                    next: Count::ZERO,
-                    order: Order::Sequential,
-                    pace: None,
-                }
+                Edit::Create { name: self.name(), suffix, place, start: Start::default() }
             }
             6 => Edit::Expand { name, by },
             7 => Edit::Shrink { name, by },
@@ -187,7 +181,11 @@ impl Run {
             name: self.name(),
             suffix: *suffix,
             extension: named.then(|| Prefix::new(*value, by)),
-            order: Order::Sequential,
+            start: Start {
+                next: if step.flag { Count::Below(*value % 4) } else { Count::ZERO },
+                sealed: value % 5 == 1,
+                ..Start::default()
+            },
         };
         step.subs.iter().map(newcomer).collect()
     }
@@ -255,6 +253,29 @@ impl Run {
             }
         }
     }
+}
+
+/// No edit but an unseal and a new policy lets an identifier be granted that its region had and did not grant.
+fn check_nothing_is_opened(before: &Table, after: &Table, edit: &Edit) {
+    if matches!(edit, Edit::Update { patch: Patch { sealed: Some(false), .. } | Patch { policy: Some(_), .. }, .. }) {
+        return;
+    }
+    for region in before.iter().filter(|region| region.kind != Kind::Closed) {
+        let base = region.prefix.base(before.bits());
+        let last = region.capacity().get().map_or(u128::MAX, |capacity| capacity - 1);
+        // Where something changes: at the ends, and where the counter and the cap are.
+        let bounds = [Count::Below(1), Count::Below(last), region.issued, region.limit()];
+        let near = |bound: Count| bound.get().map_or([last; 3], |at| [at.saturating_sub(1), at, at.saturating_add(1)]);
+        for id in bounds.into_iter().flat_map(near).filter(|suffix| *suffix <= last).map(|suffix| base + suffix) {
+            assert!(is_grantable(before, id) || !is_grantable(after, id), "{id:x} of {region:?} by {edit:?}");
+        }
+    }
+}
+
+fn is_grantable(table: &Table, id: u128) -> bool {
+    let found = table.classify(id).expect("an identifier of the space");
+    let (Some(region), Status::Member { suffix, .. }) = (found.path.last(), found.status) else { return false };
+    region.check_granting().is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
 }
 
 proptest! {

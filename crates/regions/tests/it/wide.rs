@@ -1,6 +1,6 @@
 //! Tables of many regions: no step looks at all of them, or these tests would take minutes.
 
-use kent_regions::{Count, Donate, Edit, Newcomer, Order, Place, Prefix, RegionNumber, Table, Zone};
+use kent_regions::{Donate, Edit, Newcomer, Place, Prefix, RegionNumber, Start, Table, Zone};
 
 const WIDE: u64 = 100_000;
 
@@ -13,17 +13,7 @@ fn created(place: impl Fn(u64) -> Place) -> Table {
     let mut table = Table::new(64).expect("a width");
     for at in 0..WIDE {
         let name = format!("r{at}");
-        apply(
-            &mut table,
-            &Edit::Create {
-                name,
-                suffix: 20,
-                place: place(at),
-                next: Count::ZERO,
-                order: Order::Sequential,
-                pace: None,
-            },
-        );
+        apply(&mut table, &Edit::Create { name, suffix: 20, place: place(at), start: Start::default() });
     }
     table
 }
@@ -53,20 +43,10 @@ fn ok_create_on_chosen_prefixes() {
 fn ok_subdivide_one_by_one() {
     let mut table = Table::new(64).expect("a width");
     let place = Place::At(Prefix::EMPTY);
-    apply(
-        &mut table,
-        &Edit::Create {
-            name: "root".into(),
-            suffix: 0,
-            place,
-            next: Count::ZERO,
-            order: Order::Sequential,
-            pace: None,
-        },
-    );
+    apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, start: Start::default() });
     for at in 0..WIDE {
         let extension = Some(Prefix::new(at.into(), 20));
-        let newcomers = vec![Newcomer { name: format!("s{at}"), suffix: Some(9), extension, order: Order::Sequential }];
+        let newcomers = vec![Newcomer { name: format!("s{at}"), suffix: Some(9), extension, start: Start::default() }];
         apply(&mut table, &Edit::Subdivide { name: "root".into(), by: 20, newcomers, reserve_others: true });
     }
     assert_eq!(table.check(), Ok(()));
@@ -77,22 +57,12 @@ fn ok_subdivide_one_by_one() {
 fn ok_split_among_many_newcomers() {
     let mut table = Table::new(64).expect("a width");
     let place = Place::At(Prefix::EMPTY);
-    apply(
-        &mut table,
-        &Edit::Create {
-            name: "root".into(),
-            suffix: 0,
-            place,
-            next: Count::ZERO,
-            order: Order::Sequential,
-            pace: None,
-        },
-    );
+    apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, start: Start::default() });
     let newcomers = (0..WIDE).map(|at| Newcomer {
         name: format!("s{at}"),
         suffix: Some(9),
         extension: None,
-        order: Order::Sequential,
+        start: Start::default(),
     });
     apply(&mut table, &Edit::Split { name: "root".into(), by: 20, newcomers: newcomers.collect() });
     assert_eq!(table.check(), Ok(()));

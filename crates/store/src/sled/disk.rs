@@ -13,28 +13,18 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::archive::{self, Appender, Archive, Archiving, BaseJob, Entry, Ship};
 use super::error::{DiskError, LedgerError, OpenError};
 use super::journal::{Journal, Redo};
 use super::ledger::Ledger;
-use super::leftovers;
 use super::newest::Newest;
-use super::quirks::{SEGMENT_BYTES, caught};
+use super::quirks::{self, caught, leftovers};
 use super::record::{LAYOUT, Mark};
 use crate::error::ReadError;
 
-/// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
-const CACHE_BYTES: u64 = 64 * 1024 * 1024;
-
 /// How much is rewritten at a time when the log is opened.
 const REWRITE_BYTES: usize = 1024 * 1024;
-
-/// sled's pool threads finish what they are at after the database was dropped, and hold its lock until then. They need
-/// microseconds; five seconds are for a machine that is out of breath.
-const RELEASE_TRIES_MAX: u32 = 5_000;
-const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a batch of writes is made durable: the seam at which tests let it fail.
 pub(super) trait Durability: Send {
@@ -46,10 +36,7 @@ pub(super) trait Durability: Send {
     fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
 }
 
-/// The real one: sled writes its buffers to the file, the kernel and the disk empty their caches.
-///
-/// The kernel reports a write error once to each handle that was open when it happened, so it does not matter that
-/// sled's handle may have been told already.
+/// The real one.
 pub(super) struct FlushAndSync;
 
 impl Durability for FlushAndSync {
@@ -59,8 +46,7 @@ impl Durability for FlushAndSync {
     }
 
     fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError> {
-        db.flush().map_err(LedgerError::from)?;
-        Ok(log.sync_data()?)
+        quirks::flush(db, log)
     }
 }
 
@@ -113,12 +99,12 @@ impl Disk {
 
     /// Opens the database, and answers only when all that it shows is durable.
     pub(super) fn open(&mut self) -> Result<Ledger, DiskError> {
-        self.check_released()?;
+        quirks::check_released(&self.log)?;
         rewrite(&self.log)?;
         self.log.sync_all()?;
         let opened = self.open_released();
         if opened.is_err() {
-            self.wait_released();
+            quirks::wait_released(&self.dir, &self.log);
         }
         opened
     }
@@ -128,7 +114,7 @@ impl Disk {
         let journal = self.journal.recover()?;
         // A log that has lost its beginning looks new, and after a power cut `newest` may be behind.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
-        let mut ledger = caught(|| Ledger::load(self.config().open()?, self.new_id, known))??;
+        let mut ledger = caught(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
         match self.make_whole(&mut ledger, journal, known) {
             Ok(()) => Ok(ledger),
             Err(error) => {
@@ -149,7 +135,7 @@ impl Disk {
         self.flush(ledger)?;
         self.newest.write(ledger.revision())?;
         self.enter_archive(entry, ledger, mark, &journal)?;
-        self.sync_all_files()
+        quirks::sync_files(&self.dir)
     }
 
     fn enter_archive(
@@ -251,42 +237,7 @@ impl Disk {
         if let Err(error) = caught(|| drop(ledger)) {
             tracing::warn!(dir = %self.dir.display(), %error, "sled did not end cleanly");
         }
-        self.wait_released();
-    }
-
-    fn wait_released(&self) {
-        for _ in 0..RELEASE_TRIES_MAX {
-            if self.check_released().is_ok() {
-                return;
-            }
-            std::thread::sleep(RELEASE_PAUSE);
-        }
-        tracing::warn!(dir = %self.dir.display(), "sled still holds its file");
-    }
-
-    /// Whether nobody holds sled's own lock: neither threads of this process nor a tool that goes round our lock.
-    fn check_released(&self) -> Result<(), DiskError> {
-        self.log.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => DiskError::Held,
-            TryLockError::Error(source) => DiskError::Io(source),
-        })?;
-        Ok(self.log.unlock()?)
-    }
-
-    fn config(&self) -> ::sled::Config {
-        ::sled::Config::new()
-            .path(&self.dir)
-            .segment_size(SEGMENT_BYTES)
-            .cache_capacity(CACHE_BYTES)
-            .flush_every_ms(None)
-    }
-
-    /// sled leaves its small files and their directory entries to chance.
-    fn sync_all_files(&self) -> Result<(), DiskError> {
-        for entry in fs::read_dir(&self.dir)? {
-            File::open(entry?.path())?.sync_all()?;
-        }
-        Ok(File::open(&self.dir)?.sync_all()?)
+        quirks::wait_released(&self.dir, &self.log);
     }
 
     fn explain(&self, error: DiskError) -> OpenError {

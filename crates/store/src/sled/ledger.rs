@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::error::{CommitError, ReadError, Unavailable};
 use crate::key::Key;
@@ -18,18 +21,12 @@ use crate::txn::{Committed, Txn, Version, Versioned};
 
 use super::error::LedgerError;
 use super::journal::{RawWrite, Redo};
-use super::leaves::Leaves;
-use super::quirks::SEGMENT_BYTES;
+use super::quirks::{PAGES_A_WRITE, PIECE_BYTES_MAX, PIECE_WRITES_MAX, leaves::Leaves};
 use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
-/// How much is written to sled before it is flushed and synced. sled takes what it has written for durable, which it is only after
-/// our sync, and recovers wrongly if several of its segments are missing in part; so a piece is less than a segment.
-const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
-/// What a write may make sled write, at worst: the leaf anew (which it does with about every tenth write to one, but all of them
-/// may be due at the same time), and another page out of a segment that is to become free.
-const PAGES_A_WRITE: usize = 2;
-const PIECE_WRITES_MAX: usize = 64;
+/// How long the thread reads for one page. A leaf that is not in sled's cache takes some 30 us, and a commit may wait for the page.
+const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 
 /// The database, and the revision it has reached with what was decided.
 pub(super) struct Ledger {
@@ -179,7 +176,8 @@ impl Ledger {
         if let Some(after) = after {
             snapshot.go_on(after)?;
         }
-        let part = snapshot.page(self.present(snapshot.from()))?;
+        let began = Instant::now();
+        let part = snapshot.page(self.present(snapshot.from()), || began.elapsed() >= PAGE_TIME_MAX)?;
         if part.rest.is_some() {
             self.snapshots.push(snapshot);
         }

@@ -103,8 +103,12 @@ impl Snapshot {
         }
     }
 
-    /// The next page, given what is there now.
-    pub(super) fn page(&self, present: impl Iterator<Item = Result<Row, LedgerError>>) -> Result<Part, LedgerError> {
+    /// The next page, given what is there now: at least one row, and none after `is_over`.
+    pub(super) fn page(
+        &self,
+        present: impl Iterator<Item = Result<Row, LedgerError>>,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Part, LedgerError> {
         let before = self.before.iter().map(|(key, value)| (key.as_slice(), Some(value.as_slice())));
         let (mut page, mut bytes, mut looked_at) = (Page::new(), 0, 0);
         for row in overlay(present, before) {
@@ -116,7 +120,8 @@ impl Snapshot {
             let versioned = record::open(&key, &raw)?;
             looked_at += 1;
             bytes += raw_key.len() + versioned.value.len();
-            let rest = (looked_at == PAGE_RECORDS_MAX || bytes >= PAGE_BYTES_MAX).then(|| key.clone());
+            let is_full = looked_at == PAGE_RECORDS_MAX || bytes >= PAGE_BYTES_MAX || is_over();
+            let rest = is_full.then(|| key.clone());
             if versioned.version.get() <= self.revision {
                 page.push((key, versioned));
             }
@@ -179,6 +184,26 @@ mod tests {
         }
         assert!(!snapshot.needs(key(fits + 200).as_str().as_bytes()) && snapshot.before.is_empty());
         assert!(matches!(snapshot.go_on(&key(1)), Err(ReadError::Unavailable(_))));
+    }
+
+    #[test]
+    fn ok_a_page_ends_when_its_time_is_over_and_has_a_row_then() {
+        let reading = Arc::new(Reading { prefix: Key::ROOT });
+        let mut snapshot = Snapshot::new(&reading, 1);
+        let keys = ["a", "b", "c"].map(Key::from_static);
+        let rows = keys.clone().map(|key| (key.as_str().into(), record::seal(&key, Version::new(1), b"1").into()));
+        let present = |after: usize| rows[after..].iter().cloned().map(Ok);
+        let read = |part: Part| (part.page.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), part.rest);
+        let first = read(snapshot.page(present(0), || true).unwrap());
+        assert_eq!(first, (vec![keys[0].clone()], Some(keys[0].clone())));
+        snapshot.go_on(&keys[0]).unwrap();
+        let mut rows_left = 2;
+        let second = snapshot.page(present(1), || {
+            rows_left -= 1;
+            rows_left == 0
+        });
+        assert_eq!(read(second.unwrap()), (keys[1..].to_vec(), Some(keys[2].clone())));
+        assert_eq!(read(snapshot.page(present(1), || false).unwrap()), (keys[1..].to_vec(), None));
     }
 
     #[test]

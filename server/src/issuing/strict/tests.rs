@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
-use kent_ids::ClusterKey;
+use kent_ids::{ClusterKey, UnixNanos};
 use kent_issue::{ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_proto::stored::Counter;
 use kent_regions::{Pace, RegionNumber};
@@ -74,7 +74,7 @@ impl Region {
         Self::at(Counter::NEW, 1 << 20).await
     }
 
-    async fn attempt(&self, asks: &[Ask], last: Option<Last>) -> Attempted {
+    async fn attempt(&self, asks: &[Ask], last: Option<StrictState>) -> Attempted {
         let judges = (&*self.pacing, &*self.requests);
         grant(&*self.store, &self.record, judges, asks, last, 5).await.expect("the store answers")
     }
@@ -103,12 +103,12 @@ fn ask(count: u64) -> Ask {
 /// What became of the requests, in words.
 fn told(attempted: &Attempted) -> Vec<String> {
     let one = |granted: &Granted| match granted {
-        Granted::Now(first) => format!("now {}", first.get()),
-        Granted::Before(first, count) => format!("before {} {count}", first.get()),
-        Granted::Full(issued) => format!("full {}", issued.get()),
-        Granted::TooFast(_) => "too fast".to_owned(),
-        Granted::Unsure => "unsure".to_owned(),
-        Granted::Refused(_) => "refused".to_owned(),
+        Granted::From(first) => format!("from {}", first.get()),
+        Granted::Refused(StrictRefusal::Full { issued }) => format!("full {}", issued.get()),
+        Granted::Refused(StrictRefusal::TooFast(_)) => "too fast".to_owned(),
+        Granted::Refused(StrictRefusal::Unsure) => "unsure".to_owned(),
+        Granted::Refused(StrictRefusal::Reused { count }) => format!("reused {count}"),
+        Granted::Refused(StrictRefusal::Request(_)) => "refused".to_owned(),
         Granted::Again => "again".to_owned(),
         Granted::Failed(_) => "failed".to_owned(),
     };
@@ -120,12 +120,12 @@ async fn ok_grants_of_one_commit_follow_each_other_and_are_durable() {
     let region = Region::new().await;
     let asks = [ask(3), ask(4), ask(94), ask(93), ask(1)];
     let first = region.attempt(&asks, None).await;
-    assert_eq!(told(&first), ["now 0", "now 3", "full 7", "now 7", "full 100"]);
-    assert_eq!((first.count(&asks), first.conflict.is_none()), (100, true));
+    assert_eq!(told(&first), ["from 0", "from 3", "full 7", "from 7", "full 100"]);
+    assert_eq!((first.count, first.conflict.is_none()), (100, true));
     let left = first.left.expect("a commit");
-    assert_eq!((left.counter.value, left.counter.value.reserved), (region.counter().await, Count::Below(100)));
+    assert_eq!((left.counter.value.below, region.counter().await.reserved), (Position::new(100), Count::Below(100)));
     let none = region.attempt(&[ask(1)], None).await;
-    assert_eq!((told(&none), none.count(&[ask(1)]), none.left.is_none()), (vec!["full 100".to_owned()], 0, true));
+    assert_eq!((told(&none), none.count, none.left.is_none()), (vec!["full 100".to_owned()], 0, true));
 }
 
 #[tokio::test]
@@ -133,16 +133,16 @@ async fn ok_what_the_last_commit_left_saves_reading_it_and_is_checked() {
     let region = Region::new().await;
     let first = region.attempt(&[named(3, "a", 1)], None).await.left.expect("a commit");
     let second = region.attempt(&[named(4, "b", 1), ask(98)], Some(first)).await;
-    assert_eq!(told(&second), ["now 3", "again"], "only what is stored tells that it is full");
+    assert_eq!(told(&second), ["from 3", "again"], "only what is stored tells that it is full");
     assert_eq!((region.counter().await.reserved, region.undated().await), (Count::Below(7), 2));
     // What came before that is out of date.
     let third = region.attempt(&[ask(1), ask(1)], Some(first)).await;
     assert_eq!((told(&third), third.conflict), (vec!["again".to_owned(); 2], Some(region.record.key.clone())));
     assert_eq!((third.left.is_none(), region.counter().await.reserved), (true, Count::Below(7)));
     let third = region.attempt(&[named(1, "c", 1), ask(2)], second.left).await;
-    assert_eq!(told(&third), ["refused", "now 7"], "two request_ids are kept");
+    assert_eq!(told(&third), ["refused", "from 7"], "two request_ids are kept");
     let fourth = region.attempt(&[ask(1)], third.left).await;
-    assert_eq!(told(&fourth), ["now 9"]);
+    assert_eq!(told(&fourth), ["from 9"]);
     assert_eq!(fourth.left.and_then(|left| left.undated).map(|undated| undated.value), Some(2));
 }
 
@@ -161,9 +161,9 @@ async fn ok_a_request_id_is_granted_once_in_each_region() {
     for id in ["a", DATED[0]] {
         let region = Region::new().await;
         let twice = region.attempt(&[named(2, id, 1), named(2, id, 1), named(5, id, 2)], None).await;
-        assert_eq!(told(&twice), ["now 0", "again", "now 2"], "{id}");
+        assert_eq!(told(&twice), ["from 0", "again", "from 2"], "{id}");
         let again = region.attempt(&[ask(1), named(2, id, 1), named(9, id, 2), ask(1)], twice.left).await;
-        assert_eq!(told(&again), ["now 7", "before 0 2", "before 2 5", "now 8"], "{id}");
+        assert_eq!(told(&again), ["from 7", "from 0", "reused 5", "from 8"], "{id}");
     }
 }
 
@@ -172,8 +172,8 @@ async fn ok_as_many_request_ids_without_a_time_are_kept_as_may_be() {
     let region = Region::new().await;
     let asks = [named(1, "a", 1), named(1, DATED[0], 1), named(1, "b", 1), named(1, "c", 1), named(1, DATED[1], 1)];
     let attempted = region.attempt(&asks, None).await;
-    assert_eq!(told(&attempted), ["now 0", "now 1", "now 2", "refused", "now 3"]);
-    assert_eq!((region.undated().await, attempted.count(&asks)), (2, 4));
+    assert_eq!(told(&attempted), ["from 0", "from 1", "from 2", "refused", "from 3"]);
+    assert_eq!((region.undated().await, attempted.count), (2, 4));
     assert_eq!(attempted.left.and_then(|left| left.undated).map(|undated| undated.value), Some(2));
 }
 
@@ -185,9 +185,9 @@ async fn ok_the_floor_of_dated_request_ids_is_compared_where_one_is_granted() {
     let dated = region.attempt(&[named(1, DATED[0], 1)], None).await;
     assert_eq!((told(&dated), dated.conflict), (vec!["again".to_owned()], Some(keys::FORGOTTEN)));
     let others = region.attempt(&[ask(1), named(1, "a", 1)], None).await;
-    assert_eq!(told(&others), ["now 0", "now 1"]);
+    assert_eq!(told(&others), ["from 0", "from 1"]);
     region.requests.learn_floor(&*region.store).await.expect("read");
-    assert_eq!(told(&region.attempt(&[named(1, DATED[0], 1)], None).await), ["now 2"]);
+    assert_eq!(told(&region.attempt(&[named(1, DATED[0], 1)], None).await), ["from 2"]);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn ok_the_pace_is_kept() {
     let mut region = Region::at(Counter::NEW, 1).await;
     region.record.capacity = Position::new(10_000);
     let attempted = region.attempt(&[ask(1000), ask(25), ask(24), ask(1)], None).await;
-    assert_eq!(told(&attempted), ["now 0", "too fast", "now 1000", "too fast"]);
+    assert_eq!(told(&attempted), ["from 0", "too fast", "from 1000", "too fast"]);
     assert_eq!(told(&region.attempt(&[ask(1)], attempted.left).await), ["too fast"]);
 }
 
@@ -219,8 +219,8 @@ async fn ok_a_commit_without_an_answer_fails_what_it_would_have_granted() {
         });
         let asks = [named(2, "a", 1), ask(3), ask(99)];
         let attempted = region.attempt(&asks, None).await;
-        assert_eq!(told(&attempted), ["before 0 2", "failed", "full 5"]);
-        assert_eq!((attempted.count(&asks), attempted.left.is_none(), attempted.conflict), (0, true, None));
+        assert_eq!(told(&attempted), ["from 0", "failed", "full 5"]);
+        assert_eq!((attempted.count, attempted.left.is_none(), attempted.conflict), (0, true, None));
         assert_eq!(region.counter().await.reserved, Count::Below(if is_made { 5 } else { 2 }));
     }
 }

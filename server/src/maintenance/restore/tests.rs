@@ -244,7 +244,7 @@ fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_s
         let skipped: Vec<_> = restore.skips.iter().map(|skip| &*skip.source).collect();
         assert!(sources.iter().all(|source| skipped.contains(source)), "{skipped:?}");
         assert_eq!((skipped.len(), restore.sealed), (sources.len(), if seals { sealed.len() } else { 0 }));
-        let made = Revision(facts.revision.0 + LEAP);
+        let made = Revision(leapt(facts.revision.0, TAKEN.offset(HOUR)));
         for space in ["default", &inner] {
             let after = stored::decode_space(&restore.records[&keys::space(space)]).expect("facts");
             assert_eq!((after.revision, after.next_number.0), (made, facts.next_number.0 + LEAP));
@@ -260,7 +260,7 @@ fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_s
             assert!(changed.eq(expected));
             let forgotten =
                 stored::decode_forgotten(&restore.records[&keys::oldest(space)]).expect("what is forgotten");
-            assert_eq!((forgotten.through, forgotten.passed_over), (0, LEAP - 1));
+            assert_eq!((forgotten.through, forgotten.passed_over), (0, made.0 - facts.revision.0 - 1));
         }
         assert!(!restore.records.contains_key(&keys::BOOTS) && !restore.records.contains_key(&keys::IN_FORCE));
     }
@@ -294,9 +294,9 @@ fn ok_no_slot_goes_on_before_all_that_was_reserved_nor_with_a_fence_that_was_see
             Some(before) => {
                 assert_eq!(after.reserved_until, before.reserved_until.max(expected));
                 assert_eq!((after.node, after.clock_seq, after.seen), (before.node, before.clock_seq, before.seen));
-                assert_eq!(after.epoch.get(), before.epoch.get() + LEAP);
+                assert_eq!(after.epoch.get(), leapt(before.epoch.get(), until));
             }
-            None => assert_eq!((after.reserved_until, after.epoch.get()), (expected, LEAP)),
+            None => assert_eq!((after.reserved_until, after.epoch.get()), (expected, leapt(0, until))),
         }
         assert_ne!(after.holder, HolderId::new([7; 16]));
     }
@@ -444,4 +444,21 @@ async fn err_a_store_that_is_not_empty_is_left_as_it_is() {
     assert!(matches!(refused, RestoreError::NotEmpty { .. }), "{refused}");
     let there: Vec<Key> = store.scan(&Key::ROOT).await.expect("read").into_iter().map(|(key, _)| key).collect();
     assert_eq!(there, [keys::BOOTS]);
+}
+
+#[test]
+fn ok_fences_and_revisions_of_a_later_restore_of_one_backup_are_above_those_of_an_earlier_one() {
+    let slot = Slot::all().next().expect("a slot");
+    let marks = |now: UnixNanos| {
+        let restore = planned(&["--clock-error", "0s"], &at(0, TAKEN), now).expect("planned");
+        let slot = stored::decode_slot(&restore.records[&keys::slot(slot)]).expect("a slot");
+        let space = stored::decode_space(&restore.records[&keys::space("default")]).expect("a space");
+        (slot.epoch.get(), space.revision.0)
+    };
+    let (earlier, later) = (marks(TAKEN.offset(HOUR)), marks(TAKEN.offset(HOUR + SECOND)));
+    // As many starts and edits as the earlier store can have seen in a second.
+    assert!(later.0 >= earlier.0 + 100_000 && later.1 >= earlier.1 + 100_000, "{earlier:?} {later:?}");
+    // A clock that is wrong does not move them back behind the backup.
+    assert_eq!(leapt(7, UnixNanos::new(-1)), 7 + LEAP);
+    assert_eq!(leapt(u64::MAX, TAKEN), u64::MAX);
 }

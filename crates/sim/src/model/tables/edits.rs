@@ -1,7 +1,7 @@
 //! The edits that the model tries, all of one region or beside it.
 
 use kent_regions::{
-    AutoExpand, Count, Donate, Edit, Newcomer, Order, Patch, Place, Policy, Prefix, RegionNumber, Table, Zone,
+    AutoExpand, Count, Donate, Edit, Newcomer, Patch, Place, Policy, Prefix, RegionNumber, Start, Table, Zone,
 };
 
 /// The region of which everything begins.
@@ -48,7 +48,7 @@ impl EditKind {
             name: format!("n{}", table.next_number().0),
             suffix,
             extension: extension.parse::<Prefix>().ok(),
-            order: Order::Sequential,
+            start: Start::default(),
         };
         Some(match self {
             Self::Expand => Edit::Expand { name, by: 1 },
@@ -61,7 +61,7 @@ impl EditKind {
             Self::Create => {
                 let place = Place::Chosen { zone: Zone::UpTo(1), donor: Donate::Never };
                 let name = format!("n{}", table.next_number().0);
-                Edit::Create { name, suffix: 1, place, next: Count::ZERO, order: Order::Sequential, pace: None }
+                Edit::Create { name, suffix: 1, place, start: Start::default() }
             }
             Self::Delegate => Edit::Delegate { name },
             Self::Next => Edit::Update { name, patch: Patch { next: Some(Count::Below(2)), ..Patch::default() } },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kent_ids::{Position, UnixNanos};
 use kent_issue::{Bound, Reserved, Stored};
-use kent_regions::{Count, Edit, Kind, Order, Place, Plan, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Edit, Kind, Place, Plan, Prefix, Region, RegionNumber, Revision, Start, Table};
 
 use super::{
     super::{
@@ -79,14 +79,7 @@ impl TablesState {
     pub(super) fn new(replicas: usize, left: TableBudget) -> Option<Self> {
         let (mut table, prefix) = (Table::new(BITS).ok()?, "0".parse::<Prefix>().ok()?);
         let place = Place::At(prefix);
-        let create = Edit::Create {
-            name: "first".to_owned(),
-            suffix: 2,
-            place,
-            next: Count::ZERO,
-            order: Order::Sequential,
-            pace: None,
-        };
+        let create = Edit::Create { name: "first".to_owned(), suffix: 2, place, start: Start::default() };
         table.apply(&table.plan(&create).ok()?).ok()?;
         let mut write = vec![(Key::Space, Value::Space(table.revision(), table.next_number()))];
         for region in table.iter() {

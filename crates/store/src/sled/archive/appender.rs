@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 /// How a frame is made durable: the seam at which tests let it fail.
 pub(in crate::sled) trait Ship: Send {
@@ -55,8 +56,46 @@ impl Appender {
         let _ended = self.jobs.send(job);
     }
 
-    /// Returns when what was begun is durable.
-    pub(super) fn end(&self) -> io::Result<()> {
-        self.done.recv().unwrap_or_else(|_ended| Err(io::Error::other("the thread of the archive has ended")))
+    /// Returns when what was begun is durable. Says `late` where that takes long: a share that hangs looks like a store that does.
+    pub(super) fn end(&self, late: impl FnOnce()) -> io::Result<()> {
+        let answer = match self.done.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => {
+                late();
+                self.done.recv().ok()
+            }
+            answer => answer.ok(),
+        };
+        answer.unwrap_or_else(|| Err(io::Error::other("the thread of the archive has ended")))
+    }
+}
+
+/// Less than callers wait for the store, so that the log says first whose fault it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Takes a while.
+    struct Slow(Duration);
+
+    impl Ship for Slow {
+        fn append(&mut self, _file: &File, _frame: &[u8], _at: u64) -> io::Result<()> {
+            std::thread::sleep(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn ok_an_archive_that_hangs_is_named() {
+        for (takes, is_late) in [(Duration::ZERO, false), (PATIENCE + Duration::from_millis(300), true)] {
+            let appender = Appender::start(Box::new(Slow(takes))).unwrap();
+            let (file, told) = (Arc::new(tempfile::tempfile().unwrap()), Cell::new(false));
+            appender.begin(Job { file, frame: Arc::default(), at: 0 });
+            appender.end(|| told.set(true)).unwrap();
+            assert_eq!(told.get(), is_late, "{takes:?}");
+        }
     }
 }

@@ -151,7 +151,11 @@ impl Archive {
 
     /// Returns when the frame is durable.
     pub(in crate::sled) fn end_append(&mut self, appender: &Appender, frame: &[u8]) -> Result<(), ArchiveError> {
-        appender.end().map_err(|error| ArchiveError::io(&self.path, error))?;
+        let late = || {
+            let dir = self.place.dir.display();
+            tracing::warn!(archive = %dir, "the archive takes more than 2 s for a write; commits wait for it");
+        };
+        appender.end(late).map_err(|error| ArchiveError::io(&self.path, error))?;
         self.at += frame.len();
         Ok(())
     }

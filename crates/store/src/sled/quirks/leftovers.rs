@@ -13,7 +13,7 @@ const BEGUN: &str = ".generating";
 const SETTINGS: &str = "conf";
 
 /// Finishes or removes what sled had begun in `dir`.
-pub(super) fn tidy(dir: &Path) -> io::Result<()> {
+pub(in crate::sled) fn tidy(dir: &Path) -> io::Result<()> {
     finish_snapshots(dir)?;
     remove_torn_settings(dir)
 }

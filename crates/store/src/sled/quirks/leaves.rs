@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use super::quirks::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX};
+use super::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX};
 
 /// The neighbourhood of a key, which moves on with the keys.
-pub(super) struct Leaves<'d> {
+pub(in crate::sled) struct Leaves<'d> {
     db: &'d ::sled::Db,
     /// The octets of the entries before the key, the nearest last.
     before: VecDeque<usize>,
@@ -18,12 +18,12 @@ pub(super) struct Leaves<'d> {
 }
 
 impl<'d> Leaves<'d> {
-    pub(super) fn new(db: &'d ::sled::Db) -> Self {
+    pub(in crate::sled) fn new(db: &'d ::sled::Db) -> Self {
         Self { db, before: VecDeque::new(), behind: VecDeque::new(), rest: db.iter() }
     }
 
     /// No less than the octets of the leaf in which this key is with this value, or was. The key is behind the one before.
-    pub(super) fn around(&mut self, key: &[u8], value: Option<&[u8]>) -> ::sled::Result<usize> {
+    pub(in crate::sled) fn around(&mut self, key: &[u8], value: Option<&[u8]>) -> ::sled::Result<usize> {
         while let Some((_, octets)) = self.behind.pop_front_if(|(other, _)| other.as_ref() < key) {
             self.pass(octets);
         }

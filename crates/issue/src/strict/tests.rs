@@ -1,0 +1,196 @@
+//! Tests of the arithmetic of strict grants.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec,
+    vec::Vec,
+};
+use core::num::NonZeroU64;
+
+use kent_regions::Pace;
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: UnixNanos = UnixNanos::new(1_800_000_000_000_000_000);
+const BOUND: Bound = Bound { capacity: Position::new(100), pace: Pace::per_second(NonZeroU64::MAX), time: NOW };
+const RULES: RequestRules = RequestRules {
+    policy: RequestPolicy { retention: core::time::Duration::from_secs(60), undated_max: 2 },
+    floor: UnixNanos::new(0),
+    now: Some(NOW),
+};
+
+/// A counter as it is stored, of which so much is issued.
+fn stored(issued: u128) -> StrictState {
+    let value = Reserved { below: Position::new(issued), paid: UnixNanos::new(0) };
+    let undated = Some(Stored { version: 3, value: 0 });
+    StrictState { counter: Stored { version: 7, value }, is_unsure: false, undated, is_remembered: false }
+}
+
+fn ask(count: u64) -> StrictRequest<'static, u32> {
+    StrictRequest { count: NonZeroU64::new(count).unwrap(), id: None }
+}
+
+fn named(count: u64, key: &u32) -> StrictRequest<'_, u32> {
+    StrictRequest { id: Some(StrictId { key, dated: None, before: None }), ..ask(count) }
+}
+
+/// A request whose request_id was made `ago` seconds before now.
+fn dated(count: u64, key: &u32, ago: i128) -> StrictRequest<'_, u32> {
+    let millis = (NOW.get() - ago * 1_000_000_000) as u128 / 1_000_000;
+    let uuid = kent_ids::Uuid::from_u128(millis << 80 | 7 << 76 | 2 << 62 | u128::from(*key));
+    let dated = DatedRequest::parse(&uuid.to_string());
+    StrictRequest { id: Some(StrictId { key, dated: Some(dated.unwrap()), before: None }), ..ask(count) }
+}
+
+fn again<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64) -> StrictRequest<'k, u32> {
+    request.id.as_mut().unwrap().before = Some(Run { first: Position::new(first), count });
+    request
+}
+
+/// What becomes of the requests, in words.
+fn told(plan: &StrictPlan) -> Vec<String> {
+    let one = |outcome: &StrictOutcome| match outcome {
+        StrictOutcome::Granted(first) => format!("from {}", first.get()),
+        StrictOutcome::GrantedBefore(first) => format!("before {}", first.get()),
+        StrictOutcome::Refused(StrictRefusal::Full { issued }) => format!("full {}", issued.get()),
+        StrictOutcome::Refused(StrictRefusal::TooFast(_)) => "too fast".into(),
+        StrictOutcome::Refused(StrictRefusal::Unsure) => "unsure".into(),
+        StrictOutcome::Refused(StrictRefusal::Reused { count }) => format!("reused {count}"),
+        StrictOutcome::Refused(StrictRefusal::Request(RequestRefusal::TooMany { .. })) => "too many".into(),
+        StrictOutcome::Refused(StrictRefusal::Request(RequestRefusal::TooOld { .. })) => "too old".into(),
+        StrictOutcome::Refused(StrictRefusal::Request(RequestRefusal::TooNew { .. })) => "too new".into(),
+        StrictOutcome::Again => "again".into(),
+    };
+    plan.outcomes().iter().map(one).collect()
+}
+
+#[test]
+fn ok_grants_of_one_commit_follow_each_other() {
+    let remembered = StrictState { is_remembered: true, ..stored(7) };
+    let unsure = StrictState { is_unsure: true, ..stored(7) };
+    let unread = StrictState { undated: None, ..stored(7) };
+    let (a, b, c) = (1, 2, 3);
+    let cases = [
+        ("one after the other", stored(7), vec![ask(3), ask(4)], vec!["from 7", "from 10"], 14),
+        ("to the last", stored(7), vec![ask(93), ask(1)], vec!["from 7", "full 100"], 100),
+        ("what is too large leaves the rest", stored(7), vec![ask(94), ask(93)], vec!["full 7", "from 7"], 100),
+        ("only what is stored tells", remembered, vec![ask(94), ask(2)], vec!["again", "from 7"], 9),
+        ("nobody knows", unsure, vec![ask(1), named(1, &a)], vec!["unsure", "unsure"], 7),
+        ("known although unsure", unsure, vec![again(named(2, &a), 0, 2)], vec!["before 0"], 7),
+        ("twice at once", stored(7), vec![named(1, &a), named(1, &a)], vec!["from 7", "again"], 8),
+        ("granted before", stored(7), vec![again(named(2, &a), 3, 2), ask(1)], vec!["before 3", "from 7"], 8),
+        ("for another count", stored(7), vec![again(named(3, &a), 3, 2)], vec!["reused 2"], 7),
+        ("before, twice at once", stored(7), vec![again(named(2, &a), 3, 2); 2], vec!["before 3", "before 3"], 7),
+        (
+            "some are kept",
+            stored(7),
+            vec![named(1, &a), named(1, &b), named(1, &c)],
+            vec!["from 7", "from 8", "too many"],
+            9,
+        ),
+        ("how many was not read", unread, vec![named(1, &a), dated(1, &b, 0)], vec!["again", "from 7"], 8),
+        (
+            "dated ones do not count",
+            stored(7),
+            vec![dated(1, &a, 0), named(1, &b), named(1, &c)],
+            vec!["from 7", "from 8", "from 9"],
+            10,
+        ),
+        (
+            "old and new",
+            stored(7),
+            vec![dated(1, &a, 61), dated(1, &b, 60), dated(1, &c, -86_401)],
+            vec!["too old", "from 7", "too new"],
+            8,
+        ),
+    ];
+    for (name, state, requests, expected, below) in cases {
+        let plan = state.plan(&BOUND, &RULES, &requests);
+        assert_eq!(told(&plan), expected, "{name}");
+        assert_eq!(plan.reserved().below.get(), below, "{name}");
+        assert_eq!((plan.is_empty(), plan.guard()), (below == 7, 7), "{name}");
+    }
+}
+
+#[test]
+fn ok_what_is_below_the_floor_is_forgotten_whatever_the_clock_says() {
+    for now in [None, Some(NOW), Some(NOW.offset(-1_000_000_000_000))] {
+        let rules = RequestRules { floor: NOW, now, ..RULES };
+        let (a, b) = (1, 2);
+        let plan = stored(7).plan(&BOUND, &rules, &[dated(1, &a, 1), dated(1, &b, 0)]);
+        assert_eq!(told(&plan), ["too old", "from 7"], "{now:?}");
+    }
+}
+
+#[test]
+fn ok_a_commit_says_what_it_compares_and_what_it_leaves() {
+    let (a, b) = (1, 2);
+    let none = stored(7).plan(&BOUND, &RULES, &[ask(2)]);
+    assert_eq!((none.is_dated(), none.undated()), (false, None));
+    assert_eq!(none.on_committed(9).undated, stored(7).undated, "it was not written");
+    let refused = stored(99).plan(&BOUND, &RULES, &[dated(2, &a, 0), named(2, &b)]);
+    assert_eq!((refused.is_empty(), refused.is_dated(), refused.undated()), (true, false, None));
+    let both = stored(7).plan(&BOUND, &RULES, &[dated(2, &a, 0), named(2, &b)]);
+    assert_eq!((both.is_dated(), both.undated()), (true, Some((Stored { version: 3, value: 0 }, 1))));
+    let left = both.on_committed(9);
+    let counter = Stored { version: 9, value: both.reserved() };
+    let undated = Some(Stored { version: 9, value: 1 });
+    assert_eq!(left, StrictState { counter, is_unsure: false, undated, is_remembered: true });
+}
+
+#[test]
+fn ok_the_pace_is_kept() {
+    // As many as last 1024 seconds are granted at once.
+    let bound = Bound { capacity: Position::new(10_000), pace: Pace::per_second(NonZeroU64::MIN), time: NOW };
+    let plan = stored(0).plan(&bound, &RULES, &[ask(1000), ask(25), ask(24), ask(1)]);
+    assert_eq!(told(&plan), ["from 0", "too fast", "from 1000", "too fast"]);
+    assert_eq!(told(&plan.on_committed(1).plan(&bound, &RULES, &[ask(1)])), ["too fast"]);
+}
+
+proptest! {
+    /// Commits one after the other: no suffix is granted twice, none is passed over, and each request_id is granted once.
+    #[test]
+    fn ok_no_gap_and_no_repetition(
+        batches in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u32..6), 0..6), 1..8),
+    ) {
+        let keys: Vec<u32> = (0..6).collect();
+        let rules = RequestRules { policy: RequestPolicy { undated_max: 4, ..RULES.policy }, ..RULES };
+        let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
+        for (number, batch) in batches.iter().enumerate() {
+            // Numbers below 3 ask without a request_id.
+            let request = |(count, key): &(u64, u32)| match *key {
+                0..3 => ask(*count),
+                _ => {
+                    let mut request = named(*count, &keys[*key as usize]);
+                    request.id.as_mut().unwrap().before = known[*key as usize];
+                    request
+                }
+            };
+            let requests: Vec<_> = batch.iter().map(request).collect();
+            let plan = state.plan(&BOUND, &rules, &requests);
+            let began = issued;
+            for ((count, key), outcome) in batch.iter().zip(plan.outcomes()) {
+                match *outcome {
+                    StrictOutcome::Granted(first) => {
+                        prop_assert_eq!(first.get(), issued);
+                        issued += u128::from(*count);
+                        if *key >= 3 {
+                            prop_assert_eq!(known[*key as usize].replace(Run { first, count: *count }), None);
+                        }
+                    }
+                    StrictOutcome::GrantedBefore(first) => {
+                        prop_assert_eq!(known[*key as usize], Some(Run { first, count: *count }));
+                    }
+                    StrictOutcome::Refused(_) | StrictOutcome::Again => {}
+                }
+            }
+            prop_assert_eq!((plan.is_empty(), plan.reserved().below.get()), (issued == began, issued));
+            prop_assert!(issued <= BOUND.capacity.get());
+            if !plan.is_empty() {
+                state = plan.on_committed(10 + number as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Daemons on one store: edits and grants that meet each other, and answers of the store that get lost.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use kent_ids::ClusterKey;
+use kent_issue::Chunk;
+use kent_proto::stored::{EditId, TextForm};
+use kent_proto::v1::{
+    AllocateRequest, AutoExpand, CreateRegionRequest, CreateSpaceRequest, ExpandRegionRequest, GetRegionRequest,
+    Policy, Region, UpdateRegionRequest, allocate_response::Identifiers, allocator_server::Allocator,
+    regions_server::Regions,
+};
+use kent_regions::{Count, Table};
+use kent_store::{Fault, MemoryStore, Operation, StoreId, Version};
+use tokio::{task, time};
+use tonic::{Code, Request, Status};
+
+use super::space::State;
+use crate::{
+    Config, Node, Settings, Surroundings,
+    host::{clock::SystemClock, entropy::SystemEntropy},
+    records::{counters::read_counter, keys},
+};
+
+fn disk() -> MemoryStore {
+    MemoryStore::new(StoreId::new([3; 16]))
+}
+
+async fn start(disk: &MemoryStore, settings: Settings) -> Node {
+    let config = Config::check(settings).expect("valid");
+    let (store, clock, entropy) = (Arc::new(disk.reopen()), Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+    let node = Node::start(Surroundings { store, clock, entropy }, &config).await.expect("it starts");
+    node.engine().slots().wait_for_slot(Duration::from_secs(5)).await;
+    node
+}
+
+fn name() -> String {
+    "spaces/default/regions/r".to_owned()
+}
+
+async fn make(node: &Node, suffix_bits: u32, zone_bits: u32) {
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "r".to_owned(),
+        suffix_bits,
+        zone_bits: Some(zone_bits),
+        ..CreateRegionRequest::default()
+    };
+    node.regions().create_region(Request::new(create)).await.expect("created");
+}
+
+async fn set(node: &Node, policy: Policy) {
+    let update = UpdateRegionRequest { name: name(), policy: Some(policy), ..UpdateRegionRequest::default() };
+    node.regions().update_region(Request::new(update)).await.expect("set");
+}
+
+async fn get(node: &Node) -> Region {
+    node.regions().get_region(Request::new(GetRegionRequest { name: name() })).await.expect("there").into_inner()
+}
+
+async fn draw(node: &Node) -> Result<u64, Status> {
+    let request = AllocateRequest { source: "region:r".to_owned(), count: 1, ..Default::default() };
+    let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
+    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("a lease was asked for") };
+    Ok(lease.first.expect("a number").low)
+}
+
+fn small_chunks() -> Settings {
+    Settings { chunk_min: Some(1), chunk_max: Some(1), ..Settings::default() }
+}
+
+async fn expanding(node: &Node) {
+    make(node, 2, 20).await;
+    let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix_bits: 4 });
+    set(node, Policy { auto_expand, ..Policy::default() }).await;
+    for _ in 0..3 {
+        draw(node).await.expect("three of four");
+    }
+    assert_eq!(get(node).await.suffix_bits, 2);
+}
+
+/// Several ask at the same time for the suffix that makes the region expand.
+#[tokio::test]
+async fn ok_a_region_expands_by_its_policy_once_though_several_ask() {
+    let disk = disk();
+    let node = start(&disk, small_chunks()).await;
+    expanding(&node).await;
+    // A commit takes a while, as on any disk.
+    disk.plan(|operation| match operation {
+        Operation::Commit(_) => Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(5)))),
+        _ => Fault::None,
+    });
+    for drawn in join_all((0..8).map(|_| draw(&node))).await {
+        drawn.expect("granted");
+    }
+    assert_eq!(get(&node).await.suffix_bits, 4, "by two bits, and never beyond four");
+}
+
+/// The same on two replicas, one request on each.
+#[tokio::test]
+async fn ok_a_region_expands_by_its_policy_once_though_two_replicas_see_to_it() {
+    let disk = disk();
+    let (one, other) = (start(&disk, small_chunks()).await, start(&disk, small_chunks()).await);
+    expanding(&one).await;
+    time::sleep(Duration::from_millis(200)).await;
+    disk.plan(|operation| match operation {
+        Operation::Commit(_) => Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(5)))),
+        _ => Fault::None,
+    });
+    for drawn in join_all([&one, &other].map(draw)).await {
+        drawn.expect("granted");
+    }
+    time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(get(&one).await.suffix_bits, 4, "by two bits, and never beyond four");
+}
+
+/// A reservation that waited for its turn while the region was made strict reserves a chunk of it.
+#[tokio::test]
+async fn ok_nothing_is_reserved_of_a_region_that_was_made_strict_meanwhile() {
+    let disk = disk();
+    let one = start(&disk, Settings::default()).await;
+    make(&one, 32, 4).await;
+    let space = one.engine().directory().find("default").expect("there");
+    let number = space.read(|table| table.named("r").map(|region| region.number)).expect("there");
+    let cell = space.cell(number, Chunk::default());
+    // As while another reservation, or an edit that depends on the counter, is under way.
+    let held = cell.reserving.lock().await;
+    let mut asked = pin!(draw(&one));
+    assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    for _ in 0..10 {
+        task::yield_now().await;
+    }
+    set(&one, Policy { strict: true, ..Policy::default() }).await;
+    let other = start(&disk, Settings::default()).await;
+    assert_eq!(draw(&other).await.expect("strictly"), 0);
+    drop(held);
+    for _ in 0..10 {
+        task::yield_now().await;
+    }
+    let counter = read_counter(&disk, &keys::counter("default", number.0)).await.expect("read").value;
+    assert_eq!(counter.reserved, Count::Below(1));
+    // The first replica is killed now, or slow: nobody asked it for anything more.
+    assert_eq!(draw(&other).await.expect("strictly"), 1, "no gap");
+}
+
+/// The answer to an edit's commit is lost, and the store is away for the read that follows.
+#[tokio::test]
+async fn err_an_edit_that_may_have_been_made_is_unknown_also_if_the_store_stays_away() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    make(&node, 8, 8).await;
+    let away = Arc::new(AtomicBool::new(false));
+    let is_away = away.clone();
+    disk.plan(move |operation| match operation {
+        Operation::Commit(txn) if txn.writes().iter().any(|(key, _)| key.starts_with(&keys::SPACES)) => {
+            is_away.store(true, SeqCst);
+            Fault::AppliedUnknown
+        }
+        _ if is_away.load(SeqCst) => Fault::Unavailable,
+        _ => Fault::None,
+    });
+    let expand = || Request::new(ExpandRegionRequest { name: name(), by_bits: 1, ..ExpandRegionRequest::default() });
+    let refused = node.regions().expand_region(expand()).await.expect_err("no answer of the store");
+    disk.plan(|_| Fault::None);
+    let third = start(&disk, Settings::default()).await;
+    assert_eq!(get(&third).await.suffix_bits, 9, "it was made");
+    assert_eq!(refused.code(), Code::Unknown, "UNAVAILABLE promises that nothing was done");
+}
+
+/// An edit and the follower that hears of it take in the same delegated space.
+#[tokio::test]
+async fn ok_a_space_that_is_taken_in_twice_is_one() {
+    let node = start(&disk(), Settings::default()).await;
+    let state = || {
+        let constants = (ClusterKey::new([0; 16]), TextForm::Decimal);
+        State::fresh(Table::new(8).expect("a width"), Version::new(1), EditId::default(), constants)
+    };
+    let (first, second) = [(); 2].map(|()| node.engine().directory().insert("s", state()).expect("taken in")).into();
+    assert!(Arc::ptr_eq(&first, &second));
+}
+
+/// A number that is declared on one replica while another one has a chunk below it.
+#[tokio::test]
+async fn ok_what_counts_as_issued_is_granted_by_no_replica() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make(&one, 32, 4).await;
+    time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(draw(&other).await.expect("from its chunk"), 0);
+    let next = Some(kent_proto::v1::Uint128 { high: 0, low: 5000 });
+    let update = UpdateRegionRequest { name: name(), next, ..UpdateRegionRequest::default() };
+    one.regions().update_region(Request::new(update)).await.expect("declared");
+    time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(get(&other).await.reserved, "5000", "the other one knows");
+    assert!(draw(&other).await.expect("granted") >= 5000, "suffixes below 5000 count as issued");
+}
+
+/// A space whose commit never came to the store.
+#[tokio::test]
+async fn err_a_space_that_was_not_made_is_not_called_damage() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    disk.plan(|operation| match operation {
+        Operation::Commit(txn) if txn.writes().iter().any(|(key, _)| key.starts_with(&keys::SPACES)) => {
+            Fault::LostUnknown
+        }
+        _ => Fault::None,
+    });
+    let create = CreateSpaceRequest { space_id: "s".to_owned(), bits: 64, ..CreateSpaceRequest::default() };
+    let refused = node.regions().create_space(Request::new(create)).await.expect_err("its answer was lost");
+    assert_eq!(refused.code(), Code::Unknown, "{refused}");
+}

@@ -1,0 +1,187 @@
+//! The commands that README and docs show, run one after the other against real daemons: what is shown is what they print.
+//!
+//! A block ```` ```console ```` is a session: lines that begin with `$ ` are run by one shell, whose directory and exported variables go
+//! on from command to command; what follows is what they print. Times, random bits and the like are masked, and columns may be of other
+//! widths. A comment before a block says what cannot be run: `<!-- not run: why -->`, or that replicas are to be started:
+//! `<!-- run on replicas -->`.
+
+use std::{
+    fmt::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use kent_testkit::Etcd;
+use regex::{Captures, Regex};
+
+use super::{
+    harness::{Daemon, data_dir, keep_home, kentd},
+    operator::kent_binary,
+};
+
+/// What is different each time, by what stands for it.
+const MASKS: [(&str, &str); 13] = [
+    ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+    (r"\b[0-9a-f]{32}\b", "<id>"),
+    (r"^[0-9A-Za-z_~-]{11}$", "<uid11>"),
+    (r"\bup \d+[a-z]+( \d+[a-z]+)*", "up <while>"),
+    (r"\d+ commits, \d+ flushes", "<n> commits, <n> flushes"),
+    // Of the table of slots: slot, epoch, node, clock sequence, reserved until, window left.
+    (r"^\d+ \d+ [0-9a-f]{12} \d+ <time> [\d.]+ s$", "<slot>"),
+    // Of the table of replicas: slot, reserved until, clock, heard, tables at.
+    (r" \d+ <time> (-|[-+]?\d+ ms) (answers|[\d.]+ m?s ago) \d+ <id>$", " <replica>"),
+    (r"^store (\w+) at \S+,", "store $1 at <place>,"),
+    (r"^sled at \S+", "<place>"),
+    // Whoever comes first.
+    (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
+    (r"\s+", " "),
+    (r" $", ""),
+];
+
+/// A command as it is shown, and where.
+struct Shown {
+    line: usize,
+    command: String,
+    output: Vec<String>,
+}
+
+/// The sessions of a page: what they run on, and their commands.
+fn sessions(page: &str) -> Vec<(bool, Vec<Shown>)> {
+    let (mut found, mut is_replicas, mut is_run) = (Vec::<(bool, Vec<Shown>)>::new(), false, true);
+    let mut inside = None;
+    for (line, text) in page.lines().enumerate() {
+        match inside {
+            None if text.starts_with("<!-- not run:") => is_run = false,
+            None if text.starts_with("<!-- run on replicas") => is_replicas = true,
+            None if text.starts_with("```") && text != "```" => {
+                let is_session = text == "```console" && is_run;
+                if is_session && found.last().is_none_or(|(replicas, _)| *replicas != is_replicas) {
+                    found.push((is_replicas, Vec::new()));
+                }
+                (inside, is_run, is_replicas) = (Some(is_session), true, false);
+            }
+            Some(_) if text == "```" => inside = None,
+            Some(true) => {
+                let Some((_, session)) = found.last_mut() else { continue };
+                match text.strip_prefix("$ ") {
+                    Some(command) => {
+                        session.push(Shown { line: line + 1, command: command.to_owned(), output: Vec::new() });
+                    }
+                    None => session.last_mut().expect("a command comes first").output.push(text.to_owned()),
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A shell that a page's commands are typed into.
+struct Shell {
+    dir: tempfile::TempDir,
+    /// Addresses as they are shown, and as they are here.
+    addresses: Vec<(String, String)>,
+}
+
+impl Shell {
+    fn run(&self, command: &str) -> String {
+        let mut command = command.to_owned();
+        for (shown, here) in &self.addresses {
+            command = command.replace(shown, here);
+        }
+        // The next command goes on with what this one has exported.
+        let script = format!("[ -f exported ] && . ./exported\n{{\n{command}\n}} 2>&1\nexport -p > exported");
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(script).current_dir(self.dir.path()).stdin(Stdio::null());
+        keep_home(&mut bash);
+        bash.env("PATH", path()).env("KENT_PRINCIPAL", "ada").env("KENT_ENDPOINT", &self.addresses[0].1);
+        let mut text = String::from_utf8(bash.output().expect("bash runs").stdout).expect("UTF-8");
+        for (shown, here) in &self.addresses {
+            text = text.replace(here, shown);
+        }
+        text
+    }
+}
+
+/// Where this build's programs are found first.
+fn path() -> String {
+    let dir = kent_binary().parent().expect("in a directory").display();
+    format!("{dir}:{}", std::env::var("PATH").expect("a path"))
+}
+
+fn masked<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
+    let masks = MASKS.map(|(pattern, mask)| (Regex::new(pattern).expect("a pattern"), mask));
+    let plain = |line: &str| {
+        // Columns are as wide as what is in them: twice, since a mask may stand for what was wide.
+        let spaces = Regex::new(r"\s+").expect("a pattern");
+        let line = spaces.replace_all(line.trim(), " ").into_owned();
+        masks.iter().fold(line, |line, (pattern, mask)| {
+            pattern
+                .replace_all(&line, |found: &Captures<'_>| {
+                    let mut text = String::new();
+                    found.expand(mask, &mut text);
+                    text
+                })
+                .into_owned()
+        })
+    };
+    lines.map(plain).filter(|line| !line.is_empty()).collect()
+}
+
+/// Runs a page's commands, and says which of them print something else.
+fn differences(page: &Path) -> String {
+    let text = std::fs::read_to_string(page).expect("the page is read");
+    let mut different = String::new();
+    for (is_replicas, session) in sessions(&text) {
+        let etcd = is_replicas.then(|| Etcd::start(1));
+        let data = data_dir();
+        let start = |at: usize| match &etcd {
+            Some(etcd) => {
+                Daemon::spawn(kentd(&data.path().join(at.to_string())).args(["--store", &etcd.address("kent")]))
+            }
+            None => Daemon::start(&data.path().join("kent-data")),
+        };
+        let daemons: Vec<Daemon> = (0..if is_replicas { 2 } else { 1 }).map(start).collect();
+        let shown = if is_replicas { &["127.0.0.1:7610", "127.0.0.1:7620"][..] } else { &["127.0.0.1:7600"] };
+        let addresses = shown.iter().zip(&daemons);
+        let addresses = addresses.map(|(shown, daemon)| ((*shown).to_owned(), daemon.grpc_address().to_owned()));
+        let shell = Shell { dir: data_dir(), addresses: addresses.collect() };
+        for Shown { line, command, output } in session {
+            if command.starts_with("cargo ") {
+                continue;
+            }
+            let (expected, found) = (masked(output.iter().map(String::as_str)), masked(shell.run(&command).lines()));
+            if expected != found {
+                let (expected, found) = (expected.join("\n  "), found.join("\n  "));
+                // OK because a String takes everything.
+                let _ = writeln!(
+                    different,
+                    "{}:{line}: $ {command}\n  {expected}\nprints now:\n  {found}\n",
+                    page.display()
+                );
+            }
+        }
+    }
+    different
+}
+
+#[test]
+fn ok_what_the_pages_show_is_what_is_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let docs = std::fs::read_dir(root.join("docs")).expect("the docs are there");
+    let pages = docs.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
+    let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
+    let different: String = pages.map(|page| differences(&page)).collect();
+    assert!(different.is_empty(), "{different}");
+}
+
+#[test]
+fn ok_what_is_different_each_time_is_masked() {
+    let shown =
+        ["   0      1  23ebdd62c6c0       9665  2026-11-21T03:32:10.000Z      2.706 s", "5cnAeaYtqsZ", "", "a  b"];
+    assert_eq!(masked(shown.into_iter()), ["<slot>", "<uid11>", "a b"]);
+    let replica =
+        "127.0.0.1:7620  0.1.0  1  2026-11-21T09:32:26.000Z  -1 ms  4.9 s ago  4  c1452c9f650ee6d470343d85b98f5550";
+    assert_eq!(masked([replica].into_iter()), ["127.0.0.1:7620 0.1.0 <replica>"]);
+}
