@@ -103,7 +103,7 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
 /// for again.
 async fn number(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
-    let region = client.regions().get_region(GetRegionRequest { name }).await?.into_inner();
+    let region = client.connect().await?.regions().get_region(GetRegionRequest { name }).await?.into_inner();
     let mut missing = grants.saturating_sub(region.reserved.parse()?);
     while missing > 0 {
         let mut streams = JoinSet::new();
