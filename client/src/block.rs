@@ -72,7 +72,7 @@ impl<T> fmt::Debug for FetchBlock<T> {
 }
 
 /// Identifiers that were granted together, in about a hundred bytes whatever their count: iterate over them, in the order of
-/// their positions.
+/// their positions. They are yours: a child that is forked while you have them has a copy.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

@@ -312,6 +312,8 @@ impl Shared {
             admitted
         };
         let block = self.connection.allocate(&ask, admits).await?;
+        // Meanwhile the program may have forked: the block is the parent's.
+        self.origin.check()?;
         self.lock().passed_through(&block);
         Ok(block)
     }

@@ -188,7 +188,7 @@ async fn err_a_client_that_has_seen_a_later_store_says_so_and_does_not_ask_for_e
     daemon.part.then(Answer::Token(9));
     (0..1000).for_each(|_| daemon.part.then(Answer::Token(8)));
     let client = builder(&daemon).low_water(0.0).build().expect("valid");
-    let handle = client.region("orders");
+    let (handle, other) = (client.region("orders"), client.region("orders"));
     handle.take(10).await.expect("granted");
     let other = client.region("orders");
     let (next, taken) = tokio::join!(handle.next(), other.take(10));

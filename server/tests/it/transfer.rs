@@ -77,6 +77,7 @@ fn ok_an_imported_table_is_the_one_that_was_exported_and_goes_on_behind_it() {
         let ids = there.kent(&format!("alloc region:{source} -n 50"));
         assert!(ids.lines().all(|id| !issued.contains(id)), "{source}");
     }
+    there.kent("region seal us");
     let again = there.kent(&format!("table import {file} --yes"));
     assert!(again.starts_with("0 to make"), "{again}");
 }
@@ -214,6 +215,30 @@ fn ok_an_import_that_breaks_off_anywhere_is_finished_by_the_next_and_issues_noth
             return;
         }
         assert!(!broken.status.success(), "{when}");
+    }
+}
+
+#[test]
+fn err_an_import_that_the_daemon_refuses_midway_leaves_nothing_that_issues_twice() {
+    let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
+    here.kent("region create orders --prefix 01 --suffix 40");
+    here.kent("region subdivide orders --by 2 --new eu:30:01 --new us:30:10");
+    let issued = here.kent("alloc region:us -n 5");
+    let issued: BTreeSet<&str> = issued.lines().collect();
+    here.kent("region seal eu");
+    let (file, mut exported) = table(&here, dir.path());
+    exported[2]["owner"] = json!("o".repeat(5000));
+    let refused = dir.path().join("refused.jsonl");
+    fs::write(&refused, exported.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+
+    let there = Operator::new();
+    let (code, stdout, stderr) = there.run(&format!("table import {} --yes", refused.display()));
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    for _ in 0..2 {
+        let ids = there.kent("alloc region:us -n 5");
+        assert!(ids.lines().all(|id| !issued.contains(id)), "{ids}");
+        there.refused("alloc region:eu", "sealed");
+        assert_eq!(there.kent(&format!("table import {file} --yes")), "0 to make, 3 there already\n");
     }
 }
 
