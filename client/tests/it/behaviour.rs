@@ -190,7 +190,6 @@ async fn err_a_client_that_has_seen_a_later_store_says_so_and_does_not_ask_for_e
     let client = builder(&daemon).low_water(0.0).build().expect("valid");
     let (handle, other) = (client.region("orders"), client.region("orders"));
     handle.take(10).await.expect("granted");
-    let other = client.region("orders");
     let (next, taken) = tokio::join!(handle.next(), other.take(10));
     for error in [next.expect_err("fenced"), taken.expect_err("fenced")] {
         assert!(matches!(error, Error::Fenced { .. }) && error.is_retryable(), "{error}");
