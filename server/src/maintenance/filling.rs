@@ -27,6 +27,8 @@ pub(crate) struct Filling<'s> {
     /// Of the mark in the store.
     version: Version,
     goes_on: bool,
+    /// What an earlier attempt wrote under revisions of its own, which follow its time.
+    left_over: Vec<Key>,
 }
 
 /// Why a store was not filled. It is not whole then, unless it was before.
@@ -111,8 +113,8 @@ impl<'s> Filling<'s> {
                 Err(error) => tries.pause_after(error.into()).await?,
             }
         };
-        let filling = Self { store, records, mark, version, goes_on };
-        filling.check_alone().await?;
+        let mut filling = Self { store, records, mark, version, goes_on, left_over: Vec::new() };
+        filling.left_over = filling.check_alone().await?;
         Ok(filling)
     }
 
@@ -121,12 +123,14 @@ impl<'s> Filling<'s> {
         self.goes_on
     }
 
-    /// What is there besides the mark must be what an earlier attempt wrote. From the mark on nothing else is added.
-    async fn check_alone(&self) -> Result<(), FillError> {
+    /// What is there besides the mark must be what an earlier attempt wrote: the same records, and the history of its own revisions,
+    /// which is returned. From the mark on nothing else is added.
+    async fn check_alone(&self) -> Result<Vec<Key>, FillError> {
         let present = self.store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
         let is_ours = |key: &Key| *key == keys::RESTORING || (self.goes_on && self.records.contains_key(key));
-        match present.iter().all(|(key, _)| is_ours(key)) {
-            true => Ok(()),
+        let others: Vec<Key> = present.into_iter().map(|(key, _)| key).filter(|key| !is_ours(key)).collect();
+        match others.iter().all(|key| self.goes_on && keys::is_history(key)) {
+            true => Ok(others),
             false => Err(FillError::Occupied),
         }
     }
@@ -140,6 +144,9 @@ impl<'s> Filling<'s> {
         let missing = Malformed { what: "the store's own key is not among the records" };
         let cluster = self.records.remove(&keys::CLUSTER).ok_or(StoreFailure::from(missing))?;
         let mut records = std::mem::take(&mut self.records).into_iter().peekable();
+        for some in std::mem::take(&mut self.left_over).chunks(BATCH) {
+            self.step(some.iter().cloned().fold(Txn::new(), Txn::delete)).await?;
+        }
         let (total, mut written) = (records.len(), 0);
         while records.peek().is_some() {
             let batch: Vec<_> = records.by_ref().take(BATCH).collect();

@@ -155,6 +155,11 @@ pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
 }
 
+/// Whether the key is that of an edit's record.
+pub(crate) fn is_history(key: &Key) -> bool {
+    key.as_str().starts_with("history/")
+}
+
 /// All records of edits of a space, the oldest first.
 pub(crate) fn histories(space: &str) -> Key {
     valid(format!("history/{space}/"))

@@ -254,6 +254,34 @@ fn err_an_attempt_whose_mark_was_taken_over_ends() {
     }
 }
 
+/// An attempt writes the edit that it makes under a revision that follows its time.
+#[test]
+fn ok_what_an_attempt_wrote_under_revisions_of_its_own_is_removed_by_the_next() {
+    let at = |revision| {
+        let mut records = records(100);
+        records.insert(keys::history("default", revision, 0), vec![1]);
+        records
+    };
+    for polls in 3..9 {
+        let store = store();
+        one_operation_a_poll(&store);
+        let first = run(Filling::begin(&store, ORIGIN, at(1000), &SystemEntropy)).expect("marked");
+        let mut first = Box::pin(first.write(|_, _| {}));
+        let ended = (0..polls).any(|_| poll(first.as_mut()).is_ready());
+        drop(first);
+        match run(Filling::begin(&store, ORIGIN, at(2000), &SystemEntropy)) {
+            Ok(second) => {
+                run(second.write(|_, _| {})).expect("filled");
+                assert!(!ended);
+                assert_eq!(run(contents(&store)), at(2000), "{polls}");
+            }
+            // The first one had made its last step.
+            Err(FillError::Occupied) => assert_eq!(run(contents(&store)), at(1000), "{polls}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn err_what_is_not_of_this_move_is_left_alone() {
     async fn check(key: Key, value: Vec<u8>) {
