@@ -173,7 +173,12 @@ impl Directory {
         let name = space.name();
         let Some((number, cell)) = still else { return space.read(|table| plan(&name, table, order)) };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
-        if read.value.unsure && !order.edit.names_a_floor() {
+        // A counter that has no record may have been lost, as for grants.
+        let is_unsure = match read.version {
+            0 => stored::Counter::of_region(Count::ZERO, &self.restores).unsure,
+            _ => read.value.unsure,
+        };
+        if is_unsure && !order.edit.names_a_floor() {
             return Err(EditError::Unsure { region: space.region_name(*number) });
         }
         space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, order))

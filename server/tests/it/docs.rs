@@ -9,6 +9,8 @@ use std::{
     fmt::Write,
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use kent_testkit::Etcd;
@@ -38,6 +40,9 @@ const MASKS: [(&str, &str); 13] = [
     (r"\s+", " "),
     (r" $", ""),
 ];
+
+/// How often `kent status` is asked until it shows what the page does.
+const STATUS_TRIES: u32 = 30;
 
 /// A command as it is shown, and where.
 struct Shown {
@@ -151,7 +156,16 @@ fn differences(page: &Path) -> String {
             if command.starts_with("cargo ") {
                 continue;
             }
-            let (expected, found) = (masked(output.iter().map(String::as_str)), masked(shell.run(&command).lines()));
+            let expected = masked(output.iter().map(String::as_str));
+            let mut found = masked(shell.run(&command).lines());
+            // What replicas know of each other takes a moment.
+            for _ in 0..STATUS_TRIES {
+                if expected == found || command != "kent status" {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(500));
+                found = masked(shell.run(&command).lines());
+            }
             if expected != found {
                 let (expected, found) = (expected.join("\n  "), found.join("\n  "));
                 // OK because a String takes everything.
