@@ -173,9 +173,10 @@ impl Directory {
         let name = space.name();
         let Some((number, cell)) = still else { return space.read(|table| plan(&name, table, order)) };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
-        // A counter that has no record may have been lost, as for grants.
-        let is_unsure = match read.version {
-            0 => stored::Counter::of_region(Count::ZERO, &self.restores).unsure,
+        // A counter that has no record may have been lost, as for grants. After the other edits it still has none; the space of a
+        // delegated region would begin anew.
+        let is_unsure = match (read.version, &order.edit) {
+            (0, Edit::Delegate { .. }) => stored::Counter::of_region(Count::ZERO, &self.restores).unsure,
             _ => read.value.unsure,
         };
         if is_unsure && !order.edit.names_a_floor() {
