@@ -32,8 +32,8 @@ impl<T: Identifier> Handle<T> {
 }
 
 impl<T> FetchBlock<T> {
-    /// Fetches the block under this id, of at most 64 bytes: for strict regions only, which grant each id once. Whoever asks
-    /// again, after a lost answer or a crash, gets the same block; another count is refused ([`Error::Refused`], of the field
+    /// Fetches the block under this id, of at most 64 bytes: for strict regions only, which grant each id once. A
+    /// repetition, after a lost answer or a crash, gets the same block; another count is refused ([`Error::Refused`], of the field
     /// `request_id`). Best a UUID of version 7: the daemon keeps those for a time, and all others up to a number.
     ///
     /// ```no_run

@@ -61,6 +61,7 @@ pub enum Error {
         "{refused} blocks in a row were older than one seen before: the daemon lags behind, or its store was set back since (after \
          a restore, make a new Client)"
     )]
+    #[non_exhaustive]
     Fenced {
         /// How many.
         refused: u32,

@@ -48,7 +48,7 @@ pub struct Stats {
 /// A block is cut into so many lots at least, so that many threads share it.
 const LOTS: u64 = 16;
 
-/// So many blocks are refused in a row before that is an error. With a pause after each, it takes longer than the five seconds
+/// Blocks that are refused in a row before that is an error. With a pause after each, it takes longer than the five seconds
 /// after which a replica has looked at the store again.
 const REFUSED_MAX: u32 = 300;
 

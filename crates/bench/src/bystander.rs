@@ -98,7 +98,7 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Draws from the strict region until so many are granted, each under a request_id of its own: a UUID of version 7, as the docs advise.
+/// Draws from the strict region until this many are granted, each under a request_id of its own: a UUID of version 7, as the docs advise.
 /// A stream is answered in its order, so there are several, whose requests share commits. What was refused for the moment is asked
 /// for again.
 async fn number(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {

@@ -27,7 +27,7 @@ use crate::number::Form;
 const BATCH_FIRST: u64 = 10_000;
 
 /// Large enough that a round trip costs nothing beside the printing, small enough that little is lost on Ctrl-C; the daemon's
-/// clock allows as many of every format within a moment.
+/// clock allows this many of every format within a moment.
 const BATCH_MAX: u64 = 1 << 18;
 
 /// Blocks in the queue besides the one that is being printed.
@@ -125,7 +125,7 @@ impl Fetcher {
         let space = self.client.retry(async |daemon| daemon.regions().get_space(request(message.clone())).await);
         match space.await.map(Response::into_inner) {
             Ok(space) => Ok(Form::of(space.text_form(), space.bits)),
-            // Whoever does not know the space refuses the grant, too, and says why.
+            // A daemon that does not know the space refuses the grant as well, and says why.
             Err(Error::Refused { code: Code::NotFound | Code::Unimplemented, .. }) => Ok(Form::Decimal),
             Err(error) => Err(error.into()),
         }

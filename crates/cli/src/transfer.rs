@@ -243,16 +243,10 @@ impl<'f> Work<'f> {
 /// The most subregions that one edit makes.
 const BATCH: usize = 56;
 
-/// An update of a region that changes nothing yet.
-fn update(space: &str, entry: &Entry) -> UpdateRegionRequest {
-    let (name, reason) = (names::region(space, &entry.name), REASON.to_owned());
-    UpdateRegionRequest { name, reason, ..UpdateRegionRequest::default() }
-}
-
 /// Sets what a region that is there has not got yet.
 async fn finish(space: &str, here: &Entry, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
-    let nothing = update(space, entry);
-    let (name, reason) = (nothing.name.clone(), nothing.reason.clone());
+    let (name, reason) = (names::region(space, &entry.name), REASON.to_owned());
+    let nothing = UpdateRegionRequest { name: name.clone(), reason: reason.clone(), ..UpdateRegionRequest::default() };
     let given = |file: &String, here: &String| (file != here).then(|| file.clone());
     let message = UpdateRegionRequest {
         owner: given(&entry.owner, &here.owner),

@@ -103,6 +103,8 @@ pub struct Counter {
     reserved_at: Option<Duration>,
     /// Whether the chunk before the last one did not last.
     is_busy: bool,
+    /// Chunks that were committed before this version are dropped.
+    dropped: u64,
 }
 
 impl Counter {
@@ -110,7 +112,17 @@ impl Counter {
     pub const fn new(policy: Chunk) -> Self {
         let sequence = Sequence::new(Position::ZERO, Position::ZERO);
         let paid = UnixNanos::new(0);
-        Self { policy, sequence, version: 0, paid, size: policy.min, last: 0, reserved_at: None, is_busy: false }
+        Self {
+            policy,
+            sequence,
+            version: 0,
+            paid,
+            size: policy.min,
+            last: 0,
+            reserved_at: None,
+            is_busy: false,
+            dropped: 0,
+        }
     }
 
     /// Cuts `count` suffixes off the chunk and returns the first.
@@ -167,6 +179,9 @@ impl Counter {
 
     /// Takes back a plan that is durable at `version`: only now does the ceiling move.
     pub fn on_committed(&mut self, plan: CounterPlan, version: u64) {
+        if version < self.dropped {
+            return;
+        }
         (self.version, self.paid) = (version, plan.reserved.paid);
         self.last = plan.reserved.below.since(plan.base);
         if plan.base == self.sequence.ceiling() {
@@ -192,9 +207,12 @@ impl Counter {
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
     }
 
-    /// Drops the rest of the chunk: it is a gap.
-    pub fn discard(&mut self) {
-        self.sequence.close();
+    /// Drops what was reserved before this version, also by a commit whose answer is still on its way: it is a gap.
+    pub fn drop_before(&mut self, version: u64) {
+        self.dropped = self.dropped.max(version);
+        if self.version < version {
+            self.sequence.close();
+        }
     }
 
     /// Reserves by another policy from now on.
@@ -282,6 +300,27 @@ mod tests {
         assert_eq!(plan.reserved().below, at(34), "6 in hand, 24 missing");
         counter.on_committed(plan, 2);
         assert_eq!(counter.grant(30), Ok(at(4)));
+    }
+
+    #[test]
+    fn ok_what_was_reserved_before_numbers_were_declared_is_dropped_whenever_its_commit_is_answered() {
+        for is_answered in [false, true] {
+            let mut counter = counter();
+            let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
+            if is_answered {
+                counter.on_committed(plan.clone(), 1);
+            }
+            counter.drop_before(2);
+            if !is_answered {
+                counter.on_committed(plan, 1);
+            }
+            assert!(counter.grant(1).is_err(), "{is_answered}");
+            let plan = counter.plan_chunk(stored(2, 50), 4, &below(1000), SECOND * 3).expect("room");
+            counter.on_committed(plan, 3);
+            // What is heard of late does not take a newer chunk away.
+            counter.drop_before(2);
+            assert_eq!(counter.grant(4), Ok(at(50)), "{is_answered}");
+        }
     }
 
     #[test]

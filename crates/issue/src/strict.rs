@@ -49,7 +49,7 @@ pub struct StrictState {
     pub counter: Stored<Reserved>,
     /// After a restore, whether it is unknown how far the counter had come.
     pub is_unsure: bool,
-    /// How many undated request_ids are kept. Whoever plans for one must have read it.
+    /// How many undated request_ids are kept. Without it, a request under one has to be tried again.
     pub undated: Option<Stored<u64>>,
     /// Whether it is what our last commit left, and not what is stored now: others may have moved the counter since.
     pub is_remembered: bool,

@@ -1,4 +1,4 @@
-//! Real etcd clusters for tests, and processes that are paused: members on loopback that can be killed, paused and started again.
+//! Real etcd clusters for tests, whose members can be killed, paused and started again; and processes that are paused.
 //!
 //! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
 

@@ -94,12 +94,12 @@ pub(crate) struct Breath {
 }
 
 impl Breath {
-    /// After so many steps each.
+    /// Offers it after every `each` steps.
     pub(crate) const fn each(each: u32) -> Self {
         Self { each, steps: 0 }
     }
 
-    /// One step more is done.
+    /// Counts a step.
     pub(crate) fn step(&mut self) {
         self.steps += 1;
         if self.steps >= self.each {

@@ -76,7 +76,8 @@ impl Directory {
                     info!(space = space.name(), missing, "reading the whole table again");
                     space.replace(State::load(&*self.store, space.key()).await?);
                     // One of the edits may have declared what we hold.
-                    space.cells().for_each(|(number, _)| space.discard_chunk(number));
+                    let (version, _) = space.versions(RegionNumber(0));
+                    space.cells().for_each(|(_, cell)| cell.with(|counter| counter.drop_before(version.get())));
                     return Ok(true);
                 }
             }
@@ -100,7 +101,7 @@ impl Directory {
         // History keeps no counters.
         for change in &plan.changes {
             if declared {
-                space.discard_chunk(change.after.number);
+                space.drop_chunk(change.after.number, version);
             }
             space.learn_reserved(&*self.store, change.after.number).await?;
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kent_ids::{ClusterKey, Position, RegionConstants};
-use kent_issue::{Chunk, Counter, Stored};
+use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
@@ -216,10 +216,10 @@ impl Space {
         }
     }
 
-    /// Drops the rest of the chunk that is held of a region: it counts as issued, and somebody else may use it.
-    pub(crate) fn discard_chunk(&self, number: RegionNumber) {
+    /// Drops what was reserved of a region before an edit at this version declared it as issued: it may be in use elsewhere.
+    pub(crate) fn drop_chunk(&self, number: RegionNumber, declared: Version) {
         let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
-        cell.iter().for_each(|cell| cell.with(Counter::discard));
+        cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
     /// The right to build an index, unless somebody is at it.

@@ -35,7 +35,7 @@ const MASKS: [(&str, &str); 13] = [
     (r" \d+ <time> (-|[-+]?\d+ ms) (answers|[\d.]+ m?s ago) \d+ <id>$", " <replica>"),
     (r"^store (\w+) at \S+,", "store $1 at <place>,"),
     (r"^sled at \S+", "<place>"),
-    // Whoever comes first.
+    // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
     (r"\s+", " "),
     (r" $", ""),

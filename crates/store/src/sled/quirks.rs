@@ -85,7 +85,7 @@ pub(super) fn wait_released(dir: &Path, log: &File) {
     tracing::warn!(dir = %dir.display(), "sled still holds its file");
 }
 
-/// Whether nobody holds sled's own lock: neither threads of this process nor a tool that goes round our lock.
+/// Whether sled's own lock is free: threads of this process may hold it, or a tool that bypasses our lock.
 pub(super) fn check_released(log: &File) -> Result<(), DiskError> {
     log.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => DiskError::Held,

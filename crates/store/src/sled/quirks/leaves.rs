@@ -10,9 +10,9 @@ use super::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX};
 /// The neighbourhood of a key, which moves on with the keys.
 pub(in crate::sled) struct Leaves<'d> {
     db: &'d ::sled::Db,
-    /// The octets of the entries before the key, the nearest last.
+    /// The bytes of the entries before the key, the nearest last.
     before: VecDeque<usize>,
-    /// The entries from the key on, and their octets.
+    /// The entries from the key on, and their bytes.
     behind: VecDeque<(::sled::IVec, usize)>,
     rest: ::sled::Iter,
 }
@@ -22,10 +22,10 @@ impl<'d> Leaves<'d> {
         Self { db, before: VecDeque::new(), behind: VecDeque::new(), rest: db.iter() }
     }
 
-    /// No less than the octets of the leaf in which this key is with this value, or was. The key is behind the one before.
+    /// No less than the bytes of the leaf in which this key is with this value, or was. The key is behind the one before.
     pub(in crate::sled) fn around(&mut self, key: &[u8], value: Option<&[u8]>) -> ::sled::Result<usize> {
-        while let Some((_, octets)) = self.behind.pop_front_if(|(other, _)| other.as_ref() < key) {
-            self.pass(octets);
+        while let Some((_, bytes)) = self.behind.pop_front_if(|(other, _)| other.as_ref() < key) {
+            self.pass(bytes);
         }
         if self.behind.is_empty() {
             self.seek(key)?;
@@ -33,13 +33,13 @@ impl<'d> Leaves<'d> {
         while self.behind.len() < LEAF_ENTRIES_MAX {
             let Some(entry) = self.rest.next() else { break };
             let (key, value) = entry?;
-            let octets = octets(&key, Some(&value));
-            self.behind.push_back((key, octets));
+            let bytes = bytes(&key, Some(&value));
+            self.behind.push_back((key, bytes));
         }
-        let own = octets(key, value);
-        let there: usize = self.before.iter().chain(self.behind.iter().map(|(_, octets)| octets)).sum();
+        let own = bytes(key, value);
+        let there: usize = self.before.iter().chain(self.behind.iter().map(|(_, bytes)| bytes)).sum();
         match self.behind.front_mut() {
-            Some((there, octets)) if there.as_ref() == key => *octets = own.max(*octets),
+            Some((there, bytes)) if there.as_ref() == key => *bytes = own.max(*bytes),
             _ => self.pass(own),
         }
         Ok(there + own)
@@ -50,21 +50,21 @@ impl<'d> Leaves<'d> {
         self.before.clear();
         for entry in self.db.range(..key).rev().take(LEAF_ENTRIES_MAX) {
             let (key, value) = entry?;
-            self.before.push_front(octets(&key, Some(&value)));
+            self.before.push_front(bytes(&key, Some(&value)));
         }
         self.rest = self.db.range(key..);
         Ok(())
     }
 
-    fn pass(&mut self, octets: usize) {
-        self.before.push_back(octets);
+    fn pass(&mut self, bytes: usize) {
+        self.before.push_back(bytes);
         if self.before.len() > LEAF_ENTRIES_MAX {
             self.before.pop_front();
         }
     }
 }
 
-fn octets(key: &[u8], value: Option<&[u8]>) -> usize {
+fn bytes(key: &[u8], value: Option<&[u8]>) -> usize {
     key.len() + value.map_or(0, <[u8]>::len) + ENTRY_OVERHEAD_BYTES
 }
 
@@ -85,8 +85,8 @@ mod tests {
     /// What a look at all entries around finds.
     fn plainly(db: &::sled::Db, key: &[u8], value: &[u8]) -> usize {
         let entries = db.range(..key).rev().take(LEAF_ENTRIES_MAX).chain(db.range(key..).take(LEAF_ENTRIES_MAX));
-        let there: usize = entries.map(Result::unwrap).map(|(key, value)| octets(&key, Some(&value))).sum();
-        there + octets(key, Some(value))
+        let there: usize = entries.map(Result::unwrap).map(|(key, value)| bytes(&key, Some(&value))).sum();
+        there + bytes(key, Some(value))
     }
 
     #[test]

@@ -48,26 +48,26 @@ fn finish_snapshots(dir: &Path) -> io::Result<()> {
 /// the same.
 fn remove_torn_settings(dir: &Path) -> io::Result<()> {
     let path = dir.join(SETTINGS);
-    let octets = match fs::read(&path) {
-        Ok(octets) => octets,
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    if octets.split_last_chunk().is_none_or(|(text, sum)| !is_sum_of(text, *sum)) {
+    if bytes.split_last_chunk().is_none_or(|(text, sum)| !is_sum_of(text, *sum)) {
         tracing::warn!(path = %path.display(), "sled's settings are torn; they are written again");
         fs::remove_file(&path)?;
     }
     Ok(())
 }
 
-/// Whether a snapshot is there to its end: behind the contents are their length, eight octets, and their checksum.
-fn is_whole_snapshot(octets: &[u8]) -> bool {
-    let parts = octets.split_last_chunk().and_then(|(rest, sum)| Some((rest.split_last_chunk::<8>()?.0, sum)));
+/// Whether a snapshot is there to its end: behind the contents are their length, eight bytes, and their checksum.
+fn is_whole_snapshot(bytes: &[u8]) -> bool {
+    let parts = bytes.split_last_chunk().and_then(|(rest, sum)| Some((rest.split_last_chunk::<8>()?.0, sum)));
     parts.is_some_and(|(contents, sum)| !contents.is_empty() && is_sum_of(contents, *sum))
 }
 
-fn is_sum_of(octets: &[u8], sum: [u8; 4]) -> bool {
-    crc32fast::hash(octets).to_le_bytes() == sum
+fn is_sum_of(bytes: &[u8], sum: [u8; 4]) -> bool {
+    crc32fast::hash(bytes).to_le_bytes() == sum
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
             (vec![("snap.01.generating", &Vec::new())], vec![]),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            there.iter().for_each(|(name, octets)| fs::write(dir.path().join(name), octets).unwrap());
+            there.iter().for_each(|(name, bytes)| fs::write(dir.path().join(name), bytes).unwrap());
             tidy(dir.path()).unwrap();
             let mut names: Vec<_> = fs::read_dir(dir.path())
                 .unwrap()
