@@ -24,7 +24,7 @@ use crate::{
     connection::{Attempts, Connection},
     daemon::MESSAGE_BYTES_MAX,
     error::{Error, Verdict, describe, judge},
-    tasks::{Work, aside},
+    tasks::{Work, offload},
 };
 
 /// A copy of a table. Cheap to clone; clones share it. The watching ends with the last of them.
@@ -126,7 +126,7 @@ impl Shared {
         let mut indexing = self.read(Indexing::of);
         while let Some(more) = self.read(|table| indexing.read(table, INDEXING_PART)) {
             if !more {
-                if let Some(index) = aside(move || indexing.build()).await {
+                if let Some(index) = offload(move || indexing.build()).await {
                     self.change(|table| table.set_index(Arc::new(index)));
                 }
                 return;
@@ -188,7 +188,7 @@ async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<
         let last = part.last;
         parts.push(part);
         if last {
-            let table = aside(move || table_of(parts)).await;
+            let table = offload(move || table_of(parts)).await;
             return table.ok_or_else(|| Status::cancelled("the runtime is ending"))?.map_err(Lost::Unusable);
         }
     }

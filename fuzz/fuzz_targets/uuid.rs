@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| kent_fuzz::uuid(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kent_fuzz::uuid(bytes));

@@ -1,4 +1,4 @@
-//! `PackedIdentifiers`, written by hand: the sender's octets are made where they are sent from, not copied there.
+//! `PackedIdentifiers`, written by hand: the sender's bytes are made where they are sent from, not copied there.
 //!
 //! The message is the largest that Kent sends, and making identifiers is hardly more work than copying them. On the wire it is
 //! just what `allocator.proto` says.
@@ -13,9 +13,9 @@ use prost::{
 /// Finished identifiers: `kent.v1.PackedIdentifiers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackedIdentifiers {
-    /// The octets of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for n-bit identifiers.
+    /// The bytes of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for n-bit identifiers.
     pub width: u32,
-    /// `width * count` octets: the identifiers one after another, most significant octet first.
+    /// `width * count` bytes: the identifiers one after another, most significant byte first.
     pub data: PackedData,
     /// The fencing token: the slot's or region's number; 0 for a series.
     pub fence_subject: u64,
@@ -23,38 +23,38 @@ pub struct PackedIdentifiers {
     pub fence_token: u64,
 }
 
-/// The octets of packed identifiers.
+/// The bytes of packed identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PackedData {
     /// As they came.
-    Octets(Bytes),
+    Bytes(Bytes),
     /// To be made of this block, with new random tails each time.
     Block(Block),
 }
 
 impl Default for PackedData {
     fn default() -> Self {
-        Self::Octets(Bytes::new())
+        Self::Bytes(Bytes::new())
     }
 }
 
 impl PackedData {
-    /// The octets.
-    pub fn into_octets(self) -> Bytes {
+    /// The bytes.
+    pub fn into_bytes(self) -> Bytes {
         match self {
-            Self::Octets(octets) => octets,
+            Self::Bytes(bytes) => bytes,
             Self::Block(block) => {
-                let mut octets = Vec::with_capacity(block.packed_len());
-                pack(&block, |lot| octets.extend_from_slice(lot));
-                octets.into()
+                let mut bytes = Vec::with_capacity(block.packed_len());
+                pack(&block, |lot| bytes.extend_from_slice(lot));
+                bytes.into()
             }
         }
     }
 
-    /// How many octets there are.
+    /// How many bytes there are.
     pub fn len(&self) -> usize {
         match self {
-            Self::Octets(octets) => octets.len(),
+            Self::Bytes(bytes) => bytes.len(),
             Self::Block(block) => block.packed_len(),
         }
     }
@@ -69,7 +69,7 @@ impl From<&Block> for PackedIdentifiers {
     fn from(block: &Block) -> Self {
         let fence = block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token));
         Self {
-            width: block.width_bytes() as u32, // OK because an identifier has 16 octets at most
+            width: block.width_bytes() as u32, // OK because an identifier has 16 bytes at most
             data: PackedData::Block(block.clone()),
             fence_subject: fence.0,
             fence_token: fence.1,
@@ -103,7 +103,7 @@ impl Message for PackedIdentifiers {
             encoding::encode_key(DATA, WireType::LengthDelimited, buf);
             encoding::encode_varint(self.data.len() as u64, buf); // OK because a usize has 64 bits at most
             match &self.data {
-                PackedData::Octets(octets) => buf.put_slice(octets),
+                PackedData::Bytes(bytes) => buf.put_slice(bytes),
                 PackedData::Block(block) => pack(block, |lot| buf.put_slice(lot)),
             }
         }
@@ -125,9 +125,9 @@ impl Message for PackedIdentifiers {
         match tag {
             WIDTH => encoding::uint32::merge(wire_type, &mut self.width, buf, ctx),
             DATA => {
-                let mut octets = Bytes::new();
-                encoding::bytes::merge(wire_type, &mut octets, buf, ctx)?;
-                self.data = PackedData::Octets(octets);
+                let mut bytes = Bytes::new();
+                encoding::bytes::merge(wire_type, &mut bytes, buf, ctx)?;
+                self.data = PackedData::Bytes(bytes);
                 Ok(())
             }
             FENCE_SUBJECT => encoding::uint64::merge(wire_type, &mut self.fence_subject, buf, ctx),
@@ -188,7 +188,7 @@ mod tests {
         ) {
             let data = Bytes::from(data);
             let derived = Derived { width, data: data.clone(), fence_subject, fence_token };
-            let ours = PackedIdentifiers { width, data: PackedData::Octets(data), fence_subject, fence_token };
+            let ours = PackedIdentifiers { width, data: PackedData::Bytes(data), fence_subject, fence_token };
             prop_assert_eq!(ours.encode_to_vec(), derived.encode_to_vec());
             prop_assert_eq!(PackedIdentifiers::decode(&*derived.encode_to_vec()), Ok(ours));
         }
@@ -201,14 +201,14 @@ mod tests {
         for count in [1, 63, 64, 1000] {
             let block = Block::region(constants, Position::new(17), count).expect("within the suffixes");
             let message = PackedIdentifiers::from(&block);
-            let octets = message.clone().data.into_octets();
+            let bytes = message.clone().data.into_bytes();
             let sent = message.encode_to_vec();
             assert_eq!(sent.len(), message.encoded_len());
             let arrived = PackedIdentifiers::decode(&*sent).expect("a message");
-            assert_eq!(arrived, PackedIdentifiers { data: PackedData::Octets(octets.clone()), ..message });
+            assert_eq!(arrived, PackedIdentifiers { data: PackedData::Bytes(bytes.clone()), ..message });
             let expected: Vec<u8> =
                 (0..count as u32).flat_map(|n| (0xb4000 + 17 + n).to_be_bytes()[1..].to_vec()).collect();
-            assert_eq!((octets, arrived.fence_subject, arrived.fence_token), (expected.into(), 3, 8));
+            assert_eq!((bytes, arrived.fence_subject, arrived.fence_token), (expected.into(), 3, 8));
         }
     }
 

@@ -44,7 +44,7 @@ fn decode<M: Message + Default>(value: &[u8], what: &'static str) -> Result<M, M
 
 /// The record of the cluster key.
 pub fn encode_cluster(key: &ClusterKey) -> Vec<u8> {
-    records::ClusterRecord { cluster_key: Bytes::copy_from_slice(key.octets()) }.encode_to_vec()
+    records::ClusterRecord { cluster_key: Bytes::copy_from_slice(key.bytes()) }.encode_to_vec()
 }
 
 /// Reads [`encode_cluster`]'s record.
@@ -54,8 +54,8 @@ pub fn encode_cluster(key: &ClusterKey) -> Vec<u8> {
 /// [`Malformed`].
 pub fn decode_cluster(value: &[u8]) -> Result<ClusterKey, Malformed> {
     let record: records::ClusterRecord = decode(value, "the cluster record")?;
-    let octets = record.cluster_key.as_ref().try_into().map_err(|_| malformed("the cluster key"))?;
-    Ok(ClusterKey::new(octets))
+    let bytes = record.cluster_key.as_ref().try_into().map_err(|_| malformed("the cluster key"))?;
+    Ok(ClusterKey::new(bytes))
 }
 
 /// A slot's record.
@@ -64,7 +64,7 @@ pub fn encode_slot(slot: &SlotRecord) -> Vec<u8> {
         node: slot.node.get(),
         clock_seq: slot.clock_seq.get().into(),
         epoch: slot.epoch.get(),
-        holder: Bytes::copy_from_slice(&slot.holder.octets()),
+        holder: Bytes::copy_from_slice(&slot.holder.bytes()),
         reserved_until: slot.reserved_until.get(),
         seen: slot.seen.get(),
     };
@@ -119,7 +119,7 @@ pub enum TextForm {
     Uid11,
 }
 
-/// 16 random octets by which the author of an edit knows it again.
+/// 16 random bytes by which the author of an edit knows it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditId(pub [u8; 16]);
 
@@ -130,7 +130,7 @@ pub fn encode_space(space: &SpaceFacts) -> Vec<u8> {
         revision: space.revision.0,
         next_region: space.next_number.0,
         last_edit: Bytes::copy_from_slice(&space.last_edit.0),
-        scramble_key: Bytes::copy_from_slice(space.scramble_key.octets()),
+        scramble_key: Bytes::copy_from_slice(space.scramble_key.bytes()),
         text_form: match space.text_form {
             TextForm::Decimal => records::space_record::TextForm::Decimal,
             TextForm::Hex => records::space_record::TextForm::Hex,
@@ -177,7 +177,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         prefix: former.prefix.to_string(),
         from_revision: former.from.0,
         to_revision: former.to.0,
-        reserved: count_octets(former.issued),
+        reserved: count_bytes(former.issued),
     };
     let kind = match region.kind {
         Kind::Open => records::region_record::Kind::Open,
@@ -213,7 +213,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         sealed: region.sealed,
         delegated: region.delegated,
         auto_expand: region.policy.auto_expand.map(auto_expand),
-        cap: region.policy.cap.map(count_octets),
+        cap: region.policy.cap.map(count_bytes),
         min_chunk,
         max_chunk,
         strict,
@@ -312,7 +312,7 @@ pub struct HistoryEntry {
     pub follows: Option<Revision>,
 }
 
-/// A part of a record has at most so many octets of regions: with the rest of it, it stays below what a store takes.
+/// A part of a record has at most so many bytes of regions: with the rest of it, it stays below what a store takes.
 const PART_BYTES: usize = 12 * 1024;
 
 /// An edit's record, in as many parts as it needs.
@@ -409,7 +409,7 @@ fn prefix(text: &str) -> Result<Prefix, Malformed> {
     text.parse().map_err(|_| malformed("the prefix of a region"))
 }
 
-fn count_octets(count: Count) -> Bytes {
+fn count_bytes(count: Count) -> Bytes {
     match count {
         Count::Below(count) => {
             let zeros = count.leading_zeros() as usize / 8; // OK because there are 128 at most
@@ -419,10 +419,10 @@ fn count_octets(count: Count) -> Bytes {
     }
 }
 
-fn count_from(octets: &[u8]) -> Result<Count, Malformed> {
-    match octets.len() {
-        0..=16 => Ok(Count::Below(octets.iter().fold(0, |count, octet| count << 8 | u128::from(*octet)))),
-        17 if octets == MAX => Ok(Count::Max),
+fn count_from(bytes: &[u8]) -> Result<Count, Malformed> {
+    match bytes.len() {
+        0..=16 => Ok(Count::Below(bytes.iter().fold(0, |count, byte| count << 8 | u128::from(*byte)))),
+        17 if bytes == MAX => Ok(Count::Max),
         _ => Err(malformed("a counter")),
     }
 }
@@ -500,7 +500,7 @@ mod tests {
     /// The bytes on disk are frozen: a change here would strand every store there is.
     #[test]
     fn ok_the_stored_form_is_frozen() {
-        let hex = |octets: Vec<u8>| octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>();
+        let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(
             hex(encode_slot(&slot())),
             "09c5e5d4c3b2a1000010ff7f18072210090909090909090909090909090909092974\

@@ -23,7 +23,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::{
     config::WINDOW_MAX,
-    host::{Surroundings, clock::Clock},
+    host::{Environment, clock::Clock},
     issuing::slots::Slots,
     records::{
         failure::{LoadError, StoreFailure},
@@ -53,7 +53,7 @@ pub(crate) struct Cluster {
     /// The same on the wall clock. A paused machine may stop either of them, while others count it as gone.
     reached_wall: AtomicI64,
     /// Rung when others should know at once how far the tables are.
-    tell: Notify,
+    progress: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -126,17 +126,17 @@ impl Watches {
 impl Cluster {
     /// This replica, with tables as they were read after the watches had begun.
     pub(crate) fn new(
-        surroundings: Surroundings,
+        environment: Environment,
         directory: Arc<Directory>,
         slots: Arc<Slots>,
         address: String,
         window: Duration,
         schema: u16,
     ) -> Self {
-        let Surroundings { store, clock, .. } = surroundings;
+        let Environment { store, clock, .. } = environment;
         let (name, state) = (slots.holder().to_string(), Mutex::default());
-        let (reached, reached_wall, tell) = (AtomicU64::new(u64::MAX), AtomicI64::new(0), Notify::new());
-        Self { store, clock, directory, slots, name, address, window, schema, state, reached, reached_wall, tell }
+        let (reached, reached_wall, progress) = (AtomicU64::new(u64::MAX), AtomicI64::new(0), Notify::new());
+        Self { store, clock, directory, slots, name, address, window, schema, state, reached, reached_wall, progress }
     }
 
     /// Whether regions' suffixes may be granted: not if others' edits may have been missed for longer than the window.
@@ -269,7 +269,7 @@ impl Cluster {
         if newest > state.applied {
             state.applied = newest;
             // Somebody may wait for us to know.
-            self.tell.notify_one();
+            self.progress.notify_one();
         }
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Cluster {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = self.tell.notified() => {}
+                () = self.progress.notified() => {}
                 () = time::sleep(interval) => {}
             }
             if let Err(error) = self.beat(peers).await {
@@ -336,7 +336,7 @@ impl Cluster {
                     drop(state);
                     if sealed {
                         // Somebody waits for us to know.
-                        self.tell.notify_one();
+                        self.progress.notify_one();
                     }
                 }
                 Err(error) => {
@@ -351,7 +351,7 @@ impl Cluster {
 
     fn fall_behind(&self) {
         self.lock().missed += 1;
-        self.tell.notify_one();
+        self.progress.notify_one();
     }
 
     /// Takes note of how far another replica has reserved. It is for showing only: reserving reads the record.

@@ -21,7 +21,7 @@ use crate::{
     config::{Config, StoreKind},
     engine::{Engine, Place},
     host::{
-        Surroundings,
+        Environment,
         clock::SystemClock,
         entropy::{self, SystemEntropy},
         tasks::{Calls, Tasks},
@@ -31,7 +31,7 @@ use crate::{
     node::Node,
     records::{failure::LoadError, founding},
     service::{AdminService, AllocatorService, CodecService, RegionsService},
-    transport::{aside::Aside, port::Port, workers::Workers},
+    transport::{offload::Offload, port::Port, workers::Workers},
 };
 
 /// A running daemon.
@@ -94,7 +94,7 @@ const STORE_LIMIT: Duration = Duration::from_secs(5);
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
-/// HTTP/2 windows, in octets: pipelined streams of packed identifiers are not held up by flow control.
+/// HTTP/2 windows, in bytes: pipelined streams of packed identifiers are not held up by flow control.
 const WINDOW_BYTES: u32 = 8 << 20;
 
 impl Daemon {
@@ -112,13 +112,13 @@ impl Daemon {
         let place = Place { kind, location, serves };
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
-        let surroundings = Surroundings { store: store.clone(), clock, entropy };
+        let environment = Environment { store: store.clone(), clock, entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
-            count_start(&surroundings, &witness, &place.location).await?;
+            count_start(&environment, &witness, &place.location).await?;
         }
         // Two at least, so that one that reads a large table does not hold up the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
-        let node = Node::start_at(place, surroundings, &config, Tasks::with_calls(&calls)).await?;
+        let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
         let daemon = Self {
             node,
@@ -187,15 +187,15 @@ impl Daemon {
             .add_service(reflection().build_v1()?)
             // Python's stock reflection client speaks the older version.
             .add_service(reflection().build_v1alpha()?)
-            .add_service(Aside::new(
+            .add_service(Offload::new(
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ))
-            .add_service(Aside::new(
+            .add_service(Offload::new(
                 CodecServer::new(CodecService::new(engine.computing().clone())).max_decoding_message_size(max),
                 tasks,
             ))
-            .add_service(Aside::new(
+            .add_service(Offload::new(
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ));
@@ -222,10 +222,10 @@ impl Daemon {
 }
 
 /// Counts a start in the store and in its witness.
-async fn count_start(surroundings: &Surroundings, witness: &Witness, place: &str) -> Result<(), StartError> {
+async fn count_start(environment: &Environment, witness: &Witness, place: &str) -> Result<(), StartError> {
     // A start is counted only in a store that may be started.
-    founding::found(&*surroundings.store, &*surroundings.entropy).await?;
-    Ok(witness.attest(&*surroundings.store, place).await?)
+    founding::found(&*environment.store, &*environment.entropy).await?;
+    Ok(witness.attest(&*environment.store, place).await?)
 }
 
 /// What a daemon does before a [`Node`] starts, where there is a witness in the directory `witness`: for the simulator.
@@ -233,9 +233,9 @@ async fn count_start(surroundings: &Surroundings, witness: &Witness, place: &str
 /// # Errors
 ///
 /// [`StartError`].
-pub async fn attest(surroundings: &Surroundings, witness: &Path) -> Result<(), StartError> {
+pub async fn attest(environment: &Environment, witness: &Path) -> Result<(), StartError> {
     match Witness::of(Some(witness), None) {
-        Some(witness) => count_start(surroundings, &witness, "simulated").await,
+        Some(witness) => count_start(environment, &witness, "simulated").await,
         None => Ok(()),
     }
 }
@@ -266,7 +266,7 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
 
 /// The store, its kind, and where it is.
 async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
-    let new_id = entropy::octets(&SystemEntropy);
+    let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {
         StoreKind::Sled => {
             let options = SledOptions { dir: config.set.data.clone(), new_id };

@@ -14,14 +14,14 @@ use crate::{
     config::Config,
     error::EditError,
     grant::{Grants, Limits, RegionGrants, SeriesGrants},
-    host::{Surroundings, clock::Clock, computing::Computing, tasks::Tasks},
+    host::{Environment, clock::Clock, computing::Computing, tasks::Tasks},
     issuing::{pacing::Pacing, requests::Requests, slots::Slots},
     metrics::Metrics,
     readiness::Readiness,
     records::{failure::LoadError, founding, schema::schema_in_force},
     tables::{
         directory::Directory,
-        edits::{Edited, Order},
+        edits::{EditCommand, Edited},
         past::Past,
         retention::Retention,
         space::Space,
@@ -76,12 +76,12 @@ impl Engine {
     ///
     /// [`LoadError`] if anything stored is damaged, or newer than this program.
     pub(crate) async fn load(
-        surroundings: Surroundings,
+        environment: Environment,
         config: &Config,
         place: Place,
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
-        let Surroundings { store, clock, entropy } = surroundings.clone();
+        let Environment { store, clock, entropy } = environment.clone();
         let key = founding::found(&*store, &*entropy).await?;
         let (found, _) = schema_in_force(&*store).await?;
         if found > config.schema {
@@ -95,9 +95,9 @@ impl Engine {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
         };
-        let slots = Arc::new(Slots::new(surroundings.clone(), config.clock(), config.trust(), key));
+        let slots = Arc::new(Slots::new(environment.clone(), config.clock(), config.trust(), key));
         let requests = Requests::load(&*store, config.requests(), slots.clone()).await?;
-        let directory = Arc::new(Directory::load(surroundings.clone(), config.chunk(), requests.clone()).await?);
+        let directory = Arc::new(Directory::load(environment.clone(), config.chunk(), requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
         let series = SeriesGrants::load(
             store.clone(),
@@ -113,7 +113,7 @@ impl Engine {
             (Some(peers), Some(watches)) => {
                 let window = config.set.window.0;
                 let cluster = Arc::new(Cluster::new(
-                    surroundings.clone(),
+                    environment.clone(),
                     directory.clone(),
                     slots.clone(),
                     place.serves.clone(),
@@ -138,7 +138,7 @@ impl Engine {
         };
         tasks.spawn("retention", retention.keep(config.requests().retention, tasks.stopping().clone()));
         let regions = RegionGrants::new(
-            surroundings.clone(),
+            environment.clone(),
             directory.clone(),
             config.chunk(),
             tasks.clone(),
@@ -148,7 +148,7 @@ impl Engine {
         let limits = Limits { lease_count: config.set.lease_count, packed_bytes: config.set.packed_bytes };
         let grants = Grants {
             clock: clock.clone(),
-            entropy: surroundings.entropy,
+            entropy: environment.entropy,
             tasks: tasks.clone(),
             directory: directory.clone(),
             slots: slots.clone(),
@@ -181,9 +181,9 @@ impl Engine {
     /// # Errors
     ///
     /// [`EditError`].
-    pub(crate) async fn edit(&self, order: Order) -> Result<Edited, EditError> {
+    pub(crate) async fn edit(&self, command: EditCommand) -> Result<Edited, EditError> {
         let directory = self.directory.clone();
-        let work = self.tasks.spawn_work(async move { directory.edit(&order).await });
+        let work = self.tasks.spawn_work(async move { directory.edit(&command).await });
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod tasks;
 
 /// What a daemon takes from the world around it.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct Environment {
     /// Where its state is kept.
     pub store: Arc<dyn Store>,
     /// Where it gets the time from.

@@ -1,6 +1,6 @@
 //! The Kent daemon.
 //!
-//! A thin shell around the pure rooms `ids`, `regions` and `issue`: it owns the sockets, the clocks, the store and the tasks.
+//! A thin shell around the pure crates `ids`, `regions` and `issue`: it owns the sockets, the clocks, the store and the tasks.
 //!
 //! | module | what it is for |
 //! |---|---|
@@ -23,7 +23,7 @@
 //! | `metrics`, `telemetry` | what is counted, and the log |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
-//! Each line may import what is below it, not what is above: `tests/it/rooms.rs` draws the imports.
+//! Each line may import what is below it, not what is above: `tests/it/crates.rs` draws the imports.
 
 mod args;
 mod cluster;
@@ -49,7 +49,7 @@ mod transport;
 pub use args::{Args, Command};
 pub use config::{Config, ConfigError, EtcdSettings, LogFormat, NoArchive, Settings, Span, StoreKind, Values};
 pub use daemon::{Daemon, StartError, attest, transport};
-pub use host::{Surroundings, clock, entropy};
+pub use host::{Environment, clock, entropy};
 pub use maintenance::{
     archive::{FromArchive, NotRestored},
     backup::BadBackup,

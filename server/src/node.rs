@@ -9,7 +9,7 @@ use kent_proto::v1::{admin_server::Admin, allocator_server::Allocator, regions_s
 use crate::{
     config::Config,
     engine::{Engine, Place},
-    host::{Surroundings, tasks::Tasks},
+    host::{Environment, tasks::Tasks},
     records::failure::LoadError,
     service::{AdminService, AllocatorService, RegionsService},
 };
@@ -27,19 +27,19 @@ impl Node {
     /// # Errors
     ///
     /// [`LoadError`] if anything stored is damaged, or newer than this program, or the store does not answer.
-    pub async fn start(surroundings: Surroundings, config: &Config) -> Result<Self, LoadError> {
+    pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
         let place = Place { kind: "simulated", location: String::new(), serves: String::new() };
-        Self::start_at(place, surroundings, config, Tasks::new()).await
+        Self::start_at(place, environment, config, Tasks::new()).await
     }
 
     /// The same, on a store of which more is known.
     pub(crate) async fn start_at(
         place: Place,
-        surroundings: Surroundings,
+        environment: Environment,
         config: &Config,
         tasks: Tasks,
     ) -> Result<Self, LoadError> {
-        let engine = Engine::load(surroundings, config, place, &tasks).await;
+        let engine = Engine::load(environment, config, place, &tasks).await;
         match engine {
             Ok(engine) => Ok(Self { engine, tasks }),
             Err(error) => {

@@ -18,7 +18,7 @@ pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
         Ok(restore) => restore,
         Err(error) => return fail(1, &error),
     };
-    tell(args, &restore);
+    print(args, &restore);
     if args.dry_run {
         println!("dry run: nothing was written");
         return ExitCode::SUCCESS;
@@ -47,7 +47,7 @@ async fn write(restore: Restore, args: &RestoreArgs) -> Result<(), RestoreError>
     restore.write(args).await
 }
 
-fn tell(args: &RestoreArgs, restore: &Restore) {
+fn print(args: &RestoreArgs, restore: &Restore) {
     if let Some(archive) = &restore.archive {
         return tell_archive(archive, restore);
     }

@@ -271,7 +271,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::BadPrefix(kent_regions::BadPrefix::Character { .. } | kent_regions::BadPrefix::TooLong { .. }) => {
             Some("prefix")
         }
-        Refusal::BadPrefix(_) | Refusal::SuffixMissing { .. } => Some("newcomers"),
+        Refusal::BadPrefix(_) | Refusal::SuffixMissing { .. } => Some("new_regions"),
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),

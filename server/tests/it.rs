@@ -9,6 +9,7 @@ mod it {
     mod clocks;
     mod cluster;
     mod crash;
+    mod crates;
     mod disk;
     mod docs;
     mod edits;
@@ -26,7 +27,6 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
-    mod rooms;
     mod shutdown;
     mod silence;
     mod tables;

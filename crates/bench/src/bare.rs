@@ -59,12 +59,12 @@ fn answer(request: &AllocateRequest) -> AllocateResponse {
     let identifiers = match request.encoding() {
         Encoding::Packed => {
             // Not zeros, which a kernel keeps once for all, and a processor reads faster than anything that is sent in earnest.
-            static OCTETS: LazyLock<Bytes> = LazyLock::new(|| vec![0xa5; 16 << 20].into());
-            let octets = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(OCTETS.len());
-            let data = OCTETS.slice(..octets);
+            static BYTES: LazyLock<Bytes> = LazyLock::new(|| vec![0xa5; 16 << 20].into());
+            let bytes = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(BYTES.len());
+            let data = BYTES.slice(..bytes);
             Identifiers::Packed(PackedIdentifiers {
                 width: 16,
-                data: PackedData::Octets(data),
+                data: PackedData::Bytes(data),
                 ..PackedIdentifiers::default()
             })
         }

@@ -82,8 +82,8 @@ impl Slice {
 pub(crate) enum Unit {
     /// So many a second.
     Each(&'static str),
-    /// Octets a second.
-    Octets,
+    /// Bytes a second.
+    Bytes,
     /// Nanoseconds each.
     Nanos(&'static str),
 }
@@ -236,7 +236,7 @@ impl Contest {
         let contest = Self { scenario, unit, options: options.clone(), bar, facts: RefCell::default() };
         let unit = match unit {
             Unit::Each(what) => format!("{what}/s"),
-            Unit::Octets => "GB/s".to_owned(),
+            Unit::Bytes => "GB/s".to_owned(),
             Unit::Nanos(what) => format!("ns/{what}"),
         };
         let [load, contender] = [scenario, "contender"];
@@ -327,7 +327,7 @@ impl Contest {
         if self.options.json {
             let (unit, what) = match self.unit {
                 Unit::Each(what) => ("per_second", what),
-                Unit::Octets => ("per_second", "octets"),
+                Unit::Bytes => ("per_second", "bytes"),
                 Unit::Nanos(what) => ("nanoseconds", what),
             };
             let [p50_us, p90_us, p99_us, p999_us, max_us] = [0, 1, 2, 3, 4].map(|index| outcome.micros(index));
@@ -342,16 +342,16 @@ impl Contest {
             return;
         }
         let micros = |index| outcome.micros(index).map(|micros| format!("{micros:.0}")).unwrap_or_default();
-        let spread = format!("{}, {}", self.tell(low), self.tell(high));
+        let spread = format!("{}, {}", self.format(low), self.format(high));
         let p99 = p99.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-        // Of an octet there is nothing to tell.
+        // Of a byte there is nothing to tell.
         let busy = outcome.busy.if_any().filter(|_| matches!(self.unit, Unit::Each(_)));
         let busy = busy.map(|micros| format!("{micros:.2}")).unwrap_or_default();
         self.line(&format!(
             "{:24} {:29} {:>14} {spread:>25} {:>9} {:>9} {busy:>7} {ratio:>7.2} {p99:>7}",
             load,
             outcome.label.name,
-            self.tell(rates),
+            self.format(rates),
             micros(0),
             micros(2),
         ));
@@ -360,14 +360,14 @@ impl Contest {
     fn value(&self, per_second: f64) -> Value {
         match self.unit {
             Unit::Nanos(_) => json!(1e9 / per_second),
-            Unit::Each(_) | Unit::Octets => json!(per_second),
+            Unit::Each(_) | Unit::Bytes => json!(per_second),
         }
     }
 
-    fn tell(&self, per_second: f64) -> String {
+    fn format(&self, per_second: f64) -> String {
         match self.unit {
             Unit::Each(_) => rate(per_second),
-            Unit::Octets => format!("{:.3}", per_second / 1e9),
+            Unit::Bytes => format!("{:.3}", per_second / 1e9),
             Unit::Nanos(_) => format!("{:.2}", 1e9 / per_second),
         }
     }

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &IndexArgs) -> anyhow::Result<()> {
             bar.set_message(format!("{bits} bits, {regions} regions"));
             sizes.push(size(args, *bits, *regions, &bar)?);
         }
-        bar.suspend(|| tell(args, *bits, &sizes));
+        bar.suspend(|| print(args, *bits, &sizes));
         for (at, stream) in Stream::ALL.iter().enumerate() {
             let lines = METHODS.iter().map(|method| line(method, at, &sizes)).collect();
             let title = format!("{bits} bits, identifiers {}: ns a lookup", stream.name());
@@ -159,7 +159,7 @@ impl Size {
 }
 
 /// Prints the figures of all tables of one width.
-fn tell(args: &IndexArgs, bits: u8, sizes: &[Size]) {
+fn print(args: &IndexArgs, bits: u8, sizes: &[Size]) {
     println!(
         "\n{bits} bits, {} lookups a round, in pieces of {PIECE}, medians of {} rounds",
         args.lookups, args.rounds
@@ -170,9 +170,9 @@ fn tell(args: &IndexArgs, bits: u8, sizes: &[Size]) {
         });
     }
     section("ms to build", sizes, |_, one| Some(format!("{:.2}", nanoseconds(&one.build) / 1e6)));
-    section("octets a region", sizes, |size, one| {
-        let octets = one.built.as_ref()?.octets()?;
-        Some(format!("{:.1}", octets as f64 / size.count())) // OK because this is far below 2^53
+    section("bytes a region", sizes, |size, one| {
+        let bytes = one.built.as_ref()?.bytes()?;
+        Some(format!("{:.1}", bytes as f64 / size.count())) // OK because this is far below 2^53
     });
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-const KEY: ClusterKey = ClusterKey::new(*b"sixteen octets!!");
+const KEY: ClusterKey = ClusterKey::new(*b"sixteen bytes!!!");
 
 fn slot_constants() -> anyhow::Result<SlotConstants> {
     let slot = Slot::new(5)?;

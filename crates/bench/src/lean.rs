@@ -1,4 +1,4 @@
-//! Unary calls for the price of writing and reading octets, as the load on Redis is made: what takes part in the measurement is the
+//! Unary calls for the price of writing and reading bytes, as the load on Redis is made: what takes part in the measurement is the
 //! server, and of the client as little as there can be.
 //!
 //! As much of HTTP/2 (RFC 9113) as one method needs: the fields of a call are told once for each connection and then by their
@@ -61,7 +61,7 @@ const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 const AS_BEFORE: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
-/// Octets that are read at a time: the answers to some hundred calls.
+/// Bytes that are read at a time: the answers to some hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
@@ -70,7 +70,7 @@ impl Lean {
         let stream = TcpStream::connect(address).await.context("no connection")?;
         stream.set_nodelay(true)?;
         let body = message.encode_to_vec();
-        // OK because a request has some dozens of octets.
+        // OK because a request has some dozens of bytes.
         let prefixed = [&[0][..], &(body.len() as u32).to_be_bytes(), &body].concat();
         let mut out = PREFACE.to_vec();
         frame(&mut out, SETTINGS, 0, 0, &[]);
@@ -132,7 +132,7 @@ impl Lean {
         Ok(())
     }
 
-    /// Waits for octets, and counts the calls that they end.
+    /// Waits for bytes, and counts the calls that they end.
     async fn receive(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
         read(&mut self.stream, &mut self.came).await?;
         let came = mem::take(&mut self.came);
@@ -175,7 +175,7 @@ impl Lean {
             SETTINGS if flags & ACK == 0 => {
                 for setting in payload.chunks_exact(6) {
                     if let Some(value) = setting.strip_prefix(&MAX_CONCURRENT_STREAMS) {
-                        self.most = value.iter().fold(0, |value, octet| value << 8 | usize::from(*octet));
+                        self.most = value.iter().fold(0, |value, byte| value << 8 | usize::from(*byte));
                     }
                 }
                 frame(&mut self.out, SETTINGS, ACK, 0, &[]);
@@ -201,7 +201,7 @@ fn told_once() -> Vec<u8> {
     // The names are in the static table (RFC 7541, A), but for the last.
     for (name, value) in [(&[0x40 | 4][..], PATH), (&[0x40 | 1], "kent"), (&[0x40 | 31], "application/grpc")] {
         fields.extend(name);
-        fields.push(value.len() as u8); // OK because it has less than 127 octets
+        fields.push(value.len() as u8); // OK because it has less than 127 bytes
         fields.extend(value.as_bytes());
     }
     fields.extend(b"\x40\x02te\x08trailers");
@@ -209,7 +209,7 @@ fn told_once() -> Vec<u8> {
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    let [_, length @ ..] = (payload.len() as u32).to_be_bytes(); // OK because it has some hundred octets
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes(); // OK because it has some hundred bytes
     out.extend(length);
     out.extend([kind, flags]);
     out.extend(stream.to_be_bytes());

@@ -24,7 +24,7 @@ pub(crate) enum Load {
     Unary { ask: AllocateRequest, connections: usize, in_flight: usize },
     /// Streams on connections of their own, with so many requests on the way on each.
     Stream { ask: AllocateRequest, connections: usize, depth: usize },
-    /// One stream, of which the octets of packed identifiers are counted; at most so many.
+    /// One stream, of which the bytes of packed identifiers are counted; at most so many.
     Packed { ask: AllocateRequest, depth: usize, most: u64 },
 }
 
@@ -134,13 +134,13 @@ async fn call(mut own: Vec<Lean>, at_once: usize, end: Instant) -> anyhow::Resul
     }
 }
 
-/// A stream with so many requests on the way. It counts answers, or else octets up to a number.
+/// A stream with so many requests on the way. It counts answers, or else bytes up to a number.
 async fn stream(
     channel: Channel,
     ask: AllocateRequest,
     depth: usize,
     end: Instant,
-    octets: Option<u64>,
+    bytes: Option<u64>,
 ) -> anyhow::Result<Slice> {
     let mut client = AllocatorClient::new(channel).max_decoding_message_size(usize::MAX);
     let (requests, outgoing) = tokio::sync::mpsc::channel(depth);
@@ -157,7 +157,7 @@ async fn stream(
         if let Some(asked) = asked.pop_front() {
             slice.call(answered - asked);
         }
-        slice.count += match (reply.outcome, octets) {
+        slice.count += match (reply.outcome, bytes) {
             (Some(Outcome::Granted(granted)), Some(_)) => match granted.identifiers {
                 Some(Identifiers::Packed(packed)) => packed.data.len() as u64, // OK because a usize has 64 bits at most
                 _ => bail!("a lease instead of identifiers"),
@@ -166,7 +166,7 @@ async fn stream(
             (Some(Outcome::Refused(status)), _) => bail!("refused: {}", status.message),
             (None, _) => bail!("an empty answer"),
         };
-        if answered >= end || octets.is_some_and(|most| slice.count >= most) {
+        if answered >= end || bytes.is_some_and(|most| slice.count >= most) {
             return Ok(slice);
         }
         requests.send(ask.clone()).await.ok().context("the stream takes no more")?;

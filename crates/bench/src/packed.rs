@@ -1,4 +1,4 @@
-//! `kent-bench packed`: finished identifiers as octets, streamed to one client.
+//! `kent-bench packed`: finished identifiers as bytes, streamed to one client.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ use crate::{
     regions,
 };
 
-/// Finished identifiers as octets, streamed to one client: gigabytes a second, beside the bare transport.
+/// Finished identifiers as bytes, streamed to one client: gigabytes a second, beside the bare transport.
 ///
-/// The bare transport sends as many octets from memory. It is measured with several sizes of replies, and what all others are
+/// The bare transport sends as many bytes from memory. It is measured with several sizes of replies, and what all others are
 /// compared with is the fastest of them.
 #[derive(Debug, Args)]
 pub(crate) struct PackedArgs {
     #[command(flatten)]
     options: Options,
-    /// Octets of a reply, in KiB.
+    /// Bytes of a reply, in KiB.
     #[arg(long, value_delimiter = ',', default_values_t = [64, 256, 1024, 2048], value_name = "KIB,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=2048))]
     sizes: Vec<u64>,
@@ -31,7 +31,7 @@ pub(crate) struct PackedArgs {
     ferroid: Option<PathBuf>,
 }
 
-/// What is streamed, and how many octets an identifier has.
+/// What is streamed, and how many bytes an identifier has.
 const SOURCES: [(&str, &str, u64); 3] = [("uuidv7", "uuidv7", 16), ("xid", "xid", 8), ("region", "region:packed", 8)];
 
 /// Requests on the way.
@@ -43,7 +43,7 @@ const XID_RATE: u64 = 65_536_000;
 const XID_BURST: u64 = 40_000_000;
 
 pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
-    let arena = Arena::open("packed", Unit::Octets, &args.options)?;
+    let arena = Arena::open("packed", Unit::Bytes, &args.options)?;
     arena.runtime.block_on(async { regions::create(&arena.client()?, "packed").await })?;
     let ferroid = |settings| args.ferroid.as_deref().map(|path| Ferroid::start(path, settings)).transpose();
     let (usual, fastest) = (ferroid(ferroid::USUAL)?, ferroid(ferroid::FASTEST)?);

@@ -66,7 +66,7 @@ impl Process {
         Ok(())
     }
 
-    /// Octets of memory that it has.
+    /// Bytes of memory that it has.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
@@ -181,7 +181,7 @@ impl Served {
         self.process.stop()
     }
 
-    /// Octets of memory that it has.
+    /// Bytes of memory that it has.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         self.process.resident()
     }

@@ -51,11 +51,11 @@ pub(crate) fn run(args: &StartArgs) -> anyhow::Result<()> {
     let watched = Duration::from_millis(args.idle_millis);
     thread::sleep(watched);
     let busy = (daemon.process.busy()? - before).as_secs_f64() / watched.as_secs_f64();
-    let mib = |octets: u64| Some(octets as f64 / f64::from(1 << 20)); // OK because this is far below 2^53
+    let mib = |bytes: u64| Some(bytes as f64 / f64::from(1 << 20)); // OK because this is far below 2^53
     contest.fact("idle, percent of a processor", Some(busy * 100.0), Bound::AtMost(0.2));
     contest.fact("idle, resident MiB", mib(daemon.resident()?), Bound::AtMost(20.0));
     match stripped(options.kentd.as_ref())? {
-        Some(octets) => contest.fact("kentd without symbols, MiB", mib(octets), Bound::AtMost(15.0)),
+        Some(bytes) => contest.fact("kentd without symbols, MiB", mib(bytes), Bound::AtMost(15.0)),
         None => eprintln!("the size of kentd is left out: strip is not installed. On Debian it comes with binutils"),
     }
     contest.finish();

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::{
     Client,
     proto::{
-        AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, ExpandRegionRequest, ListRegionsRequest, Newcomer,
+        AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, ExpandRegionRequest, ListRegionsRequest, NewRegion,
         SealRegionRequest, SplitRegionRequest, WatchTableRequest, watch_table_response::Event,
     },
 };
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     }
     println!("{:34} {:>10} MiB", "resident, after they were made", daemon.served.resident()? >> 20);
     daemon.served.stop()?;
-    println!("{:34} {:>10} MiB", "store", octets(data)? >> 20);
+    println!("{:34} {:>10} MiB", "store", bytes(data)? >> 20);
 
     let began = now();
     let daemon = Daemon::start(args, data)?;
@@ -100,14 +100,14 @@ pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option
     let mut made = 1;
     while made < firsts {
         interrupt::check()?;
-        let litter = (made..firsts.min(made + LITTER)).map(|at| newcomer(first(at), at, LEVEL_BITS)).collect();
+        let litter = (made..firsts.min(made + LITTER)).map(|at| new_region(first(at), at, LEVEL_BITS)).collect();
         subdivide(client, TOP, LEVEL_BITS, litter).await?;
         made += LITTER;
         bar.set_position(made);
     }
     for at in 1..firsts {
         interrupt::check()?;
-        let litter = (1..=LITTER).map(|inner| newcomer(format!("{}-{inner}", first(at)), inner, 6)).collect();
+        let litter = (1..=LITTER).map(|inner| new_region(format!("{}-{inner}", first(at)), inner, 6)).collect();
         subdivide(client, &first(at), 6, litter).await?;
         bar.inc(LITTER);
     }
@@ -119,14 +119,14 @@ fn first(at: u64) -> String {
     format!("r{at}")
 }
 
-fn newcomer(region_id: String, extension: u64, bits: u32) -> Newcomer {
+fn new_region(region_id: String, extension: u64, bits: u32) -> NewRegion {
     let extension = format!("{extension:0width$b}", width = bits as usize);
-    Newcomer { region_id, suffix_bits: Some(8), extension: Some(extension), ..Newcomer::default() }
+    NewRegion { region_id, suffix_bits: Some(8), extension: Some(extension), ..NewRegion::default() }
 }
 
-async fn subdivide(client: &Client, region: &str, by_bits: u32, newcomers: Vec<Newcomer>) -> anyhow::Result<()> {
+async fn subdivide(client: &Client, region: &str, by_bits: u32, new_regions: Vec<NewRegion>) -> anyhow::Result<()> {
     let name = format!("{SPACE}/regions/{region}");
-    let request = AddSubregionsRequest { name, by_bits, newcomers, ..AddSubregionsRequest::default() };
+    let request = AddSubregionsRequest { name, by_bits, new_regions, ..AddSubregionsRequest::default() };
     client
         .connect()
         .await?
@@ -160,7 +160,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         }
     }
     println!("{:34} {listed:>10}", "regions listed");
-    pages.tell("page of 1000 regions");
+    pages.print("page of 1000 regions");
 
     let began = now();
     let request = WatchTableRequest { parent: SPACE.to_owned(), after_revision: 0 };
@@ -197,7 +197,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         expand.time(stub.expand_region(request)).await?;
     }
     for (what, times) in [("create", create), ("split", split), ("seal", seal), ("expand", expand)] {
-        times.tell(&format!("edit: {what}"));
+        times.print(&format!("edit: {what}"));
     }
 
     let mut classify = Times::default();
@@ -206,7 +206,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         let request = ClassifyRequest { parent: SPACE.to_owned(), identifiers };
         classify.time(stub.classify(request)).await?;
     }
-    classify.tell("10 000 identifiers classified");
+    classify.print("10 000 identifiers classified");
     Ok(())
 }
 
@@ -222,7 +222,7 @@ impl Times {
         Ok(answer)
     }
 
-    fn tell(mut self, what: &str) {
+    fn print(mut self, what: &str) {
         self.0.sort();
         let at = |share: f64| {
             // OK because an index of a slice in hand fits.
@@ -248,13 +248,13 @@ impl Daemon {
     }
 }
 
-/// Octets of the files in a directory and below.
-fn octets(dir: &Path) -> anyhow::Result<u64> {
+/// Bytes of the files in a directory and below.
+fn bytes(dir: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let facts = entry.metadata()?;
-        sum += if facts.is_dir() { octets(&entry.path())? } else { facts.len() };
+        sum += if facts.is_dir() { bytes(&entry.path())? } else { facts.len() };
     }
     Ok(sum)
 }

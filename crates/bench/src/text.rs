@@ -23,7 +23,7 @@ use crate::{
 
 /// Identifiers as text: nanoseconds each in process, then lines a second through the command `kent`.
 ///
-/// uid11s are written beside bs58, which writes any octets, and UUIDs beside the uuid crate. The command is measured as a whole
+/// uid11s are written beside bs58, which writes any bytes, and UUIDs beside the uuid crate. The command is measured as a whole
 /// process, with its standard output sent to /dev/null; a program that does the same with the uuid crate is what it is compared
 /// with.
 #[derive(Debug, Args)]
@@ -77,9 +77,9 @@ fn in_process(args: &TextArgs) -> anyhow::Result<()> {
         vec![
             Contender::new("bs58", || {
                 Ok(spin(length, &texts, |text| {
-                    let mut octets = [0_u8; SYMBOLS];
-                    let wrote = bs58::decode(text).onto(octets.as_mut_slice());
-                    (wrote.is_ok(), octets)
+                    let mut bytes = [0_u8; SYMBOLS];
+                    let wrote = bs58::decode(text).onto(bytes.as_mut_slice());
+                    (wrote.is_ok(), bytes)
                 }))
             }),
             Contender::new("kent-ids", || {

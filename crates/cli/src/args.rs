@@ -19,7 +19,7 @@ pub(crate) use self::{
         CreateArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand, RenameArgs,
         ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs,
     },
-    value::Newcomer,
+    value::NewRegion,
 };
 use crate::connect::{self, DEFAULT_ENDPOINT};
 
@@ -203,7 +203,7 @@ pub(crate) struct InspectArgs {
     /// version, and the profiles of uid11, cannot be told apart by their bits.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// The octets of the UUIDs are in GUID order.
+    /// The bytes of the UUIDs are in GUID order.
     #[arg(long)]
     pub(crate) guid: bool,
     /// They are beginnings of uid11s: show the range of values and, as xids, of times.

@@ -57,7 +57,7 @@ fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u
         match line {
             Line::Whole(line) => answer(line, &mut answers),
             Line::TooLong => {
-                let message = format!("the line is longer than {LINE_BYTES_MAX} octets");
+                let message = format!("the line is longer than {LINE_BYTES_MAX} bytes");
                 let refusal = json!({"ok": false, "error": "bad-json", "message": message});
                 answers.extend_from_slice(refusal.to_string().as_bytes());
             }
@@ -67,7 +67,7 @@ fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u
     answers
 }
 
-/// Cuts a stream of octets into lines.
+/// Cuts a stream of bytes into lines.
 #[derive(Default)]
 struct Lines {
     /// The beginning of a line whose end has not been read yet.
@@ -85,7 +85,7 @@ impl Lines {
     /// The lines that end in this chunk.
     fn feed<'a>(&mut self, chunk: &'a [u8]) -> Vec<Line<'a>> {
         let (mut rest, mut ended) = (chunk, Vec::new());
-        while let Some(end) = rest.iter().position(|&octet| octet == b'\n') {
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let (line, after) = rest.split_at(end);
             rest = &after[1..]; // OK because it begins with the line feed
             ended.push(self.finish(line));

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use kent_client::Daemon;
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
-    Newcomer, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
+    NewRegion, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
     SplitRegionRequest, UpdateRegionRequest, region::Order,
 };
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> R
         SplitRegionRequest {
             name: region_name(edit, &args.name),
             by_bits: args.by,
-            newcomers: newcomers(&args.newcomers),
+            new_regions: new_regions(&args.new_regions),
         }
     );
     write(&daemon.regions().split_region(message).await?.into_inner(), out)
@@ -104,7 +104,7 @@ pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut O
         AddSubregionsRequest {
             name: region_name(edit, &args.name),
             by_bits: args.by,
-            newcomers: newcomers(&args.newcomers),
+            new_regions: new_regions(&args.new_regions),
             r#abstract: args.is_abstract,
         }
     );
@@ -172,14 +172,14 @@ fn region_name(edit: &EditArgs, name: &str) -> String {
     names::region(&edit.space.space, name)
 }
 
-fn newcomers(newcomers: &[args::Newcomer]) -> Vec<Newcomer> {
-    let newcomer = |newcomer: &args::Newcomer| Newcomer {
-        region_id: newcomer.name.clone(),
-        suffix_bits: newcomer.suffix_bits,
-        extension: newcomer.extension.as_ref().map(ToString::to_string),
-        ..Newcomer::default()
+fn new_regions(new_regions: &[args::NewRegion]) -> Vec<NewRegion> {
+    let new_region = |new_region: &args::NewRegion| NewRegion {
+        region_id: new_region.name.clone(),
+        suffix_bits: new_region.suffix_bits,
+        extension: new_region.extension.as_ref().map(ToString::to_string),
+        ..NewRegion::default()
     };
-    newcomers.iter().map(newcomer).collect()
+    new_regions.iter().map(new_region).collect()
 }
 
 fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {

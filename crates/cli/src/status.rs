@@ -95,7 +95,7 @@ fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, Strin
 
 fn limits_text(limits: &Limits) -> String {
     format!(
-        "{} identifiers a lease, {} octets a packed reply, {} streams",
+        "{} identifiers a lease, {} bytes a packed reply, {} streams",
         number::grouped(&limits.lease_count.to_string()),
         number::grouped(&limits.packed_bytes.to_string()),
         number::grouped(&limits.streams.to_string()),
@@ -284,7 +284,7 @@ store   sled at ./kent-data, id 0a1b
         12 commits, 9 flushes, 0 conflicts
 clock   2025-11-20T19:30:00.123Z, 1 step since the start
         tolerance 2000 ms, at most 1000 ms ahead
-limits  1 000 000 000 identifiers a lease, 4 194 304 octets a packed reply, 1 024 streams
+limits  1 000 000 000 identifiers a lease, 4 194 304 bytes a packed reply, 1 024 streams
 
 SLOT  EPOCH  NODE          CLOCK SEQ  RESERVED UNTIL            WINDOW LEFT
    3      7  a1b2c3d4e5f6      16383  2025-11-20T19:31:00.000Z     59.876 s

@@ -12,7 +12,7 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use kent_client::Daemon;
 use kent_proto::v1::{
-    AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, GetSpaceRequest, Newcomer, SealRegionRequest,
+    AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, GetSpaceRequest, NewRegion, SealRegionRequest,
     UpdateRegionRequest, region,
 };
 
@@ -214,9 +214,9 @@ impl<'f> Work<'f> {
         daemon: &Daemon,
     ) -> Result<(), Failure> {
         let extension = |entry: &Entry| entry.prefix.get(parent.prefix.len()..).unwrap_or_default().to_owned();
-        let newcomer = |entry: &&'f Entry| {
+        let new_region = |entry: &&'f Entry| {
             let begun = self.wanted.begun(entry);
-            Newcomer {
+            NewRegion {
                 extension: Some(extension(&begun)),
                 region_id: begun.name,
                 suffix_bits: Some(begun.suffix_bits),
@@ -230,7 +230,7 @@ impl<'f> Work<'f> {
         let message = AddSubregionsRequest {
             name: names::region(space, &parent.name),
             by_bits: batch.first().map_or(0, |first| u32::try_from(extension(first).len()).unwrap_or(u32::MAX)),
-            newcomers: batch.iter().map(newcomer).collect(),
+            new_regions: batch.iter().map(new_region).collect(),
             r#abstract: parent.kind == Kind::Closed,
             reason: REASON.to_owned(),
             ..AddSubregionsRequest::default()

@@ -10,8 +10,8 @@ use crate::{error::VerbError, input::Input};
 pub struct Encoded {
     /// Its canonical text.
     pub text: String,
-    /// Its octets, most significant first.
-    pub octets: Vec<u8>,
+    /// Its bytes, most significant first.
+    pub bytes: Vec<u8>,
 }
 
 /// The identifier of this format with these fields, which are those of the verbs `uuid.make` and `uid11.pack`. Integers are
@@ -29,9 +29,9 @@ pub fn encode<'f>(format: &str, fields: impl IntoIterator<Item = (&'f str, &'f s
     })?;
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
     let id = codec.make(&Input::new(&Map::from_iter(fields)))?;
-    let mut octets = vec![0; id.width_bytes()];
-    Id::write_be(&id, &mut octets);
-    Ok(Encoded { text: id.to_string(), octets })
+    let mut bytes = vec![0; id.width_bytes()];
+    Id::write_be(&id, &mut bytes);
+    Ok(Encoded { text: id.to_string(), bytes })
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
             encode("uuidv7", [("unix_ms", "1645557742000"), ("rand_a", "3267"), ("rand_b", "1784793296645077391")]);
         assert_eq!(made.expect("it fits").text, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
         let made = encode("xid", [("ts", "86400000"), ("rand", "0")]).expect("it fits");
-        assert_eq!((made.text.as_str(), made.octets), ("113q8KFkAEs", vec![0, 1, 0x49, 0x97, 0, 0, 0, 0]));
+        assert_eq!((made.text.as_str(), made.bytes), ("113q8KFkAEs", vec![0, 1, 0x49, 0x97, 0, 0, 0, 0]));
     }
 
     #[test]

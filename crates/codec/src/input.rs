@@ -69,14 +69,14 @@ impl<'a> Input<'a> {
         dce::parse(self.text(name)?)
     }
 
-    /// The 16 octets of this name, in hexadecimal.
-    pub(crate) fn octets(&self, name: &str) -> Result<[u8; 16], CodecError> {
+    /// The 16 bytes of this name, in hexadecimal.
+    pub(crate) fn bytes(&self, name: &str) -> Result<[u8; 16], CodecError> {
         Ok(dce::parse_hex(self.text(name)?, 16)?.to_be_bytes())
     }
 
     /// The permutations' key.
     pub(crate) fn key(&self) -> Result<ClusterKey, CodecError> {
-        self.octets("key").map(ClusterKey::new)
+        self.bytes("key").map(ClusterKey::new)
     }
 
     /// The value of this name, whatever it is.
@@ -91,7 +91,7 @@ impl<'a> Input<'a> {
             _ => return Err(bad_integer(name)),
         };
         let digits = text.strip_prefix('-').unwrap_or(&text);
-        if digits.is_empty() || !digits.bytes().all(|octet| octet.is_ascii_digit()) {
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(bad_integer(name));
         }
         let magnitude = digits.parse().ok();

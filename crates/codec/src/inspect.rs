@@ -64,7 +64,7 @@ pub struct BitRange {
 pub struct Reading {
     /// The format to read it as: a format's token, such as `uuidv7-draft01-us`. Without one, the shape decides.
     pub format: Option<String>,
-    /// The octets of the UUID are in GUID order.
+    /// The bytes of the UUID are in GUID order.
     pub guid: bool,
     /// The text is the beginning of a uid11.
     pub prefix: bool,
@@ -124,7 +124,7 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     if reading.guid {
         let uuid = parse_uuid(text, reading)?;
-        return inspect_uuid(text, uuid, "its octets were said to be in GUID order".to_owned(), reading);
+        return inspect_uuid(text, uuid, "its bytes were said to be in GUID order".to_owned(), reading);
     }
     guess(text, reading)
 }
@@ -139,7 +139,7 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return inspect_integer(text, digits, 16);
     }
-    if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return inspect_integer(text, text, 10);
     }
     if text.len() == kent_ids::uid11::SYMBOLS {
@@ -166,7 +166,7 @@ fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspectio
     Ok(inspection)
 }
 
-/// The UUID, from whatever order of octets it is in.
+/// The UUID, from whatever order of bytes it is in.
 fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
     let uuid = dce::parse_lenient(text)?;
     Ok(if reading.guid { dce::from_guid(uuid.into_bytes()) } else { uuid })
@@ -250,7 +250,7 @@ fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
 fn has_uuid_shape(text: &str) -> bool {
     const URN: &str = "urn:uuid:";
     let is_urn = text.get(..URN.len()).is_some_and(|head| head.eq_ignore_ascii_case(URN));
-    let is_bare = text.len() == 32 && text.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let is_bare = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_urn || is_bare || text.starts_with('{') || text.len() == 36 && text.contains('-')
 }
 
@@ -282,7 +282,7 @@ fn uuid_fields(uuid: Uuid) -> Vec<Field> {
 
 fn uuid_shape(text: &str) -> &'static str {
     match text.len() {
-        32 if text.bytes().all(|octet| octet.is_ascii_digit()) => {
+        32 if text.bytes().all(|byte| byte.is_ascii_digit()) => {
             "32 digits are read as a UUID (for the integer, say it in hexadecimal after 0x)"
         }
         32 => "32 hexadecimal digits are read as a UUID",
@@ -363,7 +363,7 @@ fn inspect_uid11(
 }
 
 fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, CodecError> {
-    if let Some(offset) = digits.bytes().position(|octet| !char::from(octet).is_digit(radix)) {
+    if let Some(offset) = digits.bytes().position(|byte| !char::from(byte).is_digit(radix)) {
         let at = text.len() - digits.len() + offset;
         return Err(CodecError::new(ErrorCode::BadHex, "not a hexadecimal digit").at(at));
     }

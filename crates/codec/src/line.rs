@@ -179,8 +179,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_every_line_is_answered(octets: Vec<u8>, text: String) {
-            check(&octets, r#"{"ok":false,"error":"bad-"#);
+        fn ok_every_line_is_answered(bytes: Vec<u8>, text: String) {
+            check(&bytes, r#"{"ok":false,"error":"bad-"#);
             check(text.as_bytes(), r#"{"ok":false,"error":"bad-"#);
         }
 

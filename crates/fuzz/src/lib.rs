@@ -1,6 +1,6 @@
-//! What every parser and decoder must survive: octets in, no panic, and the laws that hold for whatever was accepted.
+//! What every parser and decoder must survive: bytes in, no panic, and the laws that hold for whatever was accepted.
 //!
-//! Each target is a plain function of octets, so that it runs in three ways: under a coverage-guided fuzzer (`fuzz/`, see its
+//! Each target is a plain function of bytes, so that it runs in three ways: under a coverage-guided fuzzer (`fuzz/`, see its
 //! `README.md`), over the corpus and mutations of it in the ordinary tests, and by hand on one file.
 
 use kent_codec::Reading;
@@ -18,7 +18,7 @@ use kent_regions::{Count, RegionNumber};
 use prost::Message;
 use serde_json::{Value, json};
 
-/// A parser or decoder, and what must hold for whatever octets it is given. A broken law is a panic.
+/// A parser or decoder, and what must hold for whatever bytes it is given. A broken law is a panic.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
@@ -41,20 +41,20 @@ pub fn target(name: &str) -> Option<Target> {
 }
 
 /// The line protocol: whatever the line, the answer is one line with a JSON object.
-pub fn line(octets: &[u8]) {
-    let answer = kent_codec::answer_line(octets);
+pub fn line(bytes: &[u8]) {
+    let answer = kent_codec::answer_line(bytes);
     assert!(!answer.contains('\n'), "{answer:?}");
     let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
     assert!(answer["ok"].is_boolean(), "{answer}");
 }
 
-/// Every verb, with pieces of the octets as its inputs: the first octet chooses the verb, and a line feed ends each piece.
-pub fn verbs(octets: &[u8]) {
-    let Some((first, rest)) = octets.split_first() else { return };
+/// Every verb, with pieces of the bytes as its inputs: the first byte chooses the verb, and a line feed ends each piece.
+pub fn verbs(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
     let verbs: Vec<_> = kent_codec::verbs().collect();
     let verb = verbs[usize::from(*first) % verbs.len()];
     let mut inputs = serde_json::Map::new();
-    for piece in rest.split(|octet| *octet == b'\n') {
+    for piece in rest.split(|byte| *byte == b'\n') {
         let Some((name, text)) = piece.split_first() else { continue };
         let name = INPUTS[usize::from(*name) % INPUTS.len()];
         let text = String::from_utf8_lossy(text);
@@ -112,8 +112,8 @@ const INPUTS: [&str; 43] = [
 ];
 
 /// What `kent inspect` says: a drawing that holds every bit of the identifier.
-pub fn inspect(octets: &[u8]) {
-    let Some((first, rest)) = octets.split_first() else { return };
+pub fn inspect(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);
     let (format, text) = match first % 4 {
         0 => (None, text.as_ref()),
@@ -128,70 +128,70 @@ pub fn inspect(octets: &[u8]) {
 }
 
 /// The texts of UUIDs: what is accepted is printed as it was, but for case.
-pub fn uuid(octets: &[u8]) {
-    let strict = dce::parse(octets);
+pub fn uuid(bytes: &[u8]) {
+    let strict = dce::parse(bytes);
     if let Ok(uuid) = strict {
-        assert!(uuid.to_string().as_bytes().eq_ignore_ascii_case(octets));
-        assert_eq!(dce::parse_lenient(octets), strict, "lenient parsing takes what strict parsing takes");
+        assert!(uuid.to_string().as_bytes().eq_ignore_ascii_case(bytes));
+        assert_eq!(dce::parse_lenient(bytes), strict, "lenient parsing takes what strict parsing takes");
         assert_eq!(dce::from_guid(dce::to_guid(uuid)), uuid);
     }
-    let _ = dce::parse_lenient(octets);
-    let _ = dce::parse_hex(octets, octets.len() / 2);
+    let _ = dce::parse_lenient(bytes);
+    let _ = dce::parse_hex(bytes, bytes.len() / 2);
 }
 
 /// The texts of uid11: what is accepted is printed as it was, and lies in the range of each of its beginnings.
-pub fn uid11(octets: &[u8]) {
-    if let Ok(uid11) = Uid11::parse(octets) {
-        assert_eq!(uid11.text().as_slice(), octets);
-        for symbols in 1..=octets.len() {
-            let range = prefix_range(&octets[..symbols]).expect("a value begins so");
+pub fn uid11(bytes: &[u8]) {
+    if let Ok(uid11) = Uid11::parse(bytes) {
+        assert_eq!(uid11.text().as_slice(), bytes);
+        for symbols in 1..=bytes.len() {
+            let range = prefix_range(&bytes[..symbols]).expect("a value begins so");
             assert!((range.lo..=range.hi).contains(&uid11.get()));
         }
     }
-    if let Ok(range) = prefix_range(octets) {
+    if let Ok(range) = prefix_range(bytes) {
         assert!(range.lo <= range.hi);
-        assert!(Uid11::new(range.lo).text().starts_with(octets));
-        assert!(Uid11::new(range.hi).text().starts_with(octets));
+        assert!(Uid11::new(range.lo).text().starts_with(bytes));
+        assert!(Uid11::new(range.hi).text().starts_with(bytes));
     }
 }
 
 /// The texts of EXTUUIDs: what is accepted has a canonical text, which both parsers read as the same.
-pub fn extuuid_text(octets: &[u8]) {
-    if let Ok(ext) = extuuid::parse(octets) {
+pub fn extuuid_text(bytes: &[u8]) {
+    if let Ok(ext) = extuuid::parse(bytes) {
         let text = ext.to_string();
         assert_eq!(extuuid::parse_minimal(&text), Ok(ext), "{text}");
     }
-    if let Ok(ext) = extuuid::parse_minimal(octets) {
-        assert_eq!(ext.to_string().as_bytes(), octets, "there is one canonical text");
+    if let Ok(ext) = extuuid::parse_minimal(bytes) {
+        assert_eq!(ext.to_string().as_bytes(), bytes, "there is one canonical text");
     }
-    if let Ok(money) = extuuid::parse_money(octets) {
+    if let Ok(money) = extuuid::parse_money(bytes) {
         assert_eq!(extuuid::parse_money(money.ext.to_string()), Ok(money));
     }
 }
 
 /// The bits of EXTUUIDs: whatever they are, their text stands for them.
-pub fn extuuid_bits(octets: &[u8]) {
-    let Some(octets) = octets.first_chunk() else { return };
-    let Ok(ext) = Ext::new(u128::from_be_bytes(*octets) >> 6) else { return };
+pub fn extuuid_bits(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    let Ok(ext) = Ext::new(u128::from_be_bytes(*bytes) >> 6) else { return };
     let text = ext.to_string();
     assert_eq!(extuuid::parse_minimal(&text), Ok(ext), "{text}");
     assert_eq!(ext.layout().last().map(|range| range.last), Some(127), "{text}");
 }
 
 /// Names of sources: what is accepted is printed as something that means the same.
-pub fn source(octets: &[u8]) {
-    let Ok(text) = str::from_utf8(octets) else { return };
+pub fn source(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(source) = text.parse::<Source>() {
         assert_eq!(source.to_string().parse(), Ok(source));
     }
 }
 
 /// Messages from the network: requests, and blocks, which are walked a little way.
-pub fn wire(octets: &[u8]) {
-    if let Ok(request) = AllocateRequest::decode(octets) {
+pub fn wire(bytes: &[u8]) {
+    if let Ok(request) = AllocateRequest::decode(bytes) {
         let _ = AllocateInput::try_from(&request);
     }
-    let Some(block) = v1::Block::decode(octets).ok().and_then(|block| Block::try_from(block).ok()) else { return };
+    let Some(block) = v1::Block::decode(bytes).ok().and_then(|block| Block::try_from(block).ok()) else { return };
     // What a format does not use, such as a key, is left out when it is written again.
     let written = v1::Block::from(&block);
     assert_eq!(Block::try_from(written.clone()).map(|again| v1::Block::from(&again)), Ok(written));
@@ -200,21 +200,21 @@ pub fn wire(octets: &[u8]) {
 }
 
 /// Records from the store: what is accepted is written as something that reads the same.
-pub fn stored_records(octets: &[u8]) {
-    if let Ok(count) = stored::decode_counter(octets) {
+pub fn stored_records(bytes: &[u8]) {
+    if let Ok(count) = stored::decode_counter(bytes) {
         assert_eq!(stored::decode_counter(&stored::encode_counter(&count)), Ok(count));
     }
-    if let Ok(slot) = stored::decode_slot(octets) {
+    if let Ok(slot) = stored::decode_slot(bytes) {
         assert_eq!(stored::decode_slot(&stored::encode_slot(&slot)), Ok(slot));
     }
-    if let Ok(space) = stored::decode_space(octets) {
+    if let Ok(space) = stored::decode_space(bytes) {
         assert_eq!(stored::decode_space(&stored::encode_space(&space)), Ok(space));
     }
-    if let Ok(key) = stored::decode_cluster(octets) {
+    if let Ok(key) = stored::decode_cluster(bytes) {
         assert_eq!(stored::decode_cluster(&stored::encode_cluster(&key)), Ok(key));
     }
-    let read = |octets: &[u8]| stored::decode_region(octets, RegionNumber(1), Count::ZERO);
-    if let Ok(region) = read(octets) {
+    let read = |bytes: &[u8]| stored::decode_region(bytes, RegionNumber(1), Count::ZERO);
+    if let Ok(region) = read(bytes) {
         assert_eq!(read(&stored::encode_region(&region)), Ok(region));
     }
 }

@@ -21,7 +21,7 @@ const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "uuidv7-draft01-us", "xid", "reg
 
 fn block(source: &str) -> Block {
     let slot = Slot::new(5).expect("a slot");
-    let key = ClusterKey::new(*b"sixteen octets!!");
+    let key = ClusterKey::new(*b"sixteen bytes!!!");
     let constants = SlotConstants {
         slot,
         epoch: SlotEpoch::new(9),

@@ -235,7 +235,7 @@ impl Block {
         }
     }
 
-    /// How many octets each identifier takes when packed.
+    /// How many bytes each identifier takes when packed.
     pub fn width_bytes(&self) -> usize {
         match &self.source {
             BlockSource::Slot(format, _) => format.width_bytes(),
@@ -288,26 +288,26 @@ impl Block {
         Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; LOT], next: 0, made: 0 }
     }
 
-    /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) octets, most significant first.
+    /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) bytes, most significant first.
     pub fn pack_into<R: Rng>(&self, rng: R, out: &mut Vec<u8>) {
         out.reserve(self.packed_len());
-        self.pack(rng, |octets| out.extend_from_slice(octets));
+        self.pack(rng, |bytes| out.extend_from_slice(bytes));
     }
 
-    /// How many octets the block's identifiers take together.
+    /// How many bytes the block's identifiers take together.
     pub fn packed_len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(self.width_bytes())
     }
 
-    /// Hands the block's identifiers on, some at a time, each as [`width_bytes`](Self::width_bytes) octets, most significant
+    /// Hands the block's identifiers on, some at a time, each as [`width_bytes`](Self::width_bytes) bytes, most significant
     /// first.
     pub fn pack<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u8])) {
         let (mut maker, width) = (Maker::new(self), self.width_bytes());
-        let (mut values, mut octets) = ([0; LARGE_LOT], [0; LARGE_LOT * 16]);
+        let (mut values, mut bytes) = ([0; LARGE_LOT], [0; LARGE_LOT * 16]);
         loop {
-            match maker.make_octets(&mut rng, width, &mut values, &mut octets) {
+            match maker.make_bytes(&mut rng, width, &mut values, &mut bytes) {
                 0 => return,
-                made => take(&octets[..made * width]),
+                made => take(&bytes[..made * width]),
             }
         }
     }

@@ -1,14 +1,14 @@
-//! What all UUIDs share, whatever their version: text, variant, version, special values and the GUID order of octets
+//! What all UUIDs share, whatever their version: text, variant, version, special values and the GUID order of bytes
 //! (DCE 1.1; RFC 9562, sections 4 and 5).
 //!
-//! The order of UUIDs is the `Ord` of [`Uuid`]: unsigned, octet by octet, most significant first, which is the order of
+//! The order of UUIDs is the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first, which is the order of
 //! DCE 1.1's fields and of the lower-case texts.
 
 use alloc::format;
 
 use uuid::Uuid;
 
-use crate::error::{CodecError, ErrorCode, Octet};
+use crate::error::{Byte, CodecError, ErrorCode};
 
 /// Which family of layouts a UUID belongs to, by its bits 64 to 66.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,7 +105,7 @@ fn wrong_version(uuid: Uuid, version: u8, versions: &[u8]) -> CodecError {
     CodecError::new(ErrorCode::WrongVersion, message)
 }
 
-/// How many octets the canonical text has: 32 digits and 4 hyphens.
+/// How many bytes the canonical text has: 32 digits and 4 hyphens.
 const TEXT_LEN: usize = 36;
 const BARE_LEN: usize = 32;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
@@ -114,15 +114,15 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 ///
 /// # Errors
 ///
-/// In this order: `bad-length` unless there are 36 octets, `bad-hyphen`, `bad-hex`.
+/// In this order: `bad-length` unless there are 36 bytes, `bad-hyphen`, `bad-hex`.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     let text = text.as_ref();
     if text.len() != TEXT_LEN {
-        let message = format!("a UUID has {TEXT_LEN} symbols, but this text has {} octets", text.len());
+        let message = format!("a UUID has {TEXT_LEN} symbols, but this text has {} bytes", text.len());
         return Err(CodecError::new(ErrorCode::BadLength, message));
     }
     if let Some(offset) = HYPHENS.into_iter().find(|offset| text[*offset] != b'-') {
-        let message = format!("{} stands where a hyphen belongs", Octet(text[offset]));
+        let message = format!("{} stands where a hyphen belongs", Byte(text[offset]));
         return Err(CodecError::new(ErrorCode::BadHyphen, message).at(offset));
     }
     let digits = text.iter().enumerate().filter(|(offset, _)| !HYPHENS.contains(offset));
@@ -144,7 +144,7 @@ pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     parsed.map_err(|error| error.shifted(offset))
 }
 
-/// Removes a urn's head or a pair of braces; also says how many octets went at the front.
+/// Removes a urn's head or a pair of braces; also says how many bytes went at the front.
 fn strip(text: &[u8]) -> (usize, &[u8]) {
     const URN: &[u8] = b"urn:uuid:";
     match text {
@@ -157,9 +157,9 @@ fn strip(text: &[u8]) -> (usize, &[u8]) {
 /// The number that at most 32 hexadecimal digits spell, each with its offset.
 fn read_hex(digits: impl Iterator<Item = (usize, u8)>) -> Result<u128, CodecError> {
     let mut value = 0;
-    for (offset, octet) in digits {
-        let Some(digit) = char::from(octet).to_digit(16) else {
-            let message = format!("{} is not a hexadecimal digit", Octet(octet));
+    for (offset, byte) in digits {
+        let Some(digit) = char::from(byte).to_digit(16) else {
+            let message = format!("{} is not a hexadecimal digit", Byte(byte));
             return Err(CodecError::new(ErrorCode::BadHex, message).at(offset));
         };
         value = value << 4 | u128::from(digit);
@@ -167,31 +167,31 @@ fn read_hex(digits: impl Iterator<Item = (usize, u8)>) -> Result<u128, CodecErro
     Ok(value)
 }
 
-/// The number that exactly `2 * octets` hexadecimal digits of either case spell; at most 16 octets.
+/// The number that exactly `2 * bytes` hexadecimal digits of either case spell; at most 16 bytes.
 ///
 /// # Errors
 ///
 /// In this order: `bad-length`, `bad-hex`.
-pub fn parse_hex(text: impl AsRef<[u8]>, octets: usize) -> Result<u128, CodecError> {
+pub fn parse_hex(text: impl AsRef<[u8]>, bytes: usize) -> Result<u128, CodecError> {
     let text = text.as_ref();
-    let octets = octets.min(16);
-    if text.len() != 2 * octets {
-        let message = format!("{} hexadecimal digits are needed, but this text has {} octets", 2 * octets, text.len());
+    let bytes = bytes.min(16);
+    if text.len() != 2 * bytes {
+        let message = format!("{} hexadecimal digits are needed, but this text has {} bytes", 2 * bytes, text.len());
         return Err(CodecError::new(ErrorCode::BadLength, message));
     }
     read_hex(text.iter().copied().enumerate())
 }
 
-/// The octets in GUID order: octets 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
+/// The bytes in GUID order: bytes 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
 ///
-/// Nothing in the octets tells which order they are in: this is a conversion that a caller asks for, never a guess.
+/// Nothing in the bytes tells which order they are in: this is a conversion that a caller asks for, never a guess.
 pub const fn to_guid(uuid: Uuid) -> [u8; 16] {
     uuid.to_bytes_le()
 }
 
-/// The UUID whose octets in GUID order are these.
-pub const fn from_guid(octets: [u8; 16]) -> Uuid {
-    Uuid::from_bytes_le(octets)
+/// The UUID whose bytes in GUID order are these.
+pub const fn from_guid(bytes: [u8; 16]) -> Uuid {
+    Uuid::from_bytes_le(bytes)
 }
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn ok_variant_and_version_by_bits() {
-        for (octet, expected) in [
+        for (byte, expected) in [
             (0x00, Variant::Ncs),
             (0x7f, Variant::Ncs),
             (0x80, Variant::Dce),
@@ -249,8 +249,8 @@ mod tests {
             (0xe0, Variant::Reserved),
             (0xff, Variant::Reserved),
         ] {
-            let uuid = Uuid::from_u128(0x4 << 76 | octet << 56);
-            assert_eq!(variant(uuid), expected, "{octet:02x}");
+            let uuid = Uuid::from_u128(0x4 << 76 | byte << 56);
+            assert_eq!(variant(uuid), expected, "{byte:02x}");
             assert_eq!(version(uuid), (expected == Variant::Dce).then_some(4));
         }
         assert_eq!(special(Uuid::nil()), Some(Special::Nil));
@@ -275,8 +275,8 @@ mod tests {
         }
 
         #[test]
-        fn ok_no_input_panics(octets: alloc::vec::Vec<u8>, text: String, near in "[{u]?[0-9a-f-]{30,38}[}g]?") {
-            for text in [&octets[..], text.as_bytes(), near.as_bytes()] {
+        fn ok_no_input_panics(bytes: alloc::vec::Vec<u8>, text: String, near in "[{u]?[0-9a-f-]{30,38}[}g]?") {
+            for text in [&bytes[..], text.as_bytes(), near.as_bytes()] {
                 let _ = (parse(text), parse_lenient(text), parse_hex(text, 6));
             }
         }

@@ -47,7 +47,7 @@ pub enum ErrorCode {
     PrefixOutOfRange,
     /// The text has no known shape.
     Unrecognised,
-    /// The text has more octets than are read.
+    /// The text has more bytes than are read.
     TextTooLong,
     /// The text is not the canonical one.
     NotCanonical,
@@ -166,7 +166,7 @@ impl CodecError {
         Self { code, at: None, message: message.into() }
     }
 
-    /// The same refusal, of the octet at this offset of the text (the first is 0).
+    /// The same refusal, of the byte at this offset of the text (the first is 0).
     #[must_use]
     pub const fn at(mut self, offset: usize) -> Self {
         self.at = Some(offset);
@@ -178,7 +178,7 @@ impl CodecError {
         self.code
     }
 
-    /// The offset of the octet at fault (the first is 0), where there is one.
+    /// The offset of the byte at fault (the first is 0), where there is one.
     pub const fn position(&self) -> Option<usize> {
         self.at
     }
@@ -188,9 +188,9 @@ impl CodecError {
         &self.message
     }
 
-    /// The same refusal with the offset counted from `octets` earlier.
-    pub(crate) fn shifted(mut self, octets: usize) -> Self {
-        self.at = self.at.map(|at| at + octets);
+    /// The same refusal with the offset counted from `bytes` earlier.
+    pub(crate) fn shifted(mut self, bytes: usize) -> Self {
+        self.at = self.at.map(|at| at + bytes);
         self
     }
 }
@@ -230,14 +230,14 @@ impl From<OutOfRange> for CodecError {
     }
 }
 
-/// One octet of a text, as a message shows it.
-pub(crate) struct Octet(pub(crate) u8);
+/// One byte of a text, as a message shows it.
+pub(crate) struct Byte(pub(crate) u8);
 
-impl fmt::Display for Octet {
+impl fmt::Display for Byte {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             b' '..=b'~' => write!(f, "'{}'", char::from(self.0)),
-            octet => write!(f, "octet 0x{octet:02x}"),
+            byte => write!(f, "byte 0x{byte:02x}"),
         }
     }
 }

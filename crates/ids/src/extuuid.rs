@@ -41,7 +41,7 @@ pub use self::{
 };
 use crate::{
     dce,
-    error::{CodecError, ErrorCode, Octet, OutOfRange},
+    error::{Byte, CodecError, ErrorCode, OutOfRange},
     field::BitRange,
 };
 
@@ -92,15 +92,15 @@ impl Ext {
             return Err(CodecError::new(ErrorCode::BadHex, message));
         }
         let mut bits = 0;
-        for (offset, octet) in text.iter().enumerate() {
-            match char::from(*octet).to_digit(16) {
+        for (offset, byte) in text.iter().enumerate() {
+            match char::from(*byte).to_digit(16) {
                 Some(digit) if offset > 0 || digit <= 3 => bits = bits << 4 | u128::from(digit),
                 Some(_) => {
                     let message = "the first digit of an EXTUUID is 0 to 3";
                     return Err(CodecError::new(ErrorCode::BadHex, message).at(offset));
                 }
                 None => {
-                    let message = format!("{} is not a hexadecimal digit", Octet(*octet));
+                    let message = format!("{} is not a hexadecimal digit", Byte(*byte));
                     return Err(CodecError::new(ErrorCode::BadHex, message).at(offset));
                 }
             }

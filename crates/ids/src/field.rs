@@ -121,13 +121,13 @@ pub trait Inputs {
         }
     }
 
-    /// The number of this name that `2 * octets` hexadecimal digits spell; `octets` is at most 16.
+    /// The number of this name that `2 * bytes` hexadecimal digits spell; `bytes` is at most 16.
     ///
     /// # Errors
     ///
     /// `bad-input` if there is no such text, `bad-length` or `bad-hex` if it is malformed.
-    fn hex(&self, name: &'static str, octets: usize) -> Result<u128, CodecError> {
-        dce::parse_hex(self.text(name)?, octets)
+    fn hex(&self, name: &'static str, bytes: usize) -> Result<u128, CodecError> {
+        dce::parse_hex(self.text(name)?, bytes)
     }
 }
 

@@ -81,7 +81,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// How many octets an identifier takes.
+    /// How many bytes an identifier takes.
     pub(crate) const fn width_bytes(self) -> usize {
         match self {
             Self::Uuid { .. } => 16,
@@ -158,39 +158,39 @@ pub(crate) trait Mint: Layout {
     /// `first + i`, on return it is the identifier. A tail that [`check`](Self::check) refuses is taken for another one.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
 
-    /// The same identifiers as octets. Formats that are asked for by the gigabyte have one of their own, which spares the
+    /// The same identifiers as bytes. Formats that are asked for by the gigabyte have one of their own, which spares the
     /// numbers.
-    fn fill_octets(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
+    fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
         let values = &mut lot.values[..lot.tails.len()];
         values.iter_mut().zip(lot.tails).for_each(|(value, tail)| *value = u128::from(*tail));
         self.fill(constants, first, scratch, values);
-        write_octets(values, self.family().width_bytes(), lot.octets);
+        write_bytes(values, self.family().width_bytes(), lot.bytes);
     }
 }
 
-/// Identifiers that are made as octets.
+/// Identifiers that are made as bytes.
 pub(crate) struct Lot<'a> {
     /// The random tail of each position.
     pub(crate) tails: &'a [u64],
     /// Room for as many numbers.
     pub(crate) values: &'a mut [u128],
-    /// Where the identifiers go, the most significant octet first: as long as all of them together.
-    pub(crate) octets: &'a mut [u8],
+    /// Where the identifiers go, the most significant byte first: as long as all of them together.
+    pub(crate) bytes: &'a mut [u8],
 }
 
-/// Writes numbers as octets, `width` each, the most significant first.
-pub(crate) fn write_octets(values: &[u128], width: usize, octets: &mut [u8]) {
+/// Writes numbers as bytes, `width` each, the most significant first.
+pub(crate) fn write_bytes(values: &[u128], width: usize, bytes: &mut [u8]) {
     match width {
-        16 => octets.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
+        16 => bytes.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
         8 => wide(
             #[inline(always)]
             || {
-                for (to, value) in octets.as_chunks_mut().0.iter_mut().zip(values) {
-                    *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 octets is below 2^64
+                for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+                    *to = (*value as u64).to_be_bytes(); // OK because an identifier of 8 bytes is below 2^64
                 }
             },
         ),
-        _ => octets.chunks_exact_mut(width).zip(values).for_each(|(to, value)| {
+        _ => bytes.chunks_exact_mut(width).zip(values).for_each(|(to, value)| {
             to.copy_from_slice(&value.to_be_bytes()[16 - width..]);
         }),
     }
@@ -333,7 +333,7 @@ impl Format {
         self.0.sequence_key()
     }
 
-    /// How many octets an identifier takes.
+    /// How many bytes an identifier takes.
     pub fn width_bytes(&self) -> usize {
         self.0.family().width_bytes()
     }
@@ -401,9 +401,9 @@ impl Format {
         self.0.fill(constants, first, scratch, values);
     }
 
-    /// See [`Mint::fill_octets`].
-    pub(crate) fn fill_octets(self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
-        self.0.fill_octets(constants, first, scratch, lot);
+    /// See [`Mint::fill_bytes`].
+    pub(crate) fn fill_bytes(self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
+        self.0.fill_bytes(constants, first, scratch, lot);
     }
 }
 

@@ -49,7 +49,7 @@ impl IdKind {
 }
 
 impl Id {
-    /// The value as a number: the big-endian reading of the octets.
+    /// The value as a number: the big-endian reading of the bytes.
     pub const fn to_u128(&self) -> u128 {
         match self {
             Self::Uuid(uuid) => uuid.as_u128(),
@@ -58,7 +58,7 @@ impl Id {
         }
     }
 
-    /// How many octets the identifier takes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
+    /// How many bytes the identifier takes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::Uuid(_) => 16,
@@ -67,14 +67,14 @@ impl Id {
         }
     }
 
-    /// Writes the value into `out`, most significant octet first.
+    /// Writes the value into `out`, most significant byte first.
     ///
     /// # Panics
     ///
     /// If `out` is not exactly [`width_bytes`](Self::width_bytes) long.
     pub fn write_be(&self, out: &mut [u8]) {
-        let octets = self.to_u128().to_be_bytes();
-        out.copy_from_slice(&octets[octets.len() - self.width_bytes()..]);
+        let bytes = self.to_u128().to_be_bytes();
+        out.copy_from_slice(&bytes[bytes.len() - self.width_bytes()..]);
     }
 }
 
@@ -107,15 +107,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(id: Id, text: &str, octets: &[u8]) {
+    fn check(id: Id, text: &str, bytes: &[u8]) {
         assert_eq!(id.to_string(), text);
         let mut out = vec![0xaa; id.width_bytes()];
         id.write_be(&mut out);
-        assert_eq!(out, octets);
+        assert_eq!(out, bytes);
     }
 
     #[test]
-    fn ok_text_and_octets() {
+    fn ok_text_and_bytes() {
         let uuid = Uuid::from_u128(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
         check(Id::Uuid(uuid), "00112233-4455-6677-8899-aabbccddeeff", uuid.as_bytes());
         check(Id::Uid11(Uid11::new(1 << 63)), "NQm6nKp8qFD", &[0x80, 0, 0, 0, 0, 0, 0, 0]);

@@ -56,7 +56,7 @@ impl Series {
         }
     }
 
-    /// How many octets an identifier takes.
+    /// How many bytes an identifier takes.
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::FullRand => 8,

@@ -97,9 +97,9 @@ pub struct Node(u64);
 impl Node {
     /// How many bits it has.
     pub const BITS: u32 = 48;
-    /// The least significant bit of the first octet (RFC 9562, section 6.10): no IEEE address of a network card has it set.
+    /// The least significant bit of the first byte (RFC 9562, section 6.10): no IEEE address of a network card has it set.
     const MULTICAST: u64 = 0x01 << 40;
-    /// The second least significant bit of the first octet: a locally administered address.
+    /// The second least significant bit of the first byte: a locally administered address.
     const LOCAL: u64 = 0x02 << 40;
 
     /// The node field with this value.
@@ -202,18 +202,18 @@ impl fmt::Display for ClockSeq {
     }
 }
 
-/// The 16 octets that key a cluster's permutations. They hide order and volume; they are not printed by `Debug`.
+/// The 16 bytes that key a cluster's permutations. They hide order and volume; they are not printed by `Debug`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClusterKey([u8; 16]);
 
 impl ClusterKey {
-    /// The key made of these octets.
-    pub const fn new(octets: [u8; 16]) -> Self {
-        Self(octets)
+    /// The key made of these bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
     }
 
-    /// The octets, for storing them and for sending them to those who expand blocks.
-    pub const fn octets(&self) -> &[u8; 16] {
+    /// The bytes, for storing them and for sending them to those who expand blocks.
+    pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }

@@ -93,7 +93,7 @@ pub enum NameFault {
     /// It is too long.
     #[error("a name has at most {MAX_NAME_LEN} symbols, but this one has {len}")]
     TooLong {
-        /// How many octets it has.
+        /// How many bytes it has.
         len: usize,
     },
     /// It begins with a symbol that may only follow.

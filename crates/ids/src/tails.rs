@@ -13,41 +13,41 @@ use ctr::{
 };
 use rand_core::{Rng, TryRng};
 
-/// How much is made at once, in octets: the cipher is fastest with many blocks in flight.
+/// How much is made at once, in bytes: the cipher is fastest with many blocks in flight.
 const BUFFER: usize = 2048;
 
 /// A seed: the key, and where the counter begins.
 const KEY: usize = 16;
 const COUNTER: usize = 16;
 
-/// A cryptographically strong generator of random octets.
+/// A cryptographically strong generator of random bytes.
 pub struct Tails {
     cipher: Ctr64LE<Aes128>,
-    octets: [u8; BUFFER],
-    /// What of `octets` was given out.
+    bytes: [u8; BUFFER],
+    /// What of `bytes` was given out.
     used: usize,
 }
 
 impl Tails {
-    /// A generator as strong as `seed`, from which 32 octets are drawn.
+    /// A generator as strong as `seed`, from which 32 bytes are drawn.
     pub fn from_rng(seed: &mut impl Rng) -> Self {
         let (mut key, mut counter) = ([0; KEY], [0; COUNTER]);
         seed.fill_bytes(&mut key);
         seed.fill_bytes(&mut counter);
-        Self { cipher: Ctr64LE::new(&key.into(), &counter.into()), octets: [0; BUFFER], used: BUFFER }
+        Self { cipher: Ctr64LE::new(&key.into(), &counter.into()), bytes: [0; BUFFER], used: BUFFER }
     }
 
     fn refill(&mut self) {
-        self.octets.fill(0);
-        self.cipher.apply_keystream(&mut self.octets);
+        self.bytes.fill(0);
+        self.cipher.apply_keystream(&mut self.bytes);
         self.used = 0;
     }
 
-    /// The next `N` octets.
+    /// The next `N` bytes.
     fn next<const N: usize>(&mut self) -> [u8; N] {
-        let mut octets = [0; N];
-        self.fill(&mut octets);
-        octets
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
     }
 
     fn fill(&mut self, mut out: &mut [u8]) {
@@ -61,7 +61,7 @@ impl Tails {
                 }
                 self.refill();
             }
-            let ready = &self.octets[self.used..];
+            let ready = &self.bytes[self.used..];
             let taken = out.len().min(ready.len());
             let (now, later) = out.split_at_mut(taken);
             now.copy_from_slice(&ready[..taken]);
@@ -124,13 +124,13 @@ mod tests {
     #[test]
     fn ok_it_is_aes_128_of_a_counter() {
         // The block of zeros under the key of zeros.
-        let mut octets = [0; 16];
-        Tails::from_rng(&mut Zeros).fill_bytes(&mut octets);
-        assert_eq!(u128::from_be_bytes(octets), 0x66e9_4bd4_ef8a_2c3b_884c_fa59_ca34_2b2e);
+        let mut bytes = [0; 16];
+        Tails::from_rng(&mut Zeros).fill_bytes(&mut bytes);
+        assert_eq!(u128::from_be_bytes(bytes), 0x66e9_4bd4_ef8a_2c3b_884c_fa59_ca34_2b2e);
     }
 
     #[test]
-    fn ok_pieces_of_any_size_join_to_the_same_octets() {
+    fn ok_pieces_of_any_size_join_to_the_same_bytes() {
         let mut whole = [0; 3 * BUFFER + 5];
         Tails::from_rng(&mut Zeros).fill_bytes(&mut whole);
         for size in [1, 7, 8, BUFFER - 1, BUFFER, BUFFER + 1] {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_numbers_are_the_next_octets() {
+    fn ok_numbers_are_the_next_bytes() {
         let (mut rng, mut whole) = (Tails::from_rng(&mut Zeros), [0; 24]);
         Tails::from_rng(&mut Zeros).fill_bytes(&mut whole);
         let mut numbers = Vec::from(rng.next_u64().to_le_bytes());
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn ok_half_of_the_bits_are_set() {
-        let mut octets = [0; 1 << 16];
-        Tails::from_rng(&mut Zeros).fill_bytes(&mut octets);
-        let set: u32 = octets.iter().map(|octet| octet.count_ones()).sum();
+        let mut bytes = [0; 1 << 16];
+        Tails::from_rng(&mut Zeros).fill_bytes(&mut bytes);
+        let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
         // 2^19 bits: six standard deviations are 6 * 362.
         assert!(set.abs_diff(1 << 18) < 2172, "{set}");
     }

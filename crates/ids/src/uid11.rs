@@ -1,7 +1,7 @@
 //! The text of uid11 1.0: a 64-bit value as 11 symbols of base 58, in an order that is the order of the values.
 //!
 //! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11 symbols,
-//! so that comparing octets compares values. 58^11 is about 1.35 * 2^64: some texts of 11 symbols carry no value, and are
+//! so that comparing bytes compares values. 58^11 is about 1.35 * 2^64: some texts of 11 symbols carry no value, and are
 //! refused rather than wrapped. Nothing is trimmed or folded.
 
 use alloc::format;
@@ -10,7 +10,7 @@ use core::{
     str::{self, FromStr},
 };
 
-use crate::error::{CodecError, ErrorCode, Octet};
+use crate::error::{Byte, CodecError, ErrorCode};
 
 /// The 58 digits, in ASCII order.
 const ALPHABET: &[u8; BASE as usize] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
@@ -20,7 +20,7 @@ pub const SYMBOLS: usize = 11;
 
 /// What a symbol that is no digit has in [`DIGITS`].
 const NO_DIGIT: u8 = u8::MAX;
-/// The digit that each octet stands for.
+/// The digit that each byte stands for.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;
@@ -45,12 +45,12 @@ impl Uid11 {
     ///
     /// # Errors
     ///
-    /// In this order: `bad-length` unless there are 11 octets, `bad-symbol` for one that is not of the alphabet, `overflow`
+    /// In this order: `bad-length` unless there are 11 bytes, `bad-symbol` for one that is not of the alphabet, `overflow`
     /// for a text beyond `jpXCZedGfVQ`, which stands for 2^64 - 1.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
         let text = text.as_ref();
         if text.len() != SYMBOLS {
-            return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} octets", text.len())));
+            return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} bytes", text.len())));
         }
         u64::try_from(value_of(text)?).map(Self).map_err(|_| {
             let message = format!("the text is beyond {}, the largest that stands for 64 bits", Self(u64::MAX));
@@ -105,13 +105,13 @@ pub struct PrefixRange {
 ///
 /// # Errors
 ///
-/// In this order: `bad-length` unless there are 1 to 11 octets, `bad-symbol`, `prefix-out-of-range` if no value's text
+/// In this order: `bad-length` unless there are 1 to 11 bytes, `bad-symbol`, `prefix-out-of-range` if no value's text
 /// begins so.
 pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError> {
     let prefix = prefix.as_ref();
     if !(1..=SYMBOLS).contains(&prefix.len()) {
         return Err(bad_length(format!(
-            "a prefix has 1 to {SYMBOLS} symbols, but this one has {} octets",
+            "a prefix has 1 to {SYMBOLS} symbols, but this one has {} bytes",
             prefix.len()
         )));
     }
@@ -157,7 +157,7 @@ fn digits(symbols: &[u8]) -> (u8, u64) {
 fn bad_symbol(symbols: &[u8]) -> CodecError {
     let bad = symbols.iter().enumerate().find(|(_, symbol)| DIGITS[usize::from(**symbol)] == NO_DIGIT);
     let (offset, symbol) = bad.unwrap_or((0, &0)); // OK because one of them is no digit
-    let message = format!("{} is not in the base 58 alphabet (no 0, I, O or l)", Octet(*symbol));
+    let message = format!("{} is not in the base 58 alphabet (no 0, I, O or l)", Byte(*symbol));
     CodecError::new(ErrorCode::BadSymbol, message).at(offset)
 }
 
@@ -199,12 +199,12 @@ mod tests {
 
     #[test]
     fn err_texts_without_a_value() {
-        check_err("", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 0 octets");
-        check_err("1111111111é", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 12 octets");
+        check_err("", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 0 bytes");
+        check_err("1111111111é", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 12 bytes");
         let alphabet = "is not in the base 58 alphabet (no 0, I, O or l)";
         check_err("O1111111110", ErrorCode::BadSymbol, &format!("'O' {alphabet} (at offset 0)"));
-        check_err("1111111111\n", ErrorCode::BadSymbol, &format!("octet 0x0a {alphabet} (at offset 10)"));
-        check_err([0xff; 11], ErrorCode::BadSymbol, &format!("octet 0xff {alphabet} (at offset 0)"));
+        check_err("1111111111\n", ErrorCode::BadSymbol, &format!("byte 0x0a {alphabet} (at offset 10)"));
+        check_err([0xff; 11], ErrorCode::BadSymbol, &format!("byte 0xff {alphabet} (at offset 0)"));
         let overflow = "the text is beyond jpXCZedGfVQ, the largest that stands for 64 bits";
         check_err("jpXCZedGfVR", ErrorCode::Overflow, overflow);
         check_err("zzzzzzzzzzz", ErrorCode::Overflow, overflow);

@@ -12,18 +12,18 @@ use thiserror::Error;
 
 use crate::Stored;
 
-/// One run of one daemon: 16 random octets, drawn when it starts.
+/// One run of one daemon: 16 random bytes, drawn when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HolderId([u8; 16]);
 
 impl HolderId {
-    /// The holder with these octets.
-    pub const fn new(octets: [u8; 16]) -> Self {
-        Self(octets)
+    /// The holder with these bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
     }
 
-    /// The octets.
-    pub const fn octets(self) -> [u8; 16] {
+    /// The bytes.
+    pub const fn bytes(self) -> [u8; 16] {
         self.0
     }
 }
@@ -52,7 +52,7 @@ impl fmt::Debug for HolderId {
 
 impl fmt::Display for HolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
         let holder = HolderId::new(core::array::from_fn(|at| 0x0f + 0x10 * at as u8));
         assert_eq!(holder.to_string(), "0f1f2f3f4f5f6f7f8f9fafbfcfdfefff");
         assert_eq!(holder.to_string().parse(), Ok(holder));
-        assert_eq!(holder.octets()[..2], [0x0f, 0x1f]);
+        assert_eq!(holder.bytes()[..2], [0x0f, 0x1f]);
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Usual for Texts {
 }
 
 impl Texts {
-    /// How many octets they have together.
+    /// How many bytes they have together.
     pub fn bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.owner.len() + self.description.len() + labels
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_texts_together_have_at_most_4096_octets() {
+    fn ok_texts_together_have_at_most_4096_bytes() {
         let labels = [("ab".into(), "cde".into()), ("fg".into(), "".into())].into();
         let texts = |owner: usize| Texts { owner: "o".repeat(owner), description: "1234567".into(), labels };
         assert_eq!(texts(11).bytes(), 11 + 7 + 5 + 2);

@@ -216,7 +216,7 @@ mod tests {
                 table.classify(0x5400 | suffix).expect("of the space").issued_prefix().map(|prefix| prefix.to_string())
             };
             assert_eq!(prefix(&table, 3), None, "the region had no other");
-            let split = Edit::Split { name: "r".to_string(), by: 1, newcomers: Vec::new() };
+            let split = Edit::Split { name: "r".to_string(), by: 1, new_regions: Vec::new() };
             let plan = table.plan(&split).expect("legal");
             table.apply(&plan).expect("applied");
             table.set_issued(RegionNumber(1), Count::Below(9));

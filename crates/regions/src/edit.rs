@@ -44,14 +44,14 @@ pub enum Edit {
         /// k.
         by: u8,
     },
-    /// Lengthens a top-level region's prefix by `by` zeros, and gives freed prefixes to newcomers (Kent 1992, 3.2).
+    /// Lengthens a top-level region's prefix by `by` zeros, and gives freed prefixes to new regions (Kent 1992, 3.2).
     Split {
         /// Which region.
         name: String,
         /// k.
         by: u8,
         /// Regions to make on the freed prefixes.
-        newcomers: Vec<Newcomer>,
+        new_regions: Vec<NewRegion>,
     },
     /// Makes subregions, `by` bits below their parent (Kent 1992, 3.3).
     Subdivide {
@@ -60,7 +60,7 @@ pub enum Edit {
         /// k.
         by: u8,
         /// The subregions.
-        newcomers: Vec<Newcomer>,
+        new_regions: Vec<NewRegion>,
         /// Take the all-zero extension although others stay unassigned.
         reserve_others: bool,
     },
@@ -129,7 +129,7 @@ pub struct Start {
 
 /// A region that a split or a subdivision makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newcomer {
+pub struct NewRegion {
     /// Its name.
     pub name: String,
     /// s; only the all-zero subregion may leave it out, and takes its parent's then.
@@ -194,8 +194,8 @@ mod tests {
             (Edit::Expand { name: name(), by: 1 }, "expand"),
             (Edit::ExpandIfDue { name: name(), count: 1 }, "expand"),
             (Edit::Shrink { name: name(), by: 1 }, "shrink"),
-            (Edit::Split { name: name(), by: 1, newcomers: Vec::new() }, "split"),
-            (Edit::Subdivide { name: name(), by: 1, newcomers: Vec::new(), reserve_others: false }, "subdivide"),
+            (Edit::Split { name: name(), by: 1, new_regions: Vec::new() }, "split"),
+            (Edit::Subdivide { name: name(), by: 1, new_regions: Vec::new(), reserve_others: false }, "subdivide"),
             (Edit::Delegate { name: name() }, "delegate"),
             (update(Patch { name: Some("s".into()), sealed: Some(true), ..Patch::default() }), "rename"),
             (update(Patch { sealed: Some(true), ..Patch::default() }), "seal"),

@@ -152,16 +152,16 @@ mod tests {
         assert_eq!(forest.table(forest.resolve("D/x").expect("a table")).bits(), 2);
         let y = forest.resolve("D/x").expect("a table");
         forest.table_mut(y).issue("y", 1).expect("room");
-        let told: Vec<String> = forest.classify(TableKey::ROOT, 0).expect("8 bits").iter().map(tell).collect();
+        let told: Vec<String> = forest.classify(TableKey::ROOT, 0).expect("8 bits").iter().map(describe).collect();
         assert_eq!(told, ["D member", "x member", "y member"]);
-        let told: Vec<String> = forest.classify(TableKey::ROOT, 4).expect("8 bits").iter().map(tell).collect();
+        let told: Vec<String> = forest.classify(TableKey::ROOT, 4).expect("8 bits").iter().map(describe).collect();
         assert_eq!(told, ["D member", "x reserved"]);
-        let told: Vec<String> = forest.classify(TableKey::ROOT, 3).expect("8 bits").iter().map(tell).collect();
+        let told: Vec<String> = forest.classify(TableKey::ROOT, 3).expect("8 bits").iter().map(describe).collect();
         assert_eq!(told, ["D member", "x member", "- free"]);
         assert!(forest.classify(TableKey::ROOT, 256).is_none());
     }
 
-    fn tell(found: &Classification<'_>) -> String {
+    fn describe(found: &Classification<'_>) -> String {
         format!("{} {}", found.path.last().map_or("-", |region| &region.name), found.status.as_str())
     }
 

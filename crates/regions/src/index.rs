@@ -98,11 +98,11 @@ impl Index {
         found.extend(rest.iter().map(|id| self.find(*id)));
     }
 
-    /// How many octets of memory it takes.
-    pub fn octets(&self) -> usize {
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
         let tree = match &self.width {
-            Width::Narrow(tree, _) => tree.octets(),
-            Width::Wide(tree) => tree.octets(),
+            Width::Narrow(tree, _) => tree.bytes(),
+            Width::Wide(tree) => tree.bytes(),
         };
         size_of::<Self>() + tree + size_of_val(self.regions.as_slice())
     }
@@ -249,12 +249,12 @@ mod tests {
             let table = table(bits, count);
             let every_other: Vec<_> =
                 table.prefixes_after(None).map(|(prefix, number)| (prefix.zeros(1), number)).collect();
-            let octets = over(table.bits(), &every_other).octets();
-            assert!((least..=most).contains(&(octets / count)), "{octets} octets for {count} regions of {bits} bits");
-            assert!(Index::build(&table).octets() <= octets);
+            let bytes = over(table.bits(), &every_other).bytes();
+            assert!((least..=most).contains(&(bytes / count)), "{bytes} bytes for {count} regions of {bits} bits");
+            assert!(Index::build(&table).bytes() <= bytes);
             let far = every_other.iter().map(|(prefix, number)| (*prefix, RegionNumber(number.0 + u64::from(NONE))));
-            let numbered = over(table.bits(), &far.collect::<Vec<_>>()).octets();
-            assert_eq!(numbered, octets + count * size_of::<RegionNumber>(), "numbers that do not fit a label");
+            let numbered = over(table.bits(), &far.collect::<Vec<_>>()).bytes();
+            assert_eq!(numbered, bytes + count * size_of::<RegionNumber>(), "numbers that do not fit a label");
         }
     }
 

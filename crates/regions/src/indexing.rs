@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::{index::Index, prefix::Prefix, region::RegionNumber, revision::Revision, table::Table};
 
 impl Index {
-    /// The index of this table. Time and memory grow with the number of regions, whatever their prefixes: at most 50 octets a
+    /// The index of this table. Time and memory grow with the number of regions, whatever their prefixes: at most 50 bytes a
     /// region of a large table.
     pub fn build(table: &Table) -> Self {
         let sorted = table.prefixes_after(None);

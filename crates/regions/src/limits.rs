@@ -3,5 +3,5 @@
 /// The widest identifiers, in bits.
 pub const BITS_MAX: u8 = 128;
 
-/// The most octets of a region's owner, description and labels together.
+/// The most bytes of a region's owner, description and labels together.
 pub const TEXT_BYTES_MAX: usize = 4096;

@@ -36,7 +36,7 @@ pub struct Plan {
     pub revision: Revision,
     /// Every region that changes or is made; the one that the edit is about comes first.
     pub changes: Vec<Change>,
-    /// Prefixes that a split frees and no newcomer takes, larger blocks first.
+    /// Prefixes that a split frees and no new region takes, larger blocks first.
     pub freed: Vec<Prefix>,
     /// The free block in which a new region was placed.
     pub block: Option<Prefix>,
@@ -81,9 +81,9 @@ impl Table {
             Edit::Expand { name, by } => resize::expand(self, name, *by),
             Edit::ExpandIfDue { name, count } => resize::expand_if_due(self, name, *count),
             Edit::Shrink { name, by } => resize::shrink(self, name, *by),
-            Edit::Split { name, by, newcomers } => divide::split(self, name, *by, newcomers),
-            Edit::Subdivide { name, by, newcomers, reserve_others } => {
-                divide::subdivide(self, name, *by, newcomers, *reserve_others)
+            Edit::Split { name, by, new_regions } => divide::split(self, name, *by, new_regions),
+            Edit::Subdivide { name, by, new_regions, reserve_others } => {
+                divide::subdivide(self, name, *by, new_regions, *reserve_others)
             }
             Edit::Delegate { name } => delegate::plan(self, name),
             Edit::Update { name, patch } => update::plan(self, name, patch),

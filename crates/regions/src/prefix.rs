@@ -45,7 +45,7 @@ pub enum BadPrefix {
     #[error("the all-zero extension stays with the region that is split")]
     AllZero,
     /// There are no more extensions of this length.
-    #[error("there are only {max} extensions for newcomers")]
+    #[error("there are only {max} extensions for new regions")]
     NoneLeft {
         /// How many there are.
         max: u64,

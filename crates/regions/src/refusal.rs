@@ -60,10 +60,10 @@ pub enum Refusal {
         /// The most there can be.
         max: u8,
     },
-    /// `suffix-range`: a newcomer's suffix is not given and cannot be inherited.
+    /// `suffix-range`: a new region's suffix is not given and cannot be inherited.
     #[error("the suffix of {name:?} must be given: only the all-zero subregion inherits its parent's")]
     SuffixMissing {
-        /// The newcomer.
+        /// The new region.
         name: String,
     },
     /// `suffix-range`: a suffix beyond the region's.
@@ -178,7 +178,7 @@ pub enum Refusal {
         issued: Count,
     },
     /// `bad-input`: what people write about a region is too long.
-    #[error("owner, description and labels together have {bytes} octets, but may have at most {TEXT_BYTES_MAX}")]
+    #[error("owner, description and labels together have {bytes} bytes, but may have at most {TEXT_BYTES_MAX}")]
     TextTooLong {
         /// How many there are.
         bytes: usize,

@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// A hash of the octets, each with its place.
+    /// A hash of the bytes, each with its place.
     #[derive(Default)]
     struct Sum(u64);
 
@@ -376,8 +376,8 @@ mod tests {
             self.0
         }
 
-        fn write(&mut self, octets: &[u8]) {
-            self.0 = octets.iter().fold(self.0, |sum, octet| sum.wrapping_mul(31).wrapping_add(u64::from(*octet) + 1));
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 = bytes.iter().fold(self.0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte) + 1));
         }
     }
 

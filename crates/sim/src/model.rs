@@ -131,14 +131,14 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    tell(&explore(&slots(2, args.deep, None), "slots, 2 daemons"))?;
-    tell(&explore(&slots_under_wild_clocks(None), "slots, 2 daemons, more clock readings"))?;
-    tell(&explore(&slots(3, args.deep, None), "slots, 3 daemons"))?;
-    tell(&explore(&twins(None), "slots, 2 daemons, one of which is cloned"))?;
-    tell(&explore(&paces(args.deep, None), "a counter's pace, backups and restores"))?;
-    tell(&explore(&stricts(args.deep, None), "strict grants, 2 daemons"))?;
-    tell(&explore(&tables(2, args.deep, None), "tables and counters, 2 daemons"))?;
-    tell(&explore(&tables(3, args.deep, None), "tables and counters, 3 daemons"))?;
+    print(&explore(&slots(2, args.deep, None), "slots, 2 daemons"))?;
+    print(&explore(&slots_under_wild_clocks(None), "slots, 2 daemons, more clock readings"))?;
+    print(&explore(&slots(3, args.deep, None), "slots, 3 daemons"))?;
+    print(&explore(&twins(None), "slots, 2 daemons, one of which is cloned"))?;
+    print(&explore(&paces(args.deep, None), "a counter's pace, backups and restores"))?;
+    print(&explore(&stricts(args.deep, None), "strict grants, 2 daemons"))?;
+    print(&explore(&tables(2, args.deep, None), "tables and counters, 2 daemons"))?;
+    print(&explore(&tables(3, args.deep, None), "tables and counters, 3 daemons"))?;
     for mutant in Mutant::value_variants() {
         let found = mutated(*mutant);
         ensure!(found.len() == mutant.models(), "{mutant:?}: taking this guard away was not noticed");
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(found: &Found) -> anyhow::Result<()> {
+fn print(found: &Found) -> anyhow::Result<()> {
     let Found { name, bounds, states, unique, depth, seconds, .. } = found;
     println!("{name}: {unique} states ({states} with repetitions), up to {depth} steps deep, in {seconds:.1} s");
     println!("  {bounds}");

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
             }
         }
     }
-    whole.tell(args.seeds);
+    whole.print(args.seeds);
     // The first that broke in a run comes first.
     whole.violations.sort_by_key(|(seed, _)| *seed);
     // The first that broke in a run is shown.
@@ -131,7 +131,7 @@ mod tests {
         let mut sum = Outcome::default();
         (1..=200).for_each(|seed| sum.add(simulate(seed, None)));
         assert_eq!(sum.violations, []);
-        sum.tell(200);
+        sum.print(200);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl AllocateInput {
         };
         if request.request_id.len() > REQUEST_ID_BYTES_MAX {
             let problem =
-                format!("has {} octets, but may have at most {REQUEST_ID_BYTES_MAX}", request.request_id.len());
+                format!("has {} bytes, but may have at most {REQUEST_ID_BYTES_MAX}", request.request_id.len());
             return Err(Invalid::new("request_id", problem));
         }
         self.request_id.clone_from(&request.request_id);
@@ -115,10 +115,10 @@ fn slot_constants(slot: &v1::SlotConstants) -> Result<SlotConstants, BadBlock> {
 }
 
 /// The key; empty where it is not used.
-fn cluster_key(octets: &[u8]) -> Result<ClusterKey, BadBlock> {
-    match octets.is_empty() {
+fn cluster_key(bytes: &[u8]) -> Result<ClusterKey, BadBlock> {
+    match bytes.is_empty() {
         true => Ok(ClusterKey::new([0; 16])),
-        false => octets.try_into().map(ClusterKey::new).map_err(|_| BadBlock::Invalid("cluster_key")),
+        false => bytes.try_into().map(ClusterKey::new).map_err(|_| BadBlock::Invalid("cluster_key")),
     }
 }
 
@@ -139,7 +139,7 @@ fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, Bad
 
 impl From<&Block> for v1::Block {
     fn from(block: &Block) -> Self {
-        let key_if = |used, key: &ClusterKey| if used { Bytes::copy_from_slice(key.octets()) } else { Bytes::new() };
+        let key_if = |used, key: &ClusterKey| if used { Bytes::copy_from_slice(key.bytes()) } else { Bytes::new() };
         let constants = match block.source() {
             BlockSource::Slot(format, constants) => v1::block::Constants::Slot(v1::SlotConstants {
                 format: format.token().to_owned(),
@@ -155,7 +155,7 @@ impl From<&Block> for v1::Block {
                 suffix_bits: constants.suffix_bits.into(),
                 region_number: constants.number,
                 revision: constants.revision,
-                scramble_key: constants.scramble.map_or(Bytes::new(), |key| Bytes::copy_from_slice(key.octets())),
+                scramble_key: constants.scramble.map_or(Bytes::new(), |key| Bytes::copy_from_slice(key.bytes())),
             }),
             BlockSource::Series(series, key) => v1::block::Constants::Series(v1::SeriesConstants {
                 series: series.token(),
@@ -177,7 +177,7 @@ mod tests {
             epoch: SlotEpoch::new(9),
             node: Node::for_slot(0x1234_5678_9abc, slot),
             clock_seq: ClockSeq::from_random(77),
-            key: ClusterKey::new(*b"sixteen octets!!"),
+            key: ClusterKey::new(*b"sixteen bytes!!!"),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use kent_regions::{
-    AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, Newcomer, Order,
+    AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, NewRegion, Order,
     Pace, Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Start, Status, Table, Zone,
 };
 
@@ -16,9 +16,9 @@ use crate::{
     v1,
 };
 
-/// The most newcomers of one edit: with a counter each, the space, the region, its counter and the history they fit one commit of
+/// The most new regions of one edit: with a counter each, the space, the region, its counter and the history they fit one commit of
 /// 128 operations.
-const NEWCOMERS_MAX: usize = 56;
+const NEW_REGIONS_MAX: usize = 56;
 /// The most identifiers of one `Classify` call: 160 KiB of request.
 const CLASSIFY_MAX: usize = 10_000;
 /// Entries of a page where the request names no number, and at most.
@@ -87,10 +87,10 @@ pub struct EditOptions {
     pub reason: String,
 }
 
-/// The longest request_id, in octets.
+/// The longest request_id, in bytes.
 pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
 
-/// The longest reason, in octets.
+/// The longest reason, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// Makes the circumstances of an edit from the fields that every edit's request has.
@@ -108,7 +108,7 @@ impl EditOptions {
         reason: String,
     ) -> Result<Self, Invalid> {
         let within = |field, text: &str, max: usize| match text.len() > max {
-            true => Err(Invalid::new(field, format!("has {} octets, but may have at most {max}", text.len()))),
+            true => Err(Invalid::new(field, format!("has {} bytes, but may have at most {max}", text.len()))),
             false => Ok(()),
         };
         within("request_id", &request_id, REQUEST_ID_BYTES_MAX)?;
@@ -198,8 +198,8 @@ impl TryFrom<v1::SplitRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::SplitRegionRequest) -> Result<Self, Invalid> {
-        let (by, newcomers) = (some(request.by_bits), newcomers(request.newcomers)?);
-        Self::of_region(&request.name, options!(request), |name| Edit::Split { name, by, newcomers })
+        let (by, new_regions) = (some(request.by_bits), new_regions(request.new_regions)?);
+        Self::of_region(&request.name, options!(request), |name| Edit::Split { name, by, new_regions })
     }
 }
 
@@ -207,15 +207,15 @@ impl TryFrom<v1::AddSubregionsRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::AddSubregionsRequest) -> Result<Self, Invalid> {
-        if request.newcomers.is_empty() {
-            return Err(Invalid::new("newcomers", "there must be at least one"));
+        if request.new_regions.is_empty() {
+            return Err(Invalid::new("new_regions", "there must be at least one"));
         }
-        let (by, newcomers, reserve_others) =
-            (some(request.by_bits), newcomers(request.newcomers)?, request.r#abstract);
+        let (by, new_regions, reserve_others) =
+            (some(request.by_bits), new_regions(request.new_regions)?, request.r#abstract);
         Self::of_region(&request.name, options!(request), |name| Edit::Subdivide {
             name,
             by,
-            newcomers,
+            new_regions,
             reserve_others,
         })
     }
@@ -297,23 +297,23 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
 /// The largest chunk where a policy names only the smallest.
 const CHUNK_MAX: u64 = 1 << 20;
 
-fn newcomers(newcomers: Vec<v1::Newcomer>) -> Result<Vec<Newcomer>, Invalid> {
-    const FIELD: &str = "newcomers";
-    if newcomers.len() > NEWCOMERS_MAX {
-        let problem = format!("are {}, but one edit makes at most {NEWCOMERS_MAX}", newcomers.len());
+fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invalid> {
+    const FIELD: &str = "new_regions";
+    if new_regions.len() > NEW_REGIONS_MAX {
+        let problem = format!("are {}, but one edit makes at most {NEW_REGIONS_MAX}", new_regions.len());
         return Err(Invalid::new(FIELD, problem));
     }
-    let checked = newcomers.into_iter().map(|newcomer| {
-        Ok(Newcomer {
-            name: new_name(FIELD, &newcomer.region_id)?,
-            suffix: newcomer.suffix_bits.map(some),
-            extension: newcomer.extension.map(|extension| bits(FIELD, &extension)).transpose()?,
+    let checked = new_regions.into_iter().map(|new_region| {
+        Ok(NewRegion {
+            name: new_name(FIELD, &new_region.region_id)?,
+            suffix: new_region.suffix_bits.map(some),
+            extension: new_region.extension.map(|extension| bits(FIELD, &extension)).transpose()?,
             start: Start {
-                next: Count::Below(newcomer.next.map_or(0, u128::from)),
-                order: order(newcomer.order)?,
-                pace: NonZeroU64::new(newcomer.pace).map(Pace::per_second),
-                sealed: newcomer.sealed,
-                policy: newcomer.policy.map(policy_input).transpose()?.unwrap_or_default(),
+                next: Count::Below(new_region.next.map_or(0, u128::from)),
+                order: order(new_region.order)?,
+                pace: NonZeroU64::new(new_region.pace).map(Pace::per_second),
+                sealed: new_region.sealed,
+                policy: new_region.policy.map(policy_input).transpose()?.unwrap_or_default(),
             },
         })
     });

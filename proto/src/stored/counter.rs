@@ -5,7 +5,7 @@ use kent_issue::Lapse;
 use kent_regions::{Count, Pace};
 use prost::Message;
 
-use super::{Malformed, count_from, count_octets, decode};
+use super::{Malformed, count_bytes, count_from, decode};
 use crate::records;
 
 /// A restore: what happened in between is not known.
@@ -89,7 +89,7 @@ impl Counter {
 /// A counter's record.
 pub fn encode_counter(counter: &Counter) -> Vec<u8> {
     let record = records::CounterRecord {
-        reserved: count_octets(counter.reserved),
+        reserved: count_bytes(counter.reserved),
         // OK because a time is within some centuries of 1970.
         paid_until: i64::try_from(counter.paid.get()).unwrap_or(i64::MAX),
         unsure: counter.unsure,

@@ -6,7 +6,7 @@ use kent_issue::Forgotten;
 use kent_regions::{Count, Revision};
 use prost::Message;
 
-use super::{Malformed, count_from, count_octets, decode, malformed};
+use super::{Malformed, count_bytes, count_from, decode, malformed};
 use crate::records;
 
 /// The record of an edit that was made with a request_id: the revision that it made.
@@ -37,7 +37,7 @@ pub struct StrictGrant {
 
 /// A strict grant's record.
 pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
-    let first = count_octets(Count::Below(grant.first));
+    let first = count_bytes(Count::Below(grant.first));
     records::GrantRecord { first, count: grant.count, unix_nanos: grant.unix_nanos }.encode_to_vec()
 }
 

@@ -52,9 +52,9 @@ impl From<StoreKind> for String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoArchive {
-    /// The archive is told that it ends.
-    Told,
-    /// It goes on even if the archive cannot be told.
+    /// The archive is marked as ended.
+    Ended,
+    /// The store goes on without it: the archive is gone for good.
     Lost,
 }
 
@@ -63,7 +63,7 @@ impl FromStr for NoArchive {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "told" => Ok(Self::Told),
+            "ended" => Ok(Self::Ended),
             "lost" => Ok(Self::Lost),
             _ => Err("--no-archive, or --no-archive=lost if the archive is gone for ever".to_owned()),
         }

@@ -100,7 +100,7 @@ settings! {
              restored without any loss (kentd restore --archive). It has to exist. For the embedded store";
         archive_base_bytes: u64 = "67108864" ["131072" to "1099511627776"], "KENT_ARCHIVE_BASE_BYTES" "BYTES":
             "Bytes of commits in the archive after which all records are written to it anew";
-        #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "told")]
+        #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "ended")]
         no_archive: NoArchive, "KENT_NO_ARCHIVE" "lost":
             "Ends the archive of a store that was archived before, and says so in the archive; with `=lost` also if the archive is gone \
              for ever";

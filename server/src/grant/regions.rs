@@ -14,7 +14,7 @@ use super::outcome::{HeldChunk, Tried, Wait, only_strict};
 use crate::{
     cluster::Cluster,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion},
-    host::{Surroundings, clock::Clock, deadline::Patience, tasks::Tasks},
+    host::{Environment, clock::Clock, deadline::Patience, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
         pacing::Pacing,
@@ -26,7 +26,7 @@ use crate::{
     records::keys::{self, Requested},
     tables::{
         directory::Directory,
-        edits::Order,
+        edits::EditCommand,
         space::{RegionFacts, Space},
     },
 };
@@ -57,14 +57,14 @@ const PRINCIPAL: &str = "kentd";
 impl RegionGrants {
     /// Counters of the regions of `directory`.
     pub(crate) fn new(
-        surroundings: Surroundings,
+        environment: Environment,
         directory: Arc<Directory>,
         chunk: Chunk,
         tasks: Tasks,
         (pacing, requests): (Arc<Pacing>, Arc<Requests>),
         cluster: Option<Arc<Cluster>>,
     ) -> Self {
-        let Surroundings { store, clock, .. } = surroundings;
+        let Environment { store, clock, .. } = environment;
         Self { store, directory, clock, chunk, tasks, pacing, requests, cluster }
     }
 
@@ -103,7 +103,7 @@ impl RegionGrants {
             let first = if is_cut { cell.cut(count) } else { None };
             Ok(Cut { facts, cell, first })
         });
-        cut.map_err(|why: Why| why(space.name(), region.to_owned()))
+        cut.map_err(|refuse: Refuse| refuse(space.name(), region.to_owned()))
     }
 
     /// Grants the block that was cut off the chunk in hand, if it held enough, and says when.
@@ -148,7 +148,7 @@ impl RegionGrants {
             region.expansion_due(count.get()).map(|_| region.name.clone())
         });
         let Some(region) = due else { return false };
-        let order = Order {
+        let command = EditCommand {
             space: space.name(),
             number: Some(number),
             // Others may see to it as well: it is looked at again where it is planned.
@@ -156,14 +156,14 @@ impl RegionGrants {
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
         };
-        match self.directory.edit(&order).await {
+        match self.directory.edit(&command).await {
             Ok(_) => {
-                info!(space = order.space, region, "region expanded by its policy");
+                info!(space = command.space, region, "region expanded by its policy");
                 true
             }
             Err(EditError::Refused { refusal, .. }) if matches!(*refusal, Refusal::NotDue { .. }) => true,
             Err(error) => {
-                warn!(space = order.space, region, %error, "region not expanded by its policy");
+                warn!(space = command.space, region, %error, "region not expanded by its policy");
                 false
             }
         }
@@ -425,14 +425,14 @@ fn usable(
     found: Option<RegionFacts>,
     region: impl FnOnce() -> String,
 ) -> Result<RegionFacts, AllocateError> {
-    check(found).map_err(|why| why(space.name(), region()))
+    check(found).map_err(|refuse| refuse(space.name(), region()))
 }
 
-/// Why a region is not granted from, given the space and the region.
-type Why = fn(String, String) -> AllocateError;
+/// Makes the refusal, given the space and the region.
+type Refuse = fn(String, String) -> AllocateError;
 
 /// Whether a region can be granted from.
-fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Why> {
+fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Refuse> {
     match found {
         None => Err(|space, region| NoSuchRegion { space, region }.into()),
         Some(RegionFacts { granting: Err(why), .. }) => Err(match why {

@@ -6,8 +6,8 @@ use rand::Rng;
 
 /// Where the daemon gets random bits from; the simulator brings its own, so that a run can be repeated.
 pub trait Entropy: Debug + Send + Sync + 'static {
-    /// Fills octets with random bits, good enough for keys.
-    fn fill(&self, octets: &mut [u8]);
+    /// Fills bytes with random bits, good enough for keys.
+    fn fill(&self, bytes: &mut [u8]);
 }
 
 /// The operating system's, through a generator of this thread.
@@ -15,21 +15,21 @@ pub trait Entropy: Debug + Send + Sync + 'static {
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
-    fn fill(&self, octets: &mut [u8]) {
-        rand::rng().fill_bytes(octets);
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::rng().fill_bytes(bytes);
     }
 }
 
 /// 128 random bits.
-pub(crate) fn octets(entropy: &dyn Entropy) -> [u8; 16] {
-    let mut octets = [0; 16];
-    entropy.fill(&mut octets);
-    octets
+pub(crate) fn bytes(entropy: &dyn Entropy) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes);
+    bytes
 }
 
 /// 64 random bits.
 pub(crate) fn number(entropy: &dyn Entropy) -> u64 {
-    let mut octets = [0; 8];
-    entropy.fill(&mut octets);
-    u64::from_le_bytes(octets)
+    let mut bytes = [0; 8];
+    entropy.fill(&mut bytes);
+    u64::from_le_bytes(bytes)
 }

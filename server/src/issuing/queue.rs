@@ -76,9 +76,9 @@ impl Queue {
 
     /// Tells when so many wait; `None` if they do already.
     pub(crate) fn gather(&mut self, count: usize) -> Option<oneshot::Receiver<()>> {
-        let (gathered, tell) = oneshot::channel();
+        let (gathered, receiver) = oneshot::channel();
         self.gathering = Some((count, gathered)).filter(|_| self.waiting.len() < count);
-        self.gathering.is_some().then_some(tell)
+        self.gathering.is_some().then_some(receiver)
     }
 
     /// Adds a request: the promise of an answer, and whether the caller must see to it that somebody commits.

@@ -23,7 +23,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::{
     host::{
-        Surroundings,
+        Environment,
         clock::Clock,
         deadline::Patience,
         entropy::{self, Entropy},
@@ -65,9 +65,9 @@ pub(crate) struct HeldSlot {
 
 impl Slots {
     /// Slots of `store`, none of them held yet.
-    pub(crate) fn new(surroundings: Surroundings, policy: ClockPolicy, trust: TrustPolicy, key: ClusterKey) -> Self {
-        let Surroundings { store, clock, entropy } = surroundings;
-        let holder = HolderId::new(entropy::octets(&*entropy));
+    pub(crate) fn new(environment: Environment, policy: ClockPolicy, trust: TrustPolicy, key: ClusterKey) -> Self {
+        let Environment { store, clock, entropy } = environment;
+        let holder = HolderId::new(entropy::bytes(&*entropy));
         let state = State { issuer: TimeIssuer::new(policy, holder, key), trusted: TrustedClock::new(trust) };
         Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: Notify::new() }
     }

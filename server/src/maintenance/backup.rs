@@ -140,9 +140,9 @@ fn part(part: backup_part::Part) -> BackupPart {
 }
 
 fn add(sum: &mut crc32fast::Hasher, record: &backup_part::Record) {
-    for octets in [record.key.as_bytes(), &record.value[..]] {
-        sum.update(&(octets.len() as u64).to_le_bytes());
-        sum.update(octets);
+    for bytes in [record.key.as_bytes(), &record.value[..]] {
+        sum.update(&(bytes.len() as u64).to_le_bytes());
+        sum.update(bytes);
     }
 }
 

@@ -86,7 +86,7 @@ impl<'s> Filling<'s> {
         records: BTreeMap<Key, Vec<u8>>,
         entropy: &dyn Entropy,
     ) -> Result<Self, FillError> {
-        let mark = Mark { origin: origin.to_bytes(), attempt: entropy::octets(entropy), step: 0 };
+        let mark = Mark { origin: origin.to_bytes(), attempt: entropy::bytes(entropy), step: 0 };
         let mut tries = Tries::default();
         let mut goes_on = false;
         let version = loop {

@@ -153,7 +153,7 @@ impl Migration {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
         let (tls, credentials): (Option<EtcdTls>, Option<EtcdCredentials>) = args.etcd.read(&args.to)?;
-        let new_id = || entropy::octets(&SystemEntropy);
+        let new_id = || entropy::bytes(&SystemEntropy);
         let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })?;
         let source = Source::read(Arc::new(source), args.from.clone(), args.to.to_string()).await?;
         let (address, new_id) = (args.to.clone(), new_id());

@@ -251,7 +251,7 @@ impl Restore {
     ///
     /// [`RestoreError`].
     pub async fn write(self, args: &RestoreArgs) -> Result<(), RestoreError> {
-        let new_id = entropy::octets(&SystemEntropy);
+        let new_id = entropy::bytes(&SystemEntropy);
         let store = SledStore::open(SledOptions { dir: args.data.clone(), new_id })?;
         let written = self.write_to(&store, args, &SystemEntropy).await;
         store.close().await;
@@ -283,7 +283,7 @@ impl Restore {
             archive.hand_over(store.store_id(), &args.data)?;
         }
         // Drawn, so that no other attempt goes on with what this one leaves behind.
-        let origin = origin.unwrap_or_else(|| StoreId::new(entropy::octets(entropy)));
+        let origin = origin.unwrap_or_else(|| StoreId::new(entropy::bytes(entropy)));
         let filled = match Filling::begin(store, origin, self.records, entropy).await {
             Ok(filling) => filling.write(|_, _| {}).await,
             Err(error) => Err(error),
@@ -308,7 +308,7 @@ async fn load(path: &Path) -> Result<Backup, RestoreError> {
     if let Some((dir, records)) = archive::read(path)? {
         return as_backup(&dir, records);
     }
-    let new_id = entropy::octets(&SystemEntropy);
+    let new_id = entropy::bytes(&SystemEntropy);
     let options = SledOptions { dir: path.to_owned(), new_id };
     let store = SledStore::open_archived(options, Archiving::ReadOnly)?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
@@ -627,7 +627,7 @@ impl Restore {
             self.records.insert(keys::history(id, revision.0, number), part);
         }
         self.pass_over(id, facts.revision, revision).map_err(StoreFailure::from)?;
-        let last_edit = stored::EditId(entropy::octets(entropy));
+        let last_edit = stored::EditId(entropy::bytes(entropy));
         // Those of regions that were made since the backup are not given again.
         let next_number = facts.next_number.0.saturating_add(LEAP);
         let facts = SpaceFacts { revision, last_edit, next_number: RegionNumber(next_number), ..*facts };
@@ -655,13 +655,13 @@ impl Restore {
                 node: Node::for_slot(random, slot),
                 clock_seq: ClockSeq::from_random(random >> 48),
                 epoch: SlotEpoch::new(0),
-                holder: HolderId::new(entropy::octets(entropy)),
+                holder: HolderId::new(entropy::bytes(entropy)),
                 reserved_until: self.reserved_until,
                 seen: self.reserved_until,
             });
             let record = SlotRecord {
                 epoch: SlotEpoch::new(leapt(known.epoch.get(), now)),
-                holder: HolderId::new(entropy::octets(entropy)),
+                holder: HolderId::new(entropy::bytes(entropy)),
                 reserved_until: known.reserved_until.max(self.reserved_until),
                 ..known
             };

@@ -56,7 +56,7 @@ pub(crate) async fn found(store: &dyn Store, entropy: &dyn Entropy) -> Result<Cl
         if let Some(known) = known {
             return Ok(stored::decode_cluster(&known.value).map_err(StoreFailure::from)?);
         }
-        let drawn = stored::encode_cluster(&ClusterKey::new(entropy::octets(entropy)));
+        let drawn = stored::encode_cluster(&ClusterKey::new(entropy::bytes(entropy)));
         let unmarked = Txn::new().expect(keys::CLUSTER, Version::ABSENT).expect(keys::RESTORING, Version::ABSENT);
         match store.commit(unmarked.put(keys::CLUSTER, drawn)).await {
             // The key is read back: it is ours, or another replica's, or a mark is there.

@@ -222,12 +222,12 @@ pub(crate) fn parse_dated(key: &Key) -> Result<DatedRequest, Malformed> {
     digits.and_then(DatedRequest::parse).ok_or(Malformed { what: "the key of a dated request_id" })
 }
 
-/// A request_id as 32 hexadecimal digits: it may hold any octets, and be longer than a key has room for.
+/// A request_id as 32 hexadecimal digits: it may hold any bytes, and be longer than a key has room for.
 fn digest(request_id: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, request_id.as_bytes()).simple().to_string()
 }
 
-/// A key made of checked names and numbers: at most 63 printable octets of each name.
+/// A key made of checked names and numbers: at most 63 printable bytes of each name.
 fn valid(path: String) -> Key {
     Key::new(path).expect("OK because names are checked before they come here, and numbers have a fixed width")
 }

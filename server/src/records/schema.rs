@@ -9,6 +9,6 @@ use super::{failure::StoreFailure, keys};
 pub(crate) async fn schema_in_force(store: &dyn Store) -> Result<(u16, Version), StoreFailure> {
     let Some(record) = store.get(&keys::IN_FORCE).await? else { return Ok((1, Version::ABSENT)) };
     let malformed = |_| stored::Malformed { what: "the schema that is in force" };
-    let octets = <[u8; 2]>::try_from(&record.value[..]).map_err(malformed)?;
-    Ok((u16::from_be_bytes(octets), record.version))
+    let bytes = <[u8; 2]>::try_from(&record.value[..]).map_err(malformed)?;
+    Ok((u16::from_be_bytes(bytes), record.version))
 }

@@ -45,12 +45,12 @@ fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> An
     let form = space.text_form();
     let (found, revision) = space.read(|table| {
         let found = table.classify_all(ids).into_iter().zip(ids);
-        let tell = |(found, id): (Option<Classification<'_>>, &u128)| {
+        let describe = |(found, id): (Option<Classification<'_>>, &u128)| {
             let text = text_of(*id, table.bits(), form);
             let found = found?;
             Some((model::classification(name, *id, text, &found), found.delegated()))
         };
-        (found.map(tell).collect::<Vec<_>>(), table.revision())
+        (found.map(describe).collect::<Vec<_>>(), table.revision())
     });
     let answers = found.into_iter().map(|found| {
         let (mut message, delegated) = found?;

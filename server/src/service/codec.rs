@@ -38,10 +38,10 @@ const TEXTS_MAX: usize = 1000;
 /// Texts or items after which other threads come first. The costliest takes some 20 microseconds.
 const PART: u32 = 4;
 
-/// The longest text, in octets.
+/// The longest text, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// The longest item, in octets.
+/// The longest item, in bytes.
 const ITEM_BYTES_MAX: usize = 4096;
 
 #[tonic::async_trait]
@@ -74,7 +74,7 @@ fn check_sizes(field: &'static str, sizes: impl ExactSizeIterator<Item = usize>,
         return refused(format!("are {}, but one call takes at most {TEXTS_MAX}", sizes.len()));
     }
     match sizes.max().filter(|largest| *largest > max) {
-        Some(largest) => refused(format!("one has {largest} octets, but none may have more than {max}")),
+        Some(largest) => refused(format!("one has {largest} bytes, but none may have more than {max}")),
         None => Ok(()),
     }
 }
@@ -101,7 +101,7 @@ fn inspect(text: &str, reading: &Reading) -> inspect_result::Outcome {
 fn encode(item: &Item) -> encode_result::Outcome {
     let fields = item.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     match kent_codec::encode(&item.format, fields) {
-        Ok(encoded) => encode_result::Outcome::Encoded(Encoded { text: encoded.text, octets: encoded.octets.into() }),
+        Ok(encoded) => encode_result::Outcome::Encoded(Encoded { text: encoded.text, bytes: encoded.bytes.into() }),
         Err(error) => encode_result::Outcome::Refused(status::to_wire(&status::from_codec(&error))),
     }
 }

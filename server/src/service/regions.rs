@@ -26,7 +26,7 @@ use crate::{
     host::computing::in_parts,
     status,
     tables::{
-        edits::{Edited, Order},
+        edits::{EditCommand, Edited},
         history,
         space::Space,
     },
@@ -54,8 +54,8 @@ impl RegionsService {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
         let seals = matches!(edit, Edit::Update { patch: Patch { sealed: Some(true), .. }, .. });
-        let order = Order { space, number: None, edit, options, principal: caller };
-        match self.engine.edit(order).await {
+        let command = EditCommand { space, number: None, edit, options, principal: caller };
+        match self.engine.edit(command).await {
             Ok(Edited { space, plan, again }) => {
                 let outcome = if validate_only {
                     "dry_run"

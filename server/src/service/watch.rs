@@ -125,7 +125,7 @@ impl Watcher {
                 bits: bits.into(),
                 revision: revision.0,
                 last: index + 1 == parts.len(),
-                scramble_key: Bytes::copy_from_slice(key.octets()),
+                scramble_key: Bytes::copy_from_slice(key.bytes()),
             };
             self.send(Event::Snapshot(snapshot), Revision(0)).await?;
         }

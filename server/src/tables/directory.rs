@@ -16,7 +16,7 @@ use tracing::info;
 use crate::{
     error::{EditError, NoSuchSpace},
     host::{
-        Surroundings,
+        Environment,
         clock::Clock,
         entropy::{self, Entropy},
     },
@@ -55,11 +55,11 @@ const SPACES_MAX: usize = 10_000;
 impl Directory {
     /// Reads and checks all tables; makes the default space if the store is new.
     pub(crate) async fn load(
-        surroundings: Surroundings,
+        environment: Environment,
         chunk: Chunk,
         requests: Arc<Requests>,
     ) -> Result<Self, LoadError> {
-        let Surroundings { store, clock, entropy } = surroundings;
+        let Environment { store, clock, entropy } = environment;
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
         let restores = restores(&*store).await?;
         let (spaces, making) = (RwLock::default(), Mutex::default());
@@ -173,11 +173,11 @@ impl Directory {
 
     /// A key for a space's scrambled order.
     pub(super) fn new_key(&self) -> ClusterKey {
-        ClusterKey::new(entropy::octets(&*self.entropy))
+        ClusterKey::new(entropy::bytes(&*self.entropy))
     }
 
     /// An identity for an edit, by which it is known again if the store's answer is lost.
     pub(super) fn new_edit(&self) -> EditId {
-        EditId(entropy::octets(&*self.entropy))
+        EditId(entropy::bytes(&*self.entropy))
     }
 }

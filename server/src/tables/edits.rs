@@ -33,7 +33,7 @@ use crate::{
 
 /// An edit, and under which circumstances it is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct EditCommand {
     pub(crate) space: String,
     /// The region that it is about, where that is known by its number: it may have been renamed meanwhile.
     pub(crate) number: Option<RegionNumber>,
@@ -86,18 +86,18 @@ const ATTEMPTS: u32 = 5;
 
 impl Directory {
     /// Plans an edit and, unless it is a dry run, makes it; once, if it has a request_id.
-    pub(crate) async fn edit(&self, order: &Order) -> Result<Edited, EditError> {
-        let space = self.find(&order.space)?;
+    pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
+        let space = self.find(&command.space)?;
         let _editing = space.editing.lock().await;
         if self.store.peers().is_some() {
             // What another replica has just made is not refused as unknown or stale.
             self.reload(&space).await?;
         }
         for _ in 0..ATTEMPTS {
-            if let Some(plan) = self.made_already(&space, order).await? {
+            if let Some(plan) = self.made_already(&space, command).await? {
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
-            if let Some(plan) = self.try_edit(&space, order).await? {
+            if let Some(plan) = self.try_edit(&space, command).await? {
                 return Ok(Edited { space: space.clone(), plan, again: false });
             }
             self.reload(&space).await?;
@@ -106,8 +106,8 @@ impl Directory {
     }
 
     /// What the edit did when it was made under the same request_id.
-    async fn made_already(&self, space: &Space, order: &Order) -> Result<Option<Plan>, EditError> {
-        let Some(request) = request(space, order).filter(|_| !order.options.validate_only) else { return Ok(None) };
+    async fn made_already(&self, space: &Space, command: &EditCommand) -> Result<Option<Plan>, EditError> {
+        let Some(request) = request(space, command).filter(|_| !command.options.validate_only) else { return Ok(None) };
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
         let revision = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
         if space.read(Table::revision) < revision {
@@ -121,7 +121,7 @@ impl Directory {
         };
         let same = entry.changes.first().is_some_and(|change| {
             let subject = change.before.as_ref().unwrap_or(&change.after);
-            entry.operation == order.edit.operation() && subject.name == order.edit.subject()
+            entry.operation == command.edit.operation() && subject.name == command.edit.subject()
         });
         if !same {
             let problem = format!("was used before, for another edit ({} in revision {revision})", entry.operation);
@@ -138,20 +138,20 @@ impl Directory {
     }
 
     /// One attempt; `None` if somebody else changed the records meanwhile.
-    async fn try_edit(&self, space: &Arc<Space>, order: &Order) -> Result<Option<Plan>, EditError> {
-        let still = self.hold_still(space, &order.edit);
+    async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
+        let still = self.hold_still(space, &command.edit);
         // Nothing is reserved of the region before the edit is made or refused.
         let _reserving = match &still {
             Some((_, cell)) => Some(cell.reserving.lock().await),
             None => None,
         };
-        let rehearsed = self.rehearse(space, order, still.as_ref()).await?;
-        if order.options.validate_only {
+        let rehearsed = self.rehearse(space, command, still.as_ref()).await?;
+        if command.options.validate_only {
             return Ok(Some(rehearsed));
         }
-        let draft = self.settle(space, order, still.as_ref(), rehearsed).await?;
-        let fate = self.commit(space, order, &draft).await?;
-        self.adopt(space, order, draft, fate).await
+        let draft = self.settle(space, command, still.as_ref(), rehearsed).await?;
+        let fate = self.commit(space, command, &draft).await?;
+        self.adopt(space, command, draft, fate).await
     }
 
     /// The counter that an edit depends on.
@@ -169,20 +169,20 @@ impl Directory {
 
     /// Plans the edit as if the rest of our chunk were given back. Nothing is written: an edit that is refused, or a dry run, does
     /// not even give it back.
-    async fn rehearse(&self, space: &Space, order: &Order, still: Option<&Still>) -> Result<Plan, EditError> {
+    async fn rehearse(&self, space: &Space, command: &EditCommand, still: Option<&Still>) -> Result<Plan, EditError> {
         let name = space.name();
-        let Some((number, cell)) = still else { return space.read(|table| plan(&name, table, order)) };
+        let Some((number, cell)) = still else { return space.read(|table| plan(&name, table, command)) };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
         // A counter that has no record may have been lost, as for grants. After the other edits it still has none; the space of a
         // delegated region would begin anew.
-        let is_unsure = match (read.version, &order.edit) {
+        let is_unsure = match (read.version, &command.edit) {
             (0, Edit::Delegate { .. }) => stored::Counter::of_region(Count::ZERO, &self.restores).unsure,
             _ => read.value.unsure,
         };
-        if is_unsure && !order.edit.names_a_floor() {
+        if is_unsure && !command.edit.names_a_floor() {
             return Err(EditError::Unsure { region: space.region_name(*number) });
         }
-        space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, order))
+        space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))
     }
 
     /// Gives the rest of our chunk back, so that the edit meets what is issued and not what is reserved, and plans it again. A
@@ -190,7 +190,7 @@ impl Directory {
     async fn settle(
         &self,
         space: &Space,
-        order: &Order,
+        command: &EditCommand,
         still: Option<&Still>,
         rehearsed: Plan,
     ) -> Result<Draft, EditError> {
@@ -200,7 +200,7 @@ impl Directory {
                 space.give_back(&*self.store, *number, cell).await;
                 let settled = space.learn_reserved(&*self.store, *number).await?;
                 let name = space.name();
-                let plan = space.read_as_if(*number, settled.value.reserved, |table| plan(&name, table, order))?;
+                let plan = space.read_as_if(*number, settled.value.reserved, |table| plan(&name, table, command))?;
                 (plan, Some((*number, settled)))
             }
         };
@@ -209,9 +209,9 @@ impl Directory {
     }
 
     /// Makes the edit durable, if nothing that it rests on has changed.
-    async fn commit(&self, space: &Space, order: &Order, draft: &Draft) -> Result<Fate, EditError> {
-        let txn = self.transaction(space, draft, order);
-        let txn = match request(space, order) {
+    async fn commit(&self, space: &Space, command: &EditCommand, draft: &Draft) -> Result<Fate, EditError> {
+        let txn = self.transaction(space, draft, command);
+        let txn = match request(space, command) {
             Some(request) => {
                 let record = stored::encode_request(draft.plan.revision);
                 self.requests.record(&*self.store, txn, &request, record).await??
@@ -235,7 +235,13 @@ impl Directory {
     }
 
     /// Takes what is durable into memory. `None` if the edit was not made, and can be tried again.
-    async fn adopt(&self, space: &Space, order: &Order, draft: Draft, fate: Fate) -> Result<Option<Plan>, EditError> {
+    async fn adopt(
+        &self,
+        space: &Space,
+        command: &EditCommand,
+        draft: Draft,
+        fate: Fate,
+    ) -> Result<Option<Plan>, EditError> {
         let Draft { plan, edit, inner, .. } = draft;
         match fate {
             Fate::Conflict => return Ok(None),
@@ -251,7 +257,7 @@ impl Directory {
                 if let Some(inner) = inner {
                     self.insert(&inner.key, State::fresh(inner.table, version, edit, inner.constants))?;
                 }
-                log_edit(space, order, &plan);
+                log_edit(space, command, &plan);
             }
             Fate::Unknown(unknown) => {
                 let is_made = match self.reload(space).await {
@@ -285,7 +291,7 @@ impl Directory {
     }
 
     /// What a plan writes, and what must not have changed since it was made.
-    fn transaction(&self, space: &Space, draft: &Draft, order: &Order) -> Txn {
+    fn transaction(&self, space: &Space, draft: &Draft, command: &EditCommand) -> Txn {
         let (Draft { plan, edit, counter, .. }, id) = (draft, space.key());
         let constants = space.constants();
         let record = space.read(|table| space_record(table, Some(plan), *edit, constants));
@@ -316,10 +322,10 @@ impl Directory {
         let entry = HistoryEntry {
             // OK because the wall clock is within some centuries of 1970; a wrong one is still recorded.
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
-            principal: order.principal.clone(),
-            operation: order.edit.operation().to_owned(),
-            reason: order.options.reason.clone(),
-            request_id: order.options.request_id.clone(),
+            principal: command.principal.clone(),
+            operation: command.edit.operation().to_owned(),
+            reason: command.options.reason.clone(),
+            request_id: command.options.request_id.clone(),
             changes: plan.changes.clone(),
             declared: plan.declared.is_some(),
             follows: None,
@@ -329,38 +335,38 @@ impl Directory {
 }
 
 /// The request_id under which an edit is wanted.
-fn request(space: &Space, order: &Order) -> Option<Request> {
-    Request::new(&order.options.request_id, Requested { space: space.key(), number: None })
+fn request(space: &Space, command: &EditCommand) -> Option<Request> {
+    Request::new(&command.options.request_id, Requested { space: space.key(), number: None })
 }
 
-fn log_edit(space: &Space, order: &Order, plan: &Plan) {
+fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {
     info!(
         space = space.name(),
-        operation = order.edit.operation(),
-        region = order.edit.subject(),
+        operation = command.edit.operation(),
+        region = command.edit.subject(),
         revision = plan.revision.0,
         "table edited"
     );
 }
 
-fn plan(space: &str, table: &Table, order: &Order) -> Result<Plan, EditError> {
+fn plan(space: &str, table: &Table, command: &EditCommand) -> Result<Plan, EditError> {
     let present = table.revision();
     let refused = |refusal| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal) };
-    let named = || table.named(order.edit.subject()).map(|region| region.number);
-    if order.number.is_some_and(|number| named() != Ok(number)) {
-        return Err(refused(Refusal::NoSuchRegion { name: order.edit.subject().to_owned() }));
+    let named = || table.named(command.edit.subject()).map(|region| region.number);
+    if command.number.is_some_and(|number| named() != Ok(number)) {
+        return Err(refused(Refusal::NoSuchRegion { name: command.edit.subject().to_owned() }));
     }
-    match order.options.expected {
+    match command.options.expected {
         Some(expected) if expected != present => {
             Err(EditError::Stale { space: space.to_owned(), expected: expected.0, present })
         }
-        _ => table.plan(&order.edit).map_err(refused),
+        _ => table.plan(&command.edit).map_err(refused),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kent_regions::{Order as IssueOrder, Place, Start};
+    use kent_regions::{Order, Place, Start};
 
     use super::*;
 
@@ -369,7 +375,7 @@ mod tests {
         let mut table = Table::new(16).expect("a width");
         let mut make = |name: &str, prefix: &str| {
             let place = Place::At(prefix.parse().expect("a prefix"));
-            let (name, next, order) = (name.to_owned(), Count::ZERO, IssueOrder::Sequential);
+            let (name, next, order) = (name.to_owned(), Count::ZERO, Order::Sequential);
             let plan = table
                 .plan(&Edit::Create { name, suffix: 4, place, start: Start { next, order, ..Start::default() } })
                 .expect("legal");
@@ -379,8 +385,8 @@ mod tests {
         let (busy, other) = (make("busy", "01"), make("other", "10"));
         let planned = |number| {
             let (edit, options) = (Edit::Expand { name: "busy".to_owned(), by: 1 }, EditOptions::default());
-            let order = Order { space: "s".to_owned(), number, edit, options, principal: String::new() };
-            plan("s", &table, &order).map(|plan| plan.subject().expect("changed").number)
+            let command = EditCommand { space: "s".to_owned(), number, edit, options, principal: String::new() };
+            plan("s", &table, &command).map(|plan| plan.subject().expect("changed").number)
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);

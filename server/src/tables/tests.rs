@@ -26,7 +26,7 @@ use tonic::{Code, Request, Status};
 
 use super::space::State;
 use crate::{
-    Config, Node, Settings, Surroundings,
+    Config, Environment, Node, Settings,
     host::{clock::SystemClock, entropy::SystemEntropy},
     records::{counters::read_counter, keys},
 };
@@ -38,7 +38,7 @@ fn disk() -> MemoryStore {
 async fn start(disk: &MemoryStore, settings: Settings) -> Node {
     let config = Config::check(settings).expect("valid");
     let (store, clock, entropy) = (Arc::new(disk.reopen()), Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-    let node = Node::start(Surroundings { store, clock, entropy }, &config).await.expect("it starts");
+    let node = Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts");
     node.engine().slots().wait_for_slot(Duration::from_secs(5)).await;
     node
 }

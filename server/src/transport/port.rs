@@ -22,13 +22,13 @@ use tonic::{
 /// One service that is asked often, and the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
-    often: S,
+    allocator: S,
     others: Routes,
 }
 
 impl<S> Port<S> {
-    pub(crate) fn new(often: S, others: Routes) -> Self {
-        Self { often, others: others.prepare() }
+    pub(crate) fn new(allocator: S, others: Routes) -> Self {
+        Self { allocator, others: others.prepare() }
     }
 }
 
@@ -41,7 +41,7 @@ where
     type Future = Either<S::Future, <Routes as Service<Request<Body>>>::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        match self.often.poll_ready(cx) {
+        match self.allocator.poll_ready(cx) {
             Poll::Ready(Ok(())) => Service::<Request<Body>>::poll_ready(&mut self.others, cx),
             waiting => waiting,
         }
@@ -49,7 +49,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         match is_of(S::NAME, request.uri().path()) {
-            true => Either::Left(self.often.call(request)),
+            true => Either::Left(self.allocator.call(request)),
             false => Either::Right(self.others.call(request)),
         }
     }

@@ -21,11 +21,11 @@ const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "xid", "region:orders", "uid11-f
 
 pub(crate) async fn backup(daemon: &Daemon, file: &Path) {
     let mut parts = daemon.admin().backup(BackupRequest {}).await.expect("a backup").into_inner();
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     while let Some(part) = parts.message().await.expect("a whole backup") {
-        octets.extend(part.encode_length_delimited_to_vec());
+        bytes.extend(part.encode_length_delimited_to_vec());
     }
-    fs::write(file, octets).expect("written");
+    fs::write(file, bytes).expect("written");
 }
 
 pub(crate) fn restore(source: &Path, data: &Path, more: &[&str]) -> Output {
@@ -158,7 +158,7 @@ async fn tamper(data: &Path, txn: Txn) {
 
 /// The same backup with one record more, as whole as the other.
 fn with_record(backup: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
-    let (mut rest, mut sum, mut count, mut octets) = (backup, crc32fast::Hasher::new(), 0, Vec::new());
+    let (mut rest, mut sum, mut count, mut bytes) = (backup, crc32fast::Hasher::new(), 0, Vec::new());
     while !rest.is_empty() {
         let mut message = BackupPart::decode_length_delimited(&mut rest).expect("a message");
         match message.part.as_mut().expect("a part") {
@@ -170,17 +170,17 @@ fn with_record(backup: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
                 }
                 for record in &part.records {
                     count += 1;
-                    for octets in [record.key.as_bytes(), &record.value[..]] {
-                        sum.update(&(octets.len() as u64).to_le_bytes());
-                        sum.update(octets);
+                    for bytes in [record.key.as_bytes(), &record.value[..]] {
+                        sum.update(&(bytes.len() as u64).to_le_bytes());
+                        sum.update(bytes);
                     }
                 }
             }
             backup_part::Part::End(end) => (end.count, end.crc32) = (count, sum.clone().finalize()),
         }
-        octets.extend(message.encode_length_delimited_to_vec());
+        bytes.extend(message.encode_length_delimited_to_vec());
     }
-    octets
+    bytes
 }
 
 #[tokio::test]

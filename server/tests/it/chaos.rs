@@ -19,7 +19,7 @@ use kent_proto::v1::{
     CreateRegionRequest, Encoding, ListHistoryRequest, ListRegionsRequest, Policy, UpdateRegionRequest,
     allocator_client::AllocatorClient, regions_client::RegionsClient,
 };
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use rand::{
     RngExt, SeedableRng,
     rngs::StdRng,

@@ -7,7 +7,7 @@ use kent_client::{
     regions::{Region, RegionNumber, Revision, Table},
 };
 use kent_proto::v1::{
-    AddSubregionsRequest, CreateRegionRequest, Newcomer, RenameRegionRequest, SplitRegionRequest, UpdateRegionRequest,
+    AddSubregionsRequest, CreateRegionRequest, NewRegion, RenameRegionRequest, SplitRegionRequest, UpdateRegionRequest,
 };
 use tonic::Code;
 
@@ -87,10 +87,10 @@ async fn create(daemon: &Daemon, name: &str, suffix_bits: u32) -> u64 {
 async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
-    let newcomer = |name: &str, suffix_bits| Newcomer {
+    let new_region = |name: &str, suffix_bits| NewRegion {
         region_id: name.to_owned(),
         suffix_bits: Some(suffix_bits),
-        ..Newcomer::default()
+        ..NewRegion::default()
     };
     create(&daemon, "orders", 20).await;
     let client = client(&daemon);
@@ -100,11 +100,12 @@ async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
         create(&daemon, &format!("r{at}"), 10).await;
     }
     let name = "spaces/default/regions/orders".to_owned();
-    let newcomers = vec![newcomer("returns", 20)];
-    let split = SplitRegionRequest { name: name.clone(), by_bits: 2, newcomers, ..SplitRegionRequest::default() };
+    let new_regions = vec![new_region("returns", 20)];
+    let split = SplitRegionRequest { name: name.clone(), by_bits: 2, new_regions, ..SplitRegionRequest::default() };
     daemon.regions().split_region(split).await.expect("split");
-    let newcomers = vec![newcomer("europe", 20), newcomer("asia", 20)];
-    let divide = AddSubregionsRequest { name: name.clone(), by_bits: 1, newcomers, ..AddSubregionsRequest::default() };
+    let new_regions = vec![new_region("europe", 20), new_region("asia", 20)];
+    let divide =
+        AddSubregionsRequest { name: name.clone(), by_bits: 1, new_regions, ..AddSubregionsRequest::default() };
     daemon.regions().add_subregions(divide).await.expect("divided");
     let labels = [("team".to_owned(), "a".to_owned())].into();
     let update = UpdateRegionRequest { name: name.clone(), set_labels: labels, ..UpdateRegionRequest::default() };

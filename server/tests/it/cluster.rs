@@ -8,7 +8,7 @@ use kent_proto::v1::{
     ReplicaStatus, SealRegionRequest, UpdateRegionRequest,
 };
 use kent_store::{EtcdOptions, EtcdStore, Key, Store};
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
@@ -239,8 +239,8 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
     assert!((1..=2000).contains(&sealed.effective_within_ms), "{}", sealed.effective_within_ms);
     // Others take its slot in the meantime.
     sleep(Duration::from_secs(4)).await;
-    let newcomers = [(); 2].map(|()| replica(&address, 2));
-    for daemon in newcomers.iter().chain([&other]) {
+    let new_regions = [(); 2].map(|()| replica(&address, 2));
+    for daemon in new_regions.iter().chain([&other]) {
         for source in ["uuidv7", "uuidv6", "xid"] {
             ledger.record(source, draw(daemon, source, 1000).await.expect("granted"));
         }
@@ -259,7 +259,7 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
     }
     for _ in 0..20 {
         for source in ["uuidv7", "uuidv6", "xid"] {
-            for daemon in newcomers.iter().chain([&other, &sleeper]) {
+            for daemon in new_regions.iter().chain([&other, &sleeper]) {
                 ledger.record(source, draw(daemon, source, 100).await.unwrap_or_default());
             }
         }

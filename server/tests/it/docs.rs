@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use regex::{Captures, Regex};
 
 use super::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kent_proto::v1::{
-    AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, Newcomer,
+    AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, NewRegion,
     SplitRegionRequest, regions_client::RegionsClient,
 };
 use tokio::{task::JoinSet, time};
@@ -49,8 +49,8 @@ fn name(region: &str) -> String {
     format!("{SPACE}/regions/{region}")
 }
 
-fn newcomer(region: String, suffix_bits: Option<u32>, extension: &str) -> Newcomer {
-    Newcomer { region_id: region, suffix_bits, extension: Some(extension.to_owned()), ..Newcomer::default() }
+fn new_region(region: String, suffix_bits: Option<u32>, extension: &str) -> NewRegion {
+    NewRegion { region_id: region, suffix_bits, extension: Some(extension.to_owned()), ..NewRegion::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,15 +102,16 @@ async fn edit(mut client: RegionsClient<Channel>, world: &World) -> Result<(), t
         let expand = ExpandRegionRequest { name: name(&inner), by_bits: 1, ..ExpandRegionRequest::default() };
         client.expand_region(expand).await?;
         if generation == 0 {
-            let newcomers = vec![newcomer("split".to_owned(), Some(4), "1")];
+            let new_regions = vec![new_region("split".to_owned(), Some(4), "1")];
             let split =
-                SplitRegionRequest { name: name(&inner), by_bits: 1, newcomers, ..SplitRegionRequest::default() };
+                SplitRegionRequest { name: name(&inner), by_bits: 1, new_regions, ..SplitRegionRequest::default() };
             client.split_region(split).await?;
         }
         let heir = format!("r{}", generation + 1);
-        let newcomers = vec![newcomer(heir.clone(), None, "0"), newcomer(format!("side{generation}"), Some(4), "1")];
+        let new_regions =
+            vec![new_region(heir.clone(), None, "0"), new_region(format!("side{generation}"), Some(4), "1")];
         let subdivide =
-            AddSubregionsRequest { name: name(&inner), by_bits: 1, newcomers, ..AddSubregionsRequest::default() };
+            AddSubregionsRequest { name: name(&inner), by_bits: 1, new_regions, ..AddSubregionsRequest::default() };
         client.add_subregions(subdivide).await?;
         world.draw_from(heir);
     }

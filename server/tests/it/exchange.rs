@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use kent_proto::v1::{CreateRegionRequest, Encoding};
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use tokio::time::timeout;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};

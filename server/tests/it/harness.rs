@@ -92,12 +92,12 @@ impl Daemon {
 
     /// Stops it in its tracks.
     pub(crate) fn pause(&self) {
-        kent_testkit::pause(&self.child);
+        kent_test_etcd::pause(&self.child);
     }
 
     /// Lets it go on after a pause.
     pub(crate) fn resume(&self) {
-        kent_testkit::resume(&self.child);
+        kent_test_etcd::resume(&self.child);
     }
 
     /// Where gRPC is served.
@@ -156,7 +156,7 @@ pub(crate) fn identifiers(reply: &AllocateResponse) -> Vec<u128> {
         Identifiers::Lease(lease) => expand(&Block::try_from(lease.clone()).expect("a valid block")),
         Identifiers::Packed(packed) => {
             let width = usize::try_from(packed.width).expect("small");
-            packed.data.clone().into_octets().chunks_exact(width).map(number).collect()
+            packed.data.clone().into_bytes().chunks_exact(width).map(number).collect()
         }
     }
 }
@@ -166,8 +166,8 @@ fn expand(block: &Block) -> Vec<u128> {
     block.walk(rand::rng()).map(|id: Id| id.to_u128()).collect()
 }
 
-fn number(octets: &[u8]) -> u128 {
-    octets.iter().fold(0, |number, octet| number << 8 | u128::from(*octet))
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 /// Every identifier that was ever received, by source.

@@ -14,7 +14,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::rooms::ROOMS;
+use super::crates::CRATES;
 
 /// A path is followed over so many imports: two modules may import one name, a type's and a macro's, from each other.
 const IMPORTS_MAX: u8 = 8;
@@ -297,12 +297,12 @@ impl<'a> Visit<'a> for Reader {
 #[test]
 fn ok_no_modules_import_each_other_in_a_circle() {
     let mut circles = Vec::new();
-    for (_, room, _) in ROOMS {
-        let folder = Path::new(room).join("src");
+    for (_, home, _) in CRATES {
+        let folder = Path::new(home).join("src");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder);
         let roots: Vec<_> =
             ["lib.rs", "main.rs"].map(|root| source.join(root)).into_iter().filter(|root| root.exists()).collect();
-        assert!(!roots.is_empty(), "{room} has no root");
+        assert!(!roots.is_empty(), "{home} has no root");
         for root in roots {
             circles.extend(Modules::read(&root).circles(&folder));
         }

@@ -11,7 +11,7 @@ use kent_proto::v1::{
     regions_server::Regions,
 };
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
-use kentd::{Config, Node, Settings, Surroundings, clock::SystemClock, entropy::SystemEntropy};
+use kentd::{Config, Environment, Node, Settings, clock::SystemClock, entropy::SystemEntropy};
 use prost::Message;
 use tonic::{
     Code, Request, Streaming,
@@ -46,9 +46,9 @@ fn reader(daemon: &Daemon) -> AdminClient<Channel> {
     AdminClient::new(endpoint.connect_lazy())
 }
 
-async fn rest(parts: &mut Streaming<BackupPart>, octets: &mut Vec<u8>) {
+async fn rest(parts: &mut Streaming<BackupPart>, bytes: &mut Vec<u8>) {
     while let Some(part) = parts.message().await.expect("a whole backup") {
-        octets.extend(part.encode_length_delimited_to_vec());
+        bytes.extend(part.encode_length_delimited_to_vec());
     }
 }
 
@@ -64,11 +64,11 @@ async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
     let daemon = Daemon::start(&dir.path().join("old"));
     let mut regions = daemon.regions();
     fill(&mut regions).await;
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let mut parts = reader(&daemon).backup(BackupRequest {}).await.expect("a backup").into_inner();
     loop {
         let part = parts.message().await.expect("begun").expect("it goes on");
-        octets.extend(part.encode_length_delimited_to_vec());
+        bytes.extend(part.encode_length_delimited_to_vec());
         if matches!(part.part, Some(Part::Records(_))) {
             break;
         }
@@ -91,11 +91,11 @@ async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
         }
     };
     rest(&mut third, &mut Vec::new()).await;
-    rest(&mut parts, &mut octets).await;
+    rest(&mut parts, &mut bytes).await;
     daemon.kill();
 
     let file = dir.path().join("backup");
-    std::fs::write(&file, octets).expect("written");
+    std::fs::write(&file, bytes).expect("written");
     let mut restore = std::process::Command::new(env!("CARGO_BIN_EXE_kentd"));
     restore.arg("restore").arg(&file).arg("--data").arg(dir.path().join("new")).args(["--yes", "--table-unchanged"]);
     let restored = restore.output().expect("it ran");
@@ -124,8 +124,8 @@ async fn err_more_spaces_than_there_may_be_are_refused() {
 }
 
 async fn node(store: Arc<MemoryStore>) -> Node {
-    let surroundings = Surroundings { store, clock: Arc::new(SystemClock::new()), entropy: Arc::new(SystemEntropy) };
-    Node::start(surroundings, &Config::check(Settings::default()).expect("good")).await.expect("started")
+    let environment = Environment { store, clock: Arc::new(SystemClock::new()), entropy: Arc::new(SystemEntropy) };
+    Node::start(environment, &Config::check(Settings::default()).expect("good")).await.expect("started")
 }
 
 #[tokio::test]

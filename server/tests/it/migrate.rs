@@ -6,7 +6,7 @@ use kent_proto::v1::{
     CreateRegionRequest, Encoding, ListHistoryRequest, ListRegionsRequest, Policy, UpdateRegionRequest,
 };
 use kent_store::{EtcdOptions, EtcdStore, Key, SCHEMA, SledOptions, SledStore, Store, Txn};
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use kentd::{EtcdSettings, MigrateArgs, Migration};
 use tokio::sync::Notify;
 
@@ -20,7 +20,7 @@ fn migrate(data: &Path, to: &str, more: &[&str]) -> (bool, String) {
     keep_home(&mut command);
     command.args(["migrate", "--from", &format!("sled:{}", data.display()), "--to", to]).args(more);
     let output = command.output().expect("kentd runs");
-    let text = |octets| String::from_utf8(octets).expect("UTF-8");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (output.status.success(), text(output.stdout) + &text(output.stderr))
 }
 

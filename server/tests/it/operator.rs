@@ -45,7 +45,7 @@ impl Operator {
         let mut command = Command::new(kent_binary());
         command.args(words.split_whitespace()).env("KENT_ENDPOINT", self.daemon.grpc_address());
         let output = command.stdin(Stdio::null()).output().expect("kent runs");
-        let text = |octets: Vec<u8>| String::from_utf8(octets).expect("UTF-8");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
         (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
     }
 

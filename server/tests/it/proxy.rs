@@ -14,7 +14,7 @@ use kent_proto::v1::{
     AllocateRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, Policy,
     UpdateRegionRequest, allocator_client::AllocatorClient, regions_client::RegionsClient,
 };
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -60,17 +60,17 @@ async fn pass(mut client: TcpStream, mut daemon: TcpStream, calls: Arc<AtomicU64
     loop {
         tokio::select! {
             read = client.read(&mut asked) => match read {
-                Ok(octets @ 1..) => if daemon.write_all(&asked[..octets]).await.is_err() { return },
+                Ok(bytes @ 1..) => if daemon.write_all(&asked[..bytes]).await.is_err() { return },
                 _ => return,
             },
             read = daemon.read(&mut answered) => match read {
-                Ok(octets @ 1..) => {
+                Ok(bytes @ 1..) => {
                     // Short ones are acknowledgements of HTTP/2's own; a grant or an edit is longer.
-                    if octets > 60 && calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
+                    if bytes > 60 && calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
                         dropped.fetch_add(1, Ordering::Relaxed);
                         return;
                     }
-                    if client.write_all(&answered[..octets]).await.is_err() {
+                    if client.write_all(&answered[..bytes]).await.is_err() {
                         return;
                     }
                 }
@@ -210,7 +210,7 @@ async fn ok_a_client_is_granted_each_request_id_once_although_answers_get_lost()
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_an_edit_whose_commit_etcd_does_not_answer_is_made_once() {
     let etcd = Etcd::start(1);
-    let proxy = kent_testkit::Proxy::to(etcd.clients()[0]);
+    let proxy = kent_test_etcd::Proxy::to(etcd.clients()[0]);
     let mut command = kentd(data_dir().path());
     command.args(["--store", &format!("etcd://{}/kent", proxy.address()), "--log", "error"]);
     let daemon = Daemon::spawn(&mut command);

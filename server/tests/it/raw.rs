@@ -1,4 +1,4 @@
-//! A codec that sends octets as they are: for messages that no stub would send.
+//! A codec that sends bytes as they are: for messages that no stub would send.
 
 use bytes::{Buf, BufMut};
 use tonic::{
@@ -8,14 +8,14 @@ use tonic::{
 
 /// The body of a message, as it goes over the wire.
 #[derive(Debug)]
-pub(crate) struct Octets(pub(crate) Vec<u8>);
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 #[derive(Default)]
-pub(crate) struct OctetsCodec;
+pub(crate) struct BytesCodec;
 
-impl Codec for OctetsCodec {
-    type Encode = Octets;
-    type Decode = Octets;
+impl Codec for BytesCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
     type Encoder = Self;
     type Decoder = Self;
 
@@ -28,21 +28,21 @@ impl Codec for OctetsCodec {
     }
 }
 
-impl Encoder for OctetsCodec {
-    type Item = Octets;
+impl Encoder for BytesCodec {
+    type Item = Bytes;
     type Error = Status;
 
-    fn encode(&mut self, item: Octets, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
         out.put_slice(&item.0);
         Ok(())
     }
 }
 
-impl Decoder for OctetsCodec {
-    type Item = Octets;
+impl Decoder for BytesCodec {
+    type Item = Bytes;
     type Error = Status;
 
-    fn decode(&mut self, input: &mut DecodeBuf<'_>) -> Result<Option<Octets>, Status> {
-        Ok(Some(Octets(input.copy_to_bytes(input.remaining()).to_vec())))
+    fn decode(&mut self, input: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(Bytes(input.copy_to_bytes(input.remaining()).to_vec())))
     }
 }

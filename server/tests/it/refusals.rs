@@ -2,7 +2,7 @@
 
 use kent_proto::v1::{
     AddSubregionsRequest, AllocateRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, Encoding,
-    ExpandRegionRequest, GetRegionRequest, InspectRequest, ListRegionsRequest, Newcomer, SplitRegionRequest,
+    ExpandRegionRequest, GetRegionRequest, InspectRequest, ListRegionsRequest, NewRegion, SplitRegionRequest,
     allocate_stream_response::Outcome,
 };
 use tonic::{Code, Status};
@@ -117,19 +117,20 @@ async fn err_growing_and_dividing() {
     let gone =
         ExpandRegionRequest { name: format!("{SPACE}/regions/gone"), by_bits: 1, ..ExpandRegionRequest::default() };
     check(client.expand_region(gone).await, Code::NotFound, "NO_SUCH_REGION", "gone");
-    let split = |newcomers| SplitRegionRequest { name: name(), by_bits: 1, newcomers, ..SplitRegionRequest::default() };
-    let newcomer = |extension: &str| Newcomer {
+    let split =
+        |new_regions| SplitRegionRequest { name: name(), by_bits: 1, new_regions, ..SplitRegionRequest::default() };
+    let new_region = |extension: &str| NewRegion {
         region_id: "new".to_owned(),
         suffix_bits: Some(4),
         extension: Some(extension.to_owned()),
-        ..Newcomer::default()
+        ..NewRegion::default()
     };
-    check(client.split_region(split(vec![newcomer("0")])).await, Code::InvalidArgument, "newcomers", "zero");
-    check(client.split_region(split(vec![newcomer("10")])).await, Code::InvalidArgument, "newcomers", "1 bit");
-    let many = (0..200).map(|_| newcomer("1")).collect();
-    check(client.split_region(split(many)).await, Code::InvalidArgument, "newcomers", "56");
+    check(client.split_region(split(vec![new_region("0")])).await, Code::InvalidArgument, "new_regions", "zero");
+    check(client.split_region(split(vec![new_region("10")])).await, Code::InvalidArgument, "new_regions", "1 bit");
+    let many = (0..200).map(|_| new_region("1")).collect();
+    check(client.split_region(split(many)).await, Code::InvalidArgument, "new_regions", "56");
     let none = AddSubregionsRequest { name: name(), by_bits: 1, ..AddSubregionsRequest::default() };
-    check(client.add_subregions(none).await, Code::InvalidArgument, "newcomers", "at least one");
+    check(client.add_subregions(none).await, Code::InvalidArgument, "new_regions", "at least one");
     let get = GetRegionRequest { name: "regions/r".to_owned() };
     check(client.get_region(get).await, Code::InvalidArgument, "name", "spaces/");
 }
@@ -176,10 +177,10 @@ async fn err_truncated_protobuf_leaves_the_daemon_up() {
     let daemon = Daemon::start(data.path());
     let mut raw = tonic::client::Grpc::new(daemon.channel());
     raw.ready().await.expect("connected");
-    // Field 1 announces 100 octets of text, of which there are two.
-    let truncated = super::raw::Octets(vec![0x0a, 100, b'u', b'u']);
+    // Field 1 announces 100 bytes of text, of which there are two.
+    let truncated = super::raw::Bytes(vec![0x0a, 100, b'u', b'u']);
     let path = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
-    let refused = raw.unary(tonic::Request::new(truncated), path, super::raw::OctetsCodec).await;
+    let refused = raw.unary(tonic::Request::new(truncated), path, super::raw::BytesCodec).await;
     let status = refused.expect_err("not a message");
     assert!(matches!(status.code(), Code::Internal | Code::InvalidArgument), "{status}");
     daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("the daemon is up");

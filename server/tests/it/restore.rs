@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, time::Duration};
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, Encoding,
-    Newcomer, Policy, ShrinkRegionRequest, UpdateRegionRequest,
+    NewRegion, Policy, ShrinkRegionRequest, UpdateRegionRequest,
 };
 use tokio::time::sleep;
 use tonic::{Code, Status};
@@ -227,18 +227,18 @@ async fn ok_a_region_that_is_made_after_a_restore_may_be_where_a_lost_one_was() 
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
     // Subregions of such a region have no counter of their own yet, and the one that inherits has none either.
-    let half = |extension: &str| Newcomer {
+    let half = |extension: &str| NewRegion {
         region_id: format!("half-{extension}"),
         suffix_bits: Some(40),
         extension: Some(extension.to_owned()),
-        ..Newcomer::default()
+        ..NewRegion::default()
     };
     daemon.regions().create_region(sized("divided", 40)).await.expect("created");
-    let newcomers = vec![half("0"), half("1")];
+    let new_regions = vec![half("0"), half("1")];
     let divide = AddSubregionsRequest {
         name: of("divided"),
         by_bits: 1,
-        newcomers,
+        new_regions,
         r#abstract: true,
         ..AddSubregionsRequest::default()
     };

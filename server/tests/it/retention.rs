@@ -7,7 +7,7 @@ use kent_proto::v1::{
     AllocateRequest, CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, Policy,
     RenameRegionRequest, UpdateRegionRequest, WatchTableRequest,
 };
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use serde_json::Value;
 use tokio::time::sleep;
 use tonic::{Code, Status};

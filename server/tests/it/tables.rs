@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::{join, join_all};
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, ClassifyRequest, ComposeRequest, CreateRegionRequest, DelegateRegionRequest,
-    EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, ListRegionsRequest, Newcomer,
+    EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest, ListHistoryRequest, ListRegionsRequest, NewRegion,
     Policy, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, UpdateRegionRequest, WatchTableRequest,
     classification::Status, region::Order, regions_client::RegionsClient, watch_table_response::Event,
 };
@@ -488,11 +488,11 @@ async fn ok_what_is_refused_or_only_rehearsed_changes_nothing_that_can_be_seen()
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
 
     // A closed region has no counter of its own, whatever is asked of it.
-    let zero = Newcomer { region_id: "b".to_owned(), extension: Some("0".to_owned()), ..Newcomer::default() };
+    let zero = NewRegion { region_id: "b".to_owned(), extension: Some("0".to_owned()), ..NewRegion::default() };
     let divide = AddSubregionsRequest {
         name: name(),
         by_bits: 1,
-        newcomers: vec![zero],
+        new_regions: vec![zero],
         r#abstract: true,
         ..AddSubregionsRequest::default()
     };

@@ -53,7 +53,7 @@ impl Wire {
     }
 }
 
-/// Carries octets until the wire is cut; then holds the connection in silence until it is mended, and drops it.
+/// Carries bytes until the wire is cut; then holds the connection in silence until it is mended, and drops it.
 async fn carry(mut near: TcpStream, target: SocketAddr, state: Arc<State>) {
     let cut = state.cut.notified();
     tokio::pin!(cut);

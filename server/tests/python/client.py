@@ -51,14 +51,14 @@ def main():
         return ids
 
     began = time.time()
-    v7 = [uuid.UUID(bytes=octets) for octets in draw("uuidv7", 1000)]
+    v7 = [uuid.UUID(bytes=raw) for raw in draw("uuidv7", 1000)]
     assert all(u.version == 7 and u.variant == uuid.RFC_4122 for u in v7) and v7 == sorted(v7)
     assert timely((v7[0].int >> 80) / 1000)
-    v6 = [uuid.UUID(bytes=octets) for octets in draw("uuidv6", 1000)]
+    v6 = [uuid.UUID(bytes=raw) for raw in draw("uuidv6", 1000)]
     assert all(u.version == 6 and u.variant == uuid.RFC_4122 for u in v6) and v6 == sorted(v6)
     ticks = (v6[0].int >> 80) << 12 | (v6[0].int >> 64) & 0xFFF
     assert timely((ticks - 0x01B21DD213814000) / 1e7)
-    xids = [int.from_bytes(octets, "big") for octets in draw("xid", 1000)]
+    xids = [int.from_bytes(raw, "big") for raw in draw("xid", 1000)]
     stamps = [(x >> 22) + 1321009871111 for x in xids]
     assert stamps == sorted(stamps) and timely(stamps[0] / 1000)
     assert all(len(base58(x)) == 11 for x in xids)

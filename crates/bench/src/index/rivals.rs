@@ -48,7 +48,7 @@ pub(super) trait Built {
     fn sum(&self, ids: &[u128]) -> u64;
 
     /// How much memory it takes, where it knows.
-    fn octets(&self) -> Option<usize> {
+    fn bytes(&self) -> Option<usize> {
         None
     }
 }
@@ -173,7 +173,7 @@ impl<K: Key> Built for Sorted<K> {
         sum(ids, |id| Some(self.find(K::of(id)?)))
     }
 
-    fn octets(&self) -> Option<usize> {
+    fn bytes(&self) -> Option<usize> {
         Some(size_of_val(self.firsts.as_slice()) + size_of_val(self.owners.as_slice()))
     }
 }
@@ -227,7 +227,7 @@ where
         sum(ids, |id| self.0.get_lpm(&(K::left(id, self.1), K::BITS)).map(|(_, number)| *number))
     }
 
-    fn octets(&self) -> Option<usize> {
+    fn bytes(&self) -> Option<usize> {
         Some(self.0.mem_size())
     }
 }
@@ -283,7 +283,7 @@ impl Built for TreeBitmap {
         sum(ids, |id| self.0.longest_match(address(id)).map(|(_, _, number)| *number))
     }
 
-    fn octets(&self) -> Option<usize> {
+    fn bytes(&self) -> Option<usize> {
         let (nodes, results) = self.0.mem_usage();
         Some(nodes + results)
     }
@@ -297,8 +297,8 @@ impl Built for One {
         sum(ids, |id| self.0.find(id).map(|RegionNumber(number)| number))
     }
 
-    fn octets(&self) -> Option<usize> {
-        Some(self.0.octets())
+    fn bytes(&self) -> Option<usize> {
+        Some(self.0.bytes())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kent_store::{CommitError, EtcdOptions, EtcdStore, Key, SCHEMA, Store, Txn, Version};
-use kent_testkit::Etcd as Cluster;
+use kent_test_etcd::Etcd as Cluster;
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use super::Peer;

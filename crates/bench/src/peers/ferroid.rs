@@ -1,4 +1,4 @@
-//! ferroid-tonic-server: Snowflake identifiers as a stream of chunks of octets.
+//! ferroid-tonic-server: Snowflake identifiers as a stream of chunks of bytes.
 
 use std::{
     path::Path,
@@ -48,7 +48,7 @@ impl Ferroid {
         Ok(Self { _process: process, address: address.to_string(), count: settings.count })
     }
 
-    /// Octets of identifiers to one client, for a while.
+    /// Bytes of identifiers to one client, for a while.
     pub(crate) fn slice(&self, runtime: &Runtime, length: Duration) -> anyhow::Result<Slice> {
         runtime.block_on(async {
             let channel = load::connect(&self.address).await?;

@@ -8,7 +8,7 @@ pub(super) fn incrby(key: &str, by: u64) -> Vec<u8> {
     format!("*3\r\n$6\r\nINCRBY\r\n${}\r\n{key}\r\n${}\r\n{by}\r\n", key.len(), by.len()).into_bytes()
 }
 
-/// How many whole integers there are at the beginning of what came, and how many octets they take.
+/// How many whole integers there are at the beginning of what came, and how many bytes they take.
 pub(super) fn integers(came: &[u8]) -> anyhow::Result<(usize, usize)> {
     let (mut count, mut taken) = (0, 0);
     while let Some(length) = came[taken..].windows(2).position(|two| two == b"\r\n") {
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_a_command_counts_its_octets() {
+    fn ok_a_command_counts_its_bytes() {
         assert_eq!(incrby("ids", 1000), b"*3\r\n$6\r\nINCRBY\r\n$3\r\nids\r\n$4\r\n1000\r\n");
     }
 

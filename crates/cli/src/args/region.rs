@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
-use super::value::{Bits, Newcomer, parse_auto_expand, parse_chunk, parse_label, parse_name, parse_pace, parse_u128};
+use super::value::{Bits, NewRegion, parse_auto_expand, parse_chunk, parse_label, parse_name, parse_pace, parse_u128};
 
 /// Show and edit the regions of a space.
 ///
@@ -186,7 +186,7 @@ pub(crate) struct ResizeArgs {
 /// Lengthen a region's prefix by zeros, and give the freed prefixes to new, independent regions.
 ///
 /// The region keeps its suffix and its identifiers; its expansion zone becomes shorter by K bits. Freed prefixes that no
-/// newcomer takes are free for `kent region create`.
+/// new region takes are free for `kent region create`.
 #[derive(Debug, Args)]
 #[command(after_help = SPLIT_HELP)]
 pub(crate) struct SplitArgs {
@@ -198,7 +198,7 @@ pub(crate) struct SplitArgs {
     pub(crate) by: u32,
     /// A region to make: its suffix bits, and the K bits after the old prefix (otherwise the lowest free ones).
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]")]
-    pub(crate) newcomers: Vec<Newcomer>,
+    pub(crate) new_regions: Vec<NewRegion>,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
 }
@@ -223,7 +223,7 @@ pub(crate) struct SubdivideArgs {
     pub(crate) by: u32,
     /// A subregion to make: its suffix bits, and the K bits after the prefix (otherwise the lowest free ones).
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
-    pub(crate) newcomers: Vec<Newcomer>,
+    pub(crate) new_regions: Vec<NewRegion>,
     /// Take the all-zero bits although other subregions are still missing; what is missing stays reserved.
     #[arg(long = "abstract")]
     pub(crate) is_abstract: bool,

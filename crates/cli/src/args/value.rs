@@ -1,4 +1,4 @@
-//! The values that the command line reads: names, numbers, bits, and the newcomers of a split.
+//! The values that the command line reads: names, numbers, bits, and the new regions of a split.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -85,13 +85,13 @@ impl fmt::Display for Bits {
 
 /// A region that a split or a subdivision makes: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the subregion that inherits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Newcomer {
+pub(crate) struct NewRegion {
     pub(crate) name: String,
     pub(crate) suffix_bits: Option<u32>,
     pub(crate) extension: Option<Bits>,
 }
 
-impl FromStr for Newcomer {
+impl FromStr for NewRegion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -99,7 +99,9 @@ impl FromStr for Newcomer {
         let (name, suffix, bits) = match parts[..] {
             [name, suffix] => (name, suffix, None),
             [name, suffix, bits] => (name, suffix, Some(bits)),
-            _ => return Err("a newcomer is written NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned()),
+            _ => {
+                return Err("a new region is written NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned());
+            }
         };
         let name = parse_name(name)?;
         let extension = bits.map(parse_extension).transpose()?;
@@ -134,24 +136,24 @@ fn parse_suffix(suffix: &str, extension: Option<&Bits>) -> Result<Option<u32>, S
 mod tests {
     use super::*;
 
-    fn newcomer(name: &str, suffix_bits: Option<u32>, extension: Option<&str>) -> Newcomer {
-        Newcomer { name: name.to_owned(), suffix_bits, extension: extension.map(|bits| Bits(bits.to_owned())) }
+    fn new_region(name: &str, suffix_bits: Option<u32>, extension: Option<&str>) -> NewRegion {
+        NewRegion { name: name.to_owned(), suffix_bits, extension: extension.map(|bits| Bits(bits.to_owned())) }
     }
 
     #[test]
-    fn ok_newcomers() {
+    fn ok_new_regions() {
         for (text, expected) in [
-            ("returns:38", newcomer("returns", Some(38), None)),
-            ("returns:38:01", newcomer("returns", Some(38), Some("01"))),
-            ("old::000", newcomer("old", None, Some("000"))),
-            ("r.1-a_B:0:1", newcomer("r.1-a_B", Some(0), Some("1"))),
+            ("returns:38", new_region("returns", Some(38), None)),
+            ("returns:38:01", new_region("returns", Some(38), Some("01"))),
+            ("old::000", new_region("old", None, Some("000"))),
+            ("r.1-a_B:0:1", new_region("r.1-a_B", Some(0), Some("1"))),
         ] {
-            assert_eq!(text.parse::<Newcomer>(), Ok(expected), "{text}");
+            assert_eq!(text.parse::<NewRegion>(), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn err_newcomers() {
+    fn err_new_regions() {
         for (text, hint) in [
             ("", "NAME:SUFFIX"),
             ("returns", "NAME:SUFFIX"),
@@ -165,7 +167,7 @@ mod tests {
             ("returns:-1", "from 0 to 128"),
             ("returns:38:0:1", "NAME:SUFFIX"),
         ] {
-            let error = text.parse::<Newcomer>().expect_err(text);
+            let error = text.parse::<NewRegion>().expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");
         }
     }

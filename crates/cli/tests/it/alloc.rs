@@ -120,7 +120,7 @@ fn ok_ctrl_c_ends_with_a_whole_line_and_130() {
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).expect("kent prints");
     assert_eq!(child.wait().expect("kent ends").code(), Some(130));
-    let last = rest.split(|&octet| octet == b'\n').nth_back(1).expect("a line");
+    let last = rest.split(|&byte| byte == b'\n').nth_back(1).expect("a line");
     assert_eq!((last.len(), rest.last()), (36, Some(&b'\n')));
 }
 

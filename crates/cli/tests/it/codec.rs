@@ -38,7 +38,7 @@ fn ok_answers_come_in_order_and_bad_lines_do_not_end_the_run() {
 }
 
 #[test]
-fn err_octets_that_are_no_text_are_answered() {
+fn err_bytes_that_are_no_text_are_answered() {
     let answers = converse(b"\xff\xfe\n{}\n");
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0]["error"], json!("bad-json"));

@@ -41,7 +41,7 @@ fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
 fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecError> {
     let slot = input.uint("slot", Slot::BITS)? as u8; // OK because it has 6 bits
     let (node, clock_seq) = match format.uses_node() {
-        // OK because six octets are 48 bits.
+        // OK because six bytes are 48 bits.
         true => (input.hex("node", 6)? as u64, input.uint("clock_seq", ClockSeq::BITS)?),
         false => (0, 0),
     };

@@ -5,7 +5,7 @@
 
 use kent_ids::ErrorCode;
 use kent_regions::{
-    Classification, Count, Donate, Edit, Forest, Newcomer, Place, Plan, Prefix, Refusal, Region, Revision, Start,
+    Classification, Count, Donate, Edit, Forest, NewRegion, Place, Plan, Prefix, Refusal, Region, Revision, Start,
     Status, Table, TableKey, Zone,
 };
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbE
 }
 
 fn split(table: &mut Table, op: &Input<'_>) -> Answer {
-    let split = Edit::Split { name: name(op)?, by: bits(op, "k")?, newcomers: Vec::new() };
+    let split = Edit::Split { name: name(op)?, by: bits(op, "k")?, new_regions: Vec::new() };
     edit(table, split, |_, plan, region| {
         let freed = texts(&plan.freed);
         json!({"prefix": region.prefix.to_string(), "s": region.suffix, "z": region.zone, "freed": freed})
@@ -105,8 +105,8 @@ fn split(table: &mut Table, op: &Input<'_>) -> Answer {
 
 fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
     let by = bits(op, "k")?;
-    let newcomers = op.list("subs")?.iter().map(|sub| newcomer(sub, by)).collect::<Result<_, _>>()?;
-    let subdivide = Edit::Subdivide { name: name(op)?, by, newcomers, reserve_others: op.flag("abstract")? };
+    let new_regions = op.list("subs")?.iter().map(|sub| new_region(sub, by)).collect::<Result<_, _>>()?;
+    let subdivide = Edit::Subdivide { name: name(op)?, by, new_regions, reserve_others: op.flag("abstract")? };
     edit(table, subdivide, |table, _, region| {
         // OK because a table has fewer regions than there are numbers.
         let children = Count::from(table.children(region).count() as u128);
@@ -115,13 +115,13 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
-fn newcomer(sub: &Value, by: u8) -> Result<Newcomer, VerbError> {
+fn new_region(sub: &Value, by: u8) -> Result<NewRegion, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
     // A text that is no extension is refused where one of a wrong length is, as the order of the rules has it.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
-    Ok(Newcomer { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
+    Ok(NewRegion { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
 }
 
 fn note(table: &mut Table, op: &Input<'_>) -> Answer {
@@ -249,7 +249,7 @@ fn prefix(op: &Input<'_>, key: &str) -> Result<Prefix, VerbError> {
 /// `0x` and at most 32 hexadecimal digits, but for zeros before them.
 fn id(text: &str) -> Option<u128> {
     let digits = text.strip_prefix("0x")?;
-    let hex = digits.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     hex.then(|| u128::from_str_radix(digits, 16).ok()).flatten()
 }
 

@@ -39,16 +39,16 @@ fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(out)
 }
 
-/// -1, 0 or 1: how `a` and `b` are ordered, octet by octet.
+/// -1, 0 or 1: how `a` and `b` are ordered, byte by byte.
 fn compare(input: &Input<'_>) -> Result<Value, VerbError> {
     let order = input.uuid("a")?.cmp(&input.uuid("b")?);
     Ok(json!({"order": order as i8}))
 }
 
-/// From `uuid` to its octets in GUID order, `le`, or back.
+/// From `uuid` to its bytes in GUID order, `le`, or back.
 fn guid(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = match input.has("le") {
-        true => dce::from_guid(input.octets("le")?),
+        true => dce::from_guid(input.bytes("le")?),
         false => input.uuid("uuid")?,
     };
     let le = Uuid::from_bytes(dce::to_guid(uuid)).simple().to_string();

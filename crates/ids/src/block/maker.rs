@@ -4,7 +4,7 @@ use rand_core::Rng;
 
 use super::{Block, BlockSource};
 use crate::{
-    formats::{Lot, Scratch, write_octets},
+    formats::{Lot, Scratch, write_bytes},
     line::Position,
     permute::Scrambler,
     series::SeriesEncoder,
@@ -12,7 +12,7 @@ use crate::{
     wide::wide,
 };
 
-/// How many are made at once where all are wanted: what fits the fastest cache (8 KiB with their octets).
+/// How many are made at once where all are wanted: what fits the fastest cache (8 KiB with their bytes).
 pub(super) const LARGE_LOT: usize = 256;
 
 /// Makes a block's values lot by lot: what walking and packing share.
@@ -37,40 +37,40 @@ impl Maker {
         Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
     }
 
-    /// Makes the next identifiers as octets, `width` each, and says how many; none at the end.
-    pub(super) fn make_octets(
+    /// Makes the next identifiers as bytes, `width` each, and says how many; none at the end.
+    pub(super) fn make_bytes(
         &mut self,
         rng: &mut impl Rng,
         width: usize,
         values: &mut [u128; LARGE_LOT],
-        octets: &mut [u8; LARGE_LOT * 16],
+        bytes: &mut [u8; LARGE_LOT * 16],
     ) -> usize {
         let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_LOT);
         if made == 0 {
             return 0;
         }
-        let octets = &mut octets[..made * width]; // OK because there are at most LARGE_LOT of at most 16 octets
+        let bytes = &mut bytes[..made * width]; // OK because there are at most LARGE_LOT of at most 16 bytes
         match &self.source {
             BlockSource::Slot(format, constants) => {
                 let mut tails = [0; LARGE_LOT];
                 let tails = &mut tails[..made];
                 draw_tails::<LARGE_LOT>(rng, format.tail_bits(), tails);
-                format.fill_octets(constants, self.next, &mut self.scratch, Lot { tails, values, octets });
+                format.fill_bytes(constants, self.next, &mut self.scratch, Lot { tails, values, bytes });
             }
             BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
-                let first = (base | self.next.get()) as u64; // OK because an identifier of 8 octets is below 2^64
+                let first = (base | self.next.get()) as u64; // OK because an identifier of 8 bytes is below 2^64
                 wide(
                     #[inline(always)]
                     || {
-                        for (octets, offset) in octets.as_chunks_mut().0.iter_mut().zip(0..) {
-                            *octets = (first + offset).to_be_bytes();
+                        for (bytes, offset) in bytes.as_chunks_mut().0.iter_mut().zip(0..) {
+                            *bytes = (first + offset).to_be_bytes();
                         }
                     },
                 );
             }
             BlockSource::Region(_) | BlockSource::Series(..) => {
                 let made = self.make(rng, values);
-                write_octets(&values[..made], width, octets);
+                write_bytes(&values[..made], width, bytes);
                 return made;
             }
         }
@@ -130,12 +130,12 @@ fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, tails: &mut [u64]) 
     if bits == 0 {
         return;
     }
-    let (mask, mut octets) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
+    let (mask, mut bytes) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
     // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
     let (fours, rest) = tails.split_at_mut(if bits <= 48 { tails.len() & !3 } else { 0 });
-    let octets = &mut octets[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need no more words
-    rng.fill_bytes(octets.as_flattened_mut());
-    let (threes, words) = octets.split_at(fours.len() / 4 * 3);
+    let bytes = &mut bytes[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need no more words
+    rng.fill_bytes(bytes.as_flattened_mut());
+    let (threes, words) = bytes.split_at(fours.len() / 4 * 3);
     wide(
         #[inline(always)]
         || {
@@ -156,10 +156,10 @@ mod tests {
 
     use super::{super::tests::Seeded, *};
 
-    /// Numbers of so many octets, least significant first, cut to the mask.
-    fn cut(octets: &[u8], width: usize, mask: u64) -> Vec<u64> {
-        let number = |octets: &[u8]| octets.iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet));
-        octets.chunks(width).map(|octets| number(octets) & mask).collect()
+    /// Numbers of so many bytes, least significant first, cut to the mask.
+    fn cut(bytes: &[u8], width: usize, mask: u64) -> Vec<u64> {
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        bytes.chunks(width).map(|bytes| number(bytes) & mask).collect()
     }
 
     #[test]
@@ -170,8 +170,8 @@ mod tests {
                 draw_tails::<16>(&mut rng, bits, &mut tails[..count]);
                 // Four of at most 48 bits in three words, and a word each for the rest.
                 let in_fours = if bits <= 48 { count / 4 * 4 } else { 0 };
-                let (mut octets, mut again) = ([0; 128], Seeded(7));
-                let (fours, rest) = octets[..in_fours * 6 + (count - in_fours) * 8].split_at_mut(in_fours * 6);
+                let (mut bytes, mut again) = ([0; 128], Seeded(7));
+                let (fours, rest) = bytes[..in_fours * 6 + (count - in_fours) * 8].split_at_mut(in_fours * 6);
                 again.fill_bytes(fours);
                 again.fill_bytes(rest);
                 let expected = [cut(fours, 6, mask), cut(rest, 8, mask), Vec::from([0; 16])].concat();

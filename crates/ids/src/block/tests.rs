@@ -25,8 +25,8 @@ impl TryRng for Seeded {
         Ok(mixed ^ mixed >> 31)
     }
 
-    fn try_fill_bytes(&mut self, octets: &mut [u8]) -> Result<(), Infallible> {
-        for chunk in octets.chunks_mut(8) {
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
         }
         Ok(())

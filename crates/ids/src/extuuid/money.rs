@@ -40,7 +40,7 @@ impl Money {
     pub fn from_ext(ext: Ext) -> Option<Self> {
         let Value::Fixed { scheme: Scheme::B, name, decimals: DECIMALS, scaled } = ext.value() else { return None };
         let currency = name.strip_suffix('$')?;
-        let letters = currency.len() == LETTERS && currency.bytes().all(|octet| octet.is_ascii_uppercase());
+        let letters = currency.len() == LETTERS && currency.bytes().all(|byte| byte.is_ascii_uppercase());
         letters.then(|| Self { ext, currency: currency.into(), scaled })
     }
 }
@@ -64,22 +64,22 @@ pub fn parse_money(text: impl AsRef<[u8]>) -> Result<Money, CodecError> {
 
 /// The letters and the number of one of the short forms.
 fn split(piece: Piece<'_>) -> Option<(&[u8], FixedNumber)> {
-    let octets = piece.octets();
+    let bytes = piece.bytes();
     let is_currency = |letters: &[u8]| letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphabetic);
-    if octets.len() <= LETTERS {
+    if bytes.len() <= LETTERS {
         return None;
     }
     let (front, rest) = piece.split_at(LETTERS);
-    if is_currency(front.octets()) {
+    if is_currency(front.bytes()) {
         let number = rest.strip_prefix("$").unwrap_or(rest);
-        return fixed_number(number).map(|number| (front.octets(), number));
+        return fixed_number(number).map(|number| (front.bytes(), number));
     }
-    let (rest, back) = piece.split_at(octets.len() - LETTERS);
-    let number = match rest.octets() {
-        [.., b'$'] => rest.split_at(rest.octets().len() - 1).0,
+    let (rest, back) = piece.split_at(bytes.len() - LETTERS);
+    let number = match rest.bytes() {
+        [.., b'$'] => rest.split_at(rest.bytes().len() - 1).0,
         _ => rest,
     };
-    fixed_number(number).filter(|_| is_currency(back.octets())).map(|number| (back.octets(), number))
+    fixed_number(number).filter(|_| is_currency(back.bytes())).map(|number| (back.bytes(), number))
 }
 
 fn amount(piece: Piece<'_>, letters: &[u8], number: &FixedNumber) -> Result<Money, CodecError> {

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::error::{CodecError, ErrorCode};
 
-/// The longest text, in octets.
+/// The longest text, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 /// What canonical texts begin with.
 const HEAD: &str = "extuuid:";
@@ -58,7 +58,7 @@ fn not_canonical(why: &str) -> CodecError {
 ///
 /// # Errors
 ///
-/// `text-too-long` above 1024 octets, `unrecognised` for a text of no form, and those of the forms.
+/// `text-too-long` above 1024 bytes, `unrecognised` for a text of no form, and those of the forms.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
     let piece = trimmed(text.as_ref())?;
     let piece = piece.strip_prefix(HEAD).unwrap_or(piece);
@@ -73,7 +73,7 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
 
 pub(super) fn trimmed(text: &[u8]) -> Result<Piece<'_>, CodecError> {
     if text.len() > TEXT_BYTES_MAX {
-        let message = format!("the text has {} octets, but at most {TEXT_BYTES_MAX} are read", text.len());
+        let message = format!("the text has {} bytes, but at most {TEXT_BYTES_MAX} are read", text.len());
         return Err(CodecError::new(ErrorCode::TextTooLong, message));
     }
     Ok(Piece::new(text).trimmed())
@@ -101,30 +101,30 @@ type Dimensions<'a> = Vec<&'a [u8]>;
 impl<'a> Form<'a> {
     /// What a keyword says; `None` if it is none.
     fn read(keyword: Piece<'a>) -> Option<Self> {
-        let octets = keyword.octets();
-        if let Some(kind) = StandardKind::by_keyword(octets) {
+        let bytes = keyword.bytes();
+        if let Some(kind) = StandardKind::by_keyword(bytes) {
             return Some(Self::Standard(kind));
         }
-        if let Some(rest) = octets.strip_prefix(b"sym") {
+        if let Some(rest) = bytes.strip_prefix(b"sym") {
             let (letter, rest) = letter(rest);
             return rest.is_empty().then_some(Self::Symbol(letter));
         }
-        if let Some(rest) = octets.strip_prefix(b"serial") {
+        if let Some(rest) = bytes.strip_prefix(b"serial") {
             let (letter, rest) = letter(rest);
             return rest.is_empty().then_some(Self::Serial(letter));
         }
-        if let Some(rest) = octets.strip_prefix(b"fixed") {
+        if let Some(rest) = bytes.strip_prefix(b"fixed") {
             let (letter, decimals) = letter(rest);
             return decimals.iter().all(u8::is_ascii_digit).then_some(Self::Fixed(letter, decimals));
         }
-        let (head, rest) = keyword.split_at(octets.iter().take_while(|octet| octet.is_ascii_lowercase()).count());
-        match head.octets() {
+        let (head, rest) = keyword.split_at(bytes.iter().take_while(|byte| byte.is_ascii_lowercase()).count());
+        match head.bytes() {
             b"int" => or_malformed(dimensions(rest, 2).map(Self::Int), rest, b'/', ErrorCode::BadDims),
             b"uint" => or_malformed(dimensions(rest, 2).map(Self::Uint), rest, b'/', ErrorCode::BadDims),
             b"f" => or_malformed(dimensions(rest, 3).map(Self::Float), rest, b'/', ErrorCode::BadDims),
             b"quant" | b"q" => or_malformed(parameter(rest, b'@').map(Self::Quant), rest, b'@', ErrorCode::BadContext),
             b"t" => or_malformed(parameter(rest, b'/').map(Self::Time), rest, b'/', ErrorCode::BadDims),
-            b"raw" => rest.octets().is_empty().then_some(Self::Raw),
+            b"raw" => rest.bytes().is_empty().then_some(Self::Raw),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl<'a> Form<'a> {
             }
             Self::Malformed(ErrorCode::BadDims) => Err(bad_dims(keyword)),
             Self::Malformed(code) => Err(keyword.refuse(code, "the context of a quantity is 0 to 15")),
-            Self::Raw => Ext::from_hex(body.octets()),
+            Self::Raw => Ext::from_hex(body.bytes()),
             Self::Standard(kind) => {
                 let (context, values) = body.split_once(b':').unwrap_or((body.split_at(0).0, body));
                 standard(kind, context, values)
@@ -170,22 +170,22 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The form, or a malformed one if this octet begins what should have made it.
+/// The form, or a malformed one if this byte begins what should have made it.
 fn or_malformed<'a>(form: Option<Form<'a>>, rest: Piece<'_>, begins: u8, code: ErrorCode) -> Option<Form<'a>> {
-    let begun = rest.octets().first() == Some(&begins);
+    let begun = rest.bytes().first() == Some(&begins);
     form.or_else(|| begun.then_some(Form::Malformed(code)))
 }
 
 /// Whether what follows a keyword is one number, without context.
 fn is_bare(body: Piece<'_>) -> bool {
-    !body.octets().iter().any(|octet| matches!(octet, b':' | b','))
+    !body.bytes().iter().any(|byte| matches!(byte, b':' | b','))
 }
 
 /// The letter of a scheme at the front, if there is one, and what follows it.
-const fn letter(octets: &[u8]) -> (Option<u8>, &[u8]) {
-    match octets {
+const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
+    match bytes {
         [letter @ b'A'..=b'F', rest @ ..] => (Some(*letter), rest),
-        _ => (None, octets),
+        _ => (None, bytes),
     }
 }
 
@@ -204,13 +204,13 @@ fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
     Some(found)
 }
 
-/// A number after this octet, if there is one; `None` for anything else.
+/// A number after this byte, if there is one; `None` for anything else.
 fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
     match piece.split_first() {
         None => Some(None),
         Some((found, rest)) if found == separator => {
             let (number, rest) = digits(rest);
-            (!number.is_empty() && rest.octets().is_empty()).then_some(Some(number))
+            (!number.is_empty() && rest.bytes().is_empty()).then_some(Some(number))
         }
         Some(_) => None,
     }
@@ -246,13 +246,13 @@ struct Room {
 /// The name as a scheme writes it, in the scheme that was named, or in the first that has its characters and room for it and
 /// its number.
 fn name(scheme: Option<Scheme>, text: Piece<'_>, room: Room) -> Result<(Scheme, String), CodecError> {
-    if text.octets().is_empty() && scheme.is_none() {
+    if text.bytes().is_empty() && scheme.is_none() {
         return Err(text.refuse(ErrorCode::EmptySymbol, "a value without a name must say its scheme, such as symA:"));
     }
     let candidates = scheme.as_ref().map_or(&Scheme::ALL[..], core::slice::from_ref);
     let mut refusal = ErrorCode::BadSymbol;
     for scheme in candidates {
-        let folded: Option<String> = text.octets().iter().map(|octet| scheme.fold(*octet).map(char::from)).collect();
+        let folded: Option<String> = text.bytes().iter().map(|byte| scheme.fold(*byte).map(char::from)).collect();
         let Some(folded) = folded else { continue };
         let left = scheme.width(folded.len()).and_then(|width| room.together.checked_sub(width));
         match left.filter(|left| *left >= room.least) {
@@ -276,7 +276,7 @@ fn symbol(scheme: Option<Scheme>, text: Piece<'_>) -> Result<Ext, CodecError> {
 }
 
 fn serial(scheme: Option<Scheme>, text: Piece<'_>, digits: Piece<'_>) -> Result<Ext, CodecError> {
-    let digits_of = |piece: Piece<'_>| serial_digits(piece.octets());
+    let digits_of = |piece: Piece<'_>| serial_digits(piece.bytes());
     let spelled = digits_of(digits)
         .ok_or_else(|| digits.refuse(ErrorCode::BadNumber, "a serial number is digits, with - and _ between them"))?;
     let number = BigUint::parse_bytes(&spelled, 10).unwrap_or_default();
@@ -292,11 +292,11 @@ fn bits_of(number: &BigUint) -> u32 {
 }
 
 /// The digits of a serial number, without what stands between them.
-fn serial_digits(octets: &[u8]) -> Option<Vec<u8>> {
-    let between = |octet: &u8| matches!(octet, b'-' | b'_');
-    let inside = octets.iter().all(|octet| octet.is_ascii_digit() || between(octet));
-    let ends = octets.first().zip(octets.last()).is_some_and(|(first, last)| !between(first) && !between(last));
-    (inside && ends).then(|| octets.iter().copied().filter(u8::is_ascii_digit).collect())
+fn serial_digits(bytes: &[u8]) -> Option<Vec<u8>> {
+    let between = |byte: &u8| matches!(byte, b'-' | b'_');
+    let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || between(byte));
+    let ends = bytes.first().zip(bytes.last()).is_some_and(|(first, last)| !between(first) && !between(last));
+    (inside && ends).then(|| bytes.iter().copied().filter(u8::is_ascii_digit).collect())
 }
 
 fn decimals(digits: &[u8], keyword: Piece<'_>) -> Result<Option<usize>, CodecError> {
@@ -324,10 +324,10 @@ pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
         _ => (false, piece),
     };
     let (whole, fraction) = rest.split_once(b'.').map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
-    let mut digits = whole_digits(whole.octets())?;
+    let mut digits = whole_digits(whole.bytes())?;
     let fraction = fraction.map_or(Some(&[][..]), |fraction| {
-        let octets = fraction.octets();
-        (!octets.is_empty() && octets.iter().all(u8::is_ascii_digit)).then_some(octets)
+        let bytes = fraction.bytes();
+        (!bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)).then_some(bytes)
     })?;
     let zeros = fraction.iter().rev().take_while(|digit| **digit == b'0').count();
     let fraction = &fraction[..fraction.len() - zeros];
@@ -336,10 +336,10 @@ pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
 }
 
 /// Digits, without the `_` between them.
-fn whole_digits(octets: &[u8]) -> Option<Vec<u8>> {
-    let inside = octets.iter().all(|octet| octet.is_ascii_digit() || *octet == b'_');
-    let ends = octets.first().zip(octets.last()).is_some_and(|(first, last)| *first != b'_' && *last != b'_');
-    (inside && ends).then(|| octets.iter().copied().filter(u8::is_ascii_digit).collect())
+fn whole_digits(bytes: &[u8]) -> Option<Vec<u8>> {
+    let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'_');
+    let ends = bytes.first().zip(bytes.last()).is_some_and(|(first, last)| *first != b'_' && *last != b'_');
+    (inside && ends).then(|| bytes.iter().copied().filter(u8::is_ascii_digit).collect())
 }
 
 fn fixed(
@@ -381,7 +381,7 @@ struct Integer {
 
 fn integer(piece: Piece<'_>) -> Option<Integer> {
     let (negative, rest) = sign(piece);
-    let magnitude = BigUint::parse_bytes(&whole_digits(rest.octets())?, 10)?;
+    let magnitude = BigUint::parse_bytes(&whole_digits(rest.bytes())?, 10)?;
     Some(Integer { negative: negative && magnitude != BigUint::ZERO, magnitude })
 }
 
@@ -430,8 +430,8 @@ fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) 
     }
     let (context_at, values) = body.split_once(b':').map_or((None, body), |(context, values)| (Some(context), values));
     let context = context_at.map(|context| {
-        let all = context.octets().iter().all(u8::is_ascii_digit);
-        BigUint::parse_bytes(context.octets(), 10).filter(|_| all).ok_or_else(|| {
+        let all = context.bytes().iter().all(u8::is_ascii_digit);
+        BigUint::parse_bytes(context.bytes(), 10).filter(|_| all).ok_or_else(|| {
             context.refuse(ErrorCode::ContextNotNumeric, "the context of a vector is a number, in digits")
         })
     });
@@ -521,7 +521,7 @@ fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result
         return Err(values.refuse(ErrorCode::CountMismatch, message));
     }
     let found = kind
-        .context(context.octets(), pieces.len())
+        .context(context.bytes(), pieces.len())
         .ok_or_else(|| context.refuse(ErrorCode::BadContext, format!("the context does not fit {}", kind.keyword())))?;
     let values = pieces.iter().map(|piece| parse_real(kind.binary(), *piece)).collect::<Result<Vec<_>, _>>()?;
     Ok(encode::standard(&Standard { kind, context: found, values }))
@@ -533,8 +533,7 @@ fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
     let decimals: Vec<Decimal> = values.split(b',').map(read).collect::<Result<_, _>>()?;
     let fit = |kind: StandardKind| {
         let binary = kind.binary();
-        let context =
-            Some(kind).filter(|kind| kind.takes(decimals.len()))?.context(context.octets(), decimals.len())?;
+        let context = Some(kind).filter(|kind| kind.takes(decimals.len()))?.context(context.bytes(), decimals.len())?;
         let same = |decimal: &Decimal| binary.round(decimal).filter(|real| binary.shortest(*real) == *decimal);
         let values: Vec<Real> = decimals.iter().map(same).collect::<Option<_>>()?;
         Some(encode::standard(&Standard { kind, context, values }))
@@ -556,7 +555,7 @@ fn quant(context: Option<&[u8]>, keyword: Piece<'_>, body: Piece<'_>) -> Result<
 }
 
 fn quantity(context: u8, decimal: &Decimal, at: Piece<'_>, units: Piece<'_>) -> Result<Ext, CodecError> {
-    if !units.octets().is_empty() && !matches!(units.split_first(), Some((b'*' | b'/', _))) {
+    if !units.bytes().is_empty() && !matches!(units.split_first(), Some((b'*' | b'/', _))) {
         return Err(bad_quant(units));
     }
     let units = Units::parse(units)?;
@@ -578,7 +577,7 @@ fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
     if let Some(decimal) = Decimal::parse(piece) {
         return Binary::WHOLE.round(&decimal).map(encode::float).ok_or_else(|| float_range(piece));
     }
-    if piece.octets().contains(&b',') {
+    if piece.bytes().contains(&b',') {
         if piece.split(b',').all(|value| integer(value).is_some()) {
             return ints(&Vec::new(), piece, piece);
         }
@@ -586,11 +585,11 @@ fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
             return fitting(piece.split_at(0).0, piece);
         }
     }
-    let lettered = piece.octets().first().is_some_and(u8::is_ascii_alphabetic);
+    let lettered = piece.bytes().first().is_some_and(u8::is_ascii_alphabetic);
     match piece.split_once(b':').filter(|_| lettered) {
-        Some((name, number)) if serial_digits(number.octets()).is_some() => serial(None, name, number),
+        Some((name, number)) if serial_digits(number.bytes()).is_some() => serial(None, name, number),
         Some((name, number)) if fixed_number(number).is_some() => fixed(None, None, name, number),
-        None if lettered && !piece.octets().contains(&b':') => symbol(None, piece),
+        None if lettered && !piece.bytes().contains(&b':') => symbol(None, piece),
         _ => {
             let message = "not a date, a quantity, a number, a list of numbers, or a name that begins with a letter";
             Err(piece.refuse(ErrorCode::Unrecognised, message))

@@ -74,7 +74,7 @@ impl Units {
     pub(super) fn parse(piece: Piece<'_>) -> Result<Self, CodecError> {
         let mut sums = [(0_i64, 1_i64); 7];
         let mut rest = piece;
-        while !rest.octets().is_empty() {
+        while !rest.bytes().is_empty() {
             let at = rest;
             let (sign, after) = match rest.split_first() {
                 Some((b'*', after)) => (1, after),

@@ -228,7 +228,7 @@ impl Decimal {
             exponent = if down { -exponent } else { exponent };
             rest = after;
         }
-        // OK because a text has about a thousand octets.
+        // OK because a text has about a thousand bytes.
         let mut point = whole.len() as i32 + exponent;
         let mut all: Vec<u8> = whole.iter().chain(fraction).map(|digit| digit - b'0').collect();
         let zeros = all.iter().take_while(|digit| **digit == 0).count();
@@ -243,7 +243,7 @@ impl Decimal {
 
     /// Reads a piece that is a decimal number from end to end.
     pub(super) fn parse(piece: Piece<'_>) -> Option<Self> {
-        Self::read(piece).filter(|(_, rest)| rest.octets().is_empty()).map(|(number, _)| number)
+        Self::read(piece).filter(|(_, rest)| rest.bytes().is_empty()).map(|(number, _)| number)
     }
 
     fn is_zero(&self) -> bool {
@@ -296,9 +296,9 @@ pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
 
 /// The digits at the front of a piece, and what follows them.
 pub(super) fn digits(piece: Piece<'_>) -> (&[u8], Piece<'_>) {
-    let count = piece.octets().iter().take_while(|octet| octet.is_ascii_digit()).count();
+    let count = piece.bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (head, rest) = piece.split_at(count);
-    (head.octets(), rest)
+    (head.bytes(), rest)
 }
 
 /// The number that digits spell, if there are any and it is at most `max`.
@@ -412,7 +412,7 @@ mod tests {
         #[test]
         fn ok_any_decimal_is_rounded_as_the_standard_library_does(text in "-?[0-9]{1,25}(\\.[0-9]{1,25})?(e-?[0-9]{1,3})?") {
             let expected: f64 = text.parse().expect("a number");
-            let is_zero = text.split('e').next().unwrap_or_default().bytes().all(|octet| !(b'1'..=b'9').contains(&octet));
+            let is_zero = text.split('e').next().unwrap_or_default().bytes().all(|byte| !(b'1'..=b'9').contains(&byte));
             match parse_real(Binary::B64, Piece::new(text.as_bytes())) {
                 Ok(real) => prop_assert_eq!(Binary::B64.text(real).parse::<f64>().map(f64::to_bits), Ok(expected.to_bits())),
                 Err(_) => prop_assert!(expected.is_infinite() || expected == 0.0 && !is_zero),

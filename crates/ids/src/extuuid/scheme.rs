@@ -105,16 +105,16 @@ impl Scheme {
     }
 
     /// The character as the scheme writes it; `None` if it is not of the scheme.
-    pub(super) fn fold(self, octet: u8) -> Option<u8> {
-        let octet = if self == Self::A { octet } else { octet.to_ascii_uppercase() };
-        (octet != UNASSIGNED && self.alphabet().contains(&octet)).then_some(octet)
+    pub(super) fn fold(self, byte: u8) -> Option<u8> {
+        let byte = if self == Self::A { byte } else { byte.to_ascii_uppercase() };
+        (byte != UNASSIGNED && self.alphabet().contains(&byte)).then_some(byte)
     }
 
     /// A name of characters of the scheme, as a number of [`width`](Self::width) bits.
     pub(super) fn pack(self, name: impl IntoIterator<Item = u8>) -> u128 {
-        let digit = |octet: u8| self.alphabet().iter().zip(0..).find(|(known, _)| **known == octet);
-        name.into_iter().fold(0, |packed, octet| {
-            packed * self.base() + digit(octet).map_or(0, |(_, digit)| digit) // OK because the width was checked
+        let digit = |byte: u8| self.alphabet().iter().zip(0..).find(|(known, _)| **known == byte);
+        name.into_iter().fold(0, |packed, byte| {
+            packed * self.base() + digit(byte).map_or(0, |(_, digit)| digit) // OK because the width was checked
         })
     }
 
@@ -137,7 +137,7 @@ impl Scheme {
             rest %= unit;
             match self.alphabet().get(digit) {
                 None | Some(&UNASSIGNED) => return Err(Reason::UnassignedCode),
-                Some(octet) => name.push(char::from(*octet)),
+                Some(byte) => name.push(char::from(*byte)),
             }
         }
         Ok(name)
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn ok_positions_are_those_of_the_specification() {
-        for (scheme, octet, position) in [
+        for (scheme, byte, position) in [
             (Scheme::A, b'Z', 25),
             (Scheme::A, b'_', 0x1b),
             (Scheme::A, b'z', 63),
@@ -210,8 +210,8 @@ mod tests {
             (Scheme::D, b'Z', 0x19),
             (Scheme::F, b'9', 0x25),
         ] {
-            assert_eq!(scheme.pack([octet]), position, "{scheme} {}", char::from(octet));
-            assert_eq!(scheme.unpack(position, 1).map(String::into_bytes), Ok([octet].to_vec()));
+            assert_eq!(scheme.pack([byte]), position, "{scheme} {}", char::from(byte));
+            assert_eq!(scheme.unpack(position, 1).map(String::into_bytes), Ok([byte].to_vec()));
         }
     }
 
@@ -219,8 +219,8 @@ mod tests {
     fn ok_case_folds_except_in_a() {
         assert_eq!(Scheme::ALL.map(|scheme| scheme.fold(b'g')), [b'g', b'G', b'G', b'G', b'G'].map(Some));
         assert_eq!(Scheme::ALL.map(|scheme| scheme.fold(b'G')), [Some(b'G'); 5]);
-        for octet in [0, b' ', b':', 0x7f, 0x80, 0xff] {
-            assert_eq!(Scheme::ALL.map(|scheme| scheme.fold(octet)), [None; 5], "{octet:#x}");
+        for byte in [0, b' ', b':', 0x7f, 0x80, 0xff] {
+            assert_eq!(Scheme::ALL.map(|scheme| scheme.fold(byte)), [None; 5], "{byte:#x}");
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
     proptest! {
         #[test]
         fn ok_unpacking_inverts_packing(scheme in prop::sample::select(&Scheme::ALL[..]), name in "[ -~]{0,17}") {
-            let name: String = name.bytes().filter_map(|octet| scheme.fold(octet)).map(char::from).collect();
+            let name: String = name.bytes().filter_map(|byte| scheme.fold(byte)).map(char::from).collect();
             let packed = scheme.pack(name.bytes());
             prop_assert!(bit_length(packed) <= scheme.width(name.len()).expect("at most 102 bits"));
             prop_assert_eq!(scheme.unpack(packed, name.len()), Ok(name));

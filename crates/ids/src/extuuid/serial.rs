@@ -54,7 +54,7 @@ impl Serials {
         let mut refusal = SerialError::BadSymbol;
         let mut best: Option<Self> = None;
         for scheme in candidates {
-            let folded: Option<String> = name.bytes().map(|octet| scheme.fold(octet).map(char::from)).collect();
+            let folded: Option<String> = name.bytes().map(|byte| scheme.fold(byte).map(char::from)).collect();
             let Some(folded) = folded else { continue };
             let left = scheme.width(folded.len()).and_then(|width| SYMSERIAL_BITS.checked_sub(width));
             let Some(number_bits) = left.filter(|left| *left >= 1) else {

@@ -132,8 +132,7 @@ impl StandardKind {
     pub(super) fn context(self, text: &[u8], count: usize) -> Option<Context> {
         match self.slot(count) {
             Slot::Name(scheme, len) if text.len() <= len => {
-                let name: String =
-                    text.iter().map(|octet| scheme.fold(*octet).map(char::from)).collect::<Option<_>>()?;
+                let name: String = text.iter().map(|byte| scheme.fold(*byte).map(char::from)).collect::<Option<_>>()?;
                 Some(Context::Name(name.trim_end_matches('_').into()))
             }
             Slot::Name(..) => None,

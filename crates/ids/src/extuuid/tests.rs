@@ -55,8 +55,8 @@ proptest! {
     }
 
     #[test]
-    fn ok_any_text_is_answered(text in "[ -~]{0,40}", octets: Vec<u8>) {
-        for text in [text.as_bytes(), &octets] {
+    fn ok_any_text_is_answered(text in "[ -~]{0,40}", bytes: Vec<u8>) {
+        for text in [text.as_bytes(), &bytes] {
             let smart = parse(text);
             if let Ok(ext) = smart {
                 prop_assert_eq!(parse(ext.to_string()), Ok(ext));

@@ -4,42 +4,42 @@ use alloc::borrow::Cow;
 
 use crate::error::{CodecError, ErrorCode};
 
-/// Some octets of a text, and the offset of the first of them.
+/// Some bytes of a text, and the offset of the first of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Piece<'a> {
     /// The whole of a text.
-    pub(super) const fn new(octets: &'a [u8]) -> Self {
-        Self { octets, at: 0 }
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
     }
 
-    pub(super) const fn octets(self) -> &'a [u8] {
-        self.octets
+    pub(super) const fn bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
-    /// The first octet, and what follows it.
+    /// The first byte, and what follows it.
     pub(super) fn split_first(self) -> Option<(u8, Self)> {
-        self.octets.split_first().map(|(first, rest)| (*first, Self { octets: rest, at: self.at + 1 }))
+        self.bytes.split_first().map(|(first, rest)| (*first, Self { bytes: rest, at: self.at + 1 }))
     }
 
-    /// The first `octets` octets (all, if there are fewer), and what follows them.
-    pub(super) fn split_at(self, octets: usize) -> (Self, Self) {
-        let (head, rest) = self.octets.split_at(octets.min(self.octets.len()));
-        (Self { octets: head, ..self }, Self { octets: rest, at: self.at + head.len() })
+    /// The first `bytes` bytes (all, if there are fewer), and what follows them.
+    pub(super) fn split_at(self, bytes: usize) -> (Self, Self) {
+        let (head, rest) = self.bytes.split_at(bytes.min(self.bytes.len()));
+        (Self { bytes: head, ..self }, Self { bytes: rest, at: self.at + head.len() })
     }
 
-    /// What stands before the first of these octets, and what follows it.
+    /// What stands before the first of these bytes, and what follows it.
     pub(super) fn split_once(self, separator: u8) -> Option<(Self, Self)> {
-        let offset = self.octets.iter().position(|octet| *octet == separator)?;
+        let offset = self.bytes.iter().position(|byte| *byte == separator)?;
         let (head, rest) = self.split_at(offset);
         Some((head, rest.split_at(1).1))
     }
 
-    /// What stands between these octets: one piece more than there are of them.
+    /// What stands between these bytes: one piece more than there are of them.
     pub(super) fn split(self, separator: u8) -> impl Iterator<Item = Self> + Clone {
         let mut rest = Some(self);
         core::iter::from_fn(move || {
@@ -56,17 +56,17 @@ impl<'a> Piece<'a> {
 
     /// What follows this beginning, if the piece has it.
     pub(super) fn strip_prefix(self, prefix: &str) -> Option<Self> {
-        let rest = self.octets.strip_prefix(prefix.as_bytes())?;
-        Some(Self { octets: rest, at: self.at + prefix.len() })
+        let rest = self.bytes.strip_prefix(prefix.as_bytes())?;
+        Some(Self { bytes: rest, at: self.at + prefix.len() })
     }
 
     /// The piece without spaces, tabs, carriage returns and line feeds at both ends.
     pub(super) fn trimmed(self) -> Self {
-        let is_blank = |octet: &u8| matches!(octet, b' ' | b'\t' | b'\r' | b'\n');
-        let blanks = self.octets.iter().take_while(|octet| is_blank(octet)).count();
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        let blanks = self.bytes.iter().take_while(|byte| is_blank(byte)).count();
         let rest = self.split_at(blanks).1;
-        let blanks = rest.octets.iter().rev().take_while(|octet| is_blank(octet)).count();
-        rest.split_at(rest.octets.len() - blanks).0
+        let blanks = rest.bytes.iter().rev().take_while(|byte| is_blank(byte)).count();
+        rest.split_at(rest.bytes.len() - blanks).0
     }
 
     /// A refusal of what stands here.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn shown(piece: Piece<'_>) -> (&[u8], usize) {
-        (piece.octets, piece.at)
+        (piece.bytes, piece.at)
     }
 
     #[test]

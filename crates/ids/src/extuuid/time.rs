@@ -90,7 +90,7 @@ fn seconds(piece: Piece<'_>) -> Result<(bool, BigUint, &[u8]), CodecError> {
     };
     let (whole, rest) = digits(rest);
     let (fraction, rest) = fraction(rest).ok_or_else(|| bad_time(piece))?;
-    if whole.is_empty() || !rest.octets().is_empty() {
+    if whole.is_empty() || !rest.bytes().is_empty() {
         return Err(bad_time(piece));
     }
     Ok((negative, BigUint::parse_bytes(whole, 10).unwrap_or_default(), fraction))
@@ -142,14 +142,14 @@ fn split_date(piece: Piece<'_>) -> Option<Fields<'_>> {
     if read == 4 {
         (fields.fraction, rest) = fraction(rest)?;
     }
-    rest.octets().is_empty().then_some(fields)
+    rest.bytes().is_empty().then_some(fields)
 }
 
 /// A number of exactly so many digits, and what follows it.
 fn exactly(piece: Piece<'_>, count: usize) -> Option<(i128, Piece<'_>)> {
     let (head, rest) = piece.split_at(count);
-    let all = head.octets().len() == count && head.octets().iter().all(u8::is_ascii_digit);
-    all.then(|| (head.octets().iter().fold(0, |number, digit| number * 10 + i128::from(digit - b'0')), rest))
+    let all = head.bytes().len() == count && head.bytes().iter().all(u8::is_ascii_digit);
+    all.then(|| (head.bytes().iter().fold(0, |number, digit| number * 10 + i128::from(digit - b'0')), rest))
 }
 
 /// The seconds of a date, its fraction left out.
@@ -170,7 +170,7 @@ fn date_seconds(piece: Piece<'_>, fields: &Fields<'_>) -> Result<u128, CodecErro
 }
 
 fn power_of_ten(exponent: usize) -> BigUint {
-    // OK because a text has about a thousand octets.
+    // OK because a text has about a thousand bytes.
     BigUint::from(10_u8).pow(exponent as u32)
 }
 

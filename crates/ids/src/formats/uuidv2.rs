@@ -55,7 +55,7 @@ impl Layout for UuidV2Format {
         dce::expect_version(uuid, &[2])?;
         let (high, low) = uuid.as_u64_pair();
         let local_id = (high >> LOCAL_ID_BITS) as u32; // OK because 32 bits are left
-        let [clock_seq_hi, domain] = [(low >> 56) as u8 & 0x3f, (low >> Node::BITS) as u8]; // OK because octets are wanted
+        let [clock_seq_hi, domain] = [(low >> 56) as u8 & 0x3f, (low >> Node::BITS) as u8]; // OK because bytes are wanted
         let more = [
             Field::small("local_id", local_id, "the user, group or organisation, of whoever made it"),
             Field::small("domain", domain, "what the local identifier is: 0 a person, 1 a group, 2 an organisation"),

@@ -177,9 +177,9 @@ impl Mint for UuidV7Format {
         });
     }
 
-    fn fill_octets(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, lot: Lot<'_>) {
+    fn fill_bytes(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, lot: Lot<'_>) {
         let mut tails = lot.tails;
-        each_run(constants, first, lot.octets.as_chunks_mut::<8>().0.as_chunks_mut::<2>().0, |high, low, halves| {
+        each_run(constants, first, lot.bytes.as_chunks_mut::<8>().0.as_chunks_mut::<2>().0, |high, low, halves| {
             let (now, later) = tails.split_at(halves.len());
             tails = later;
             wide(

@@ -157,13 +157,13 @@ impl Mint for XidFormat {
         });
     }
 
-    fn fill_octets(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
-        each_run(constants, first, scratch, lot.octets.as_chunks_mut::<8>().0, |ts, tails, index, octets| {
+    fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
+        each_run(constants, first, scratch, lot.bytes.as_chunks_mut::<8>().0, |ts, tails, index, bytes| {
             wide(
                 #[inline(always)]
                 || {
-                    tails.map_bits::<RAND_BITS, _>(index, octets, |octets, tail| {
-                        *octets = (ts | u64::from(tail)).to_be_bytes()
+                    tails.map_bits::<RAND_BITS, _>(index, bytes, |bytes, tail| {
+                        *bytes = (ts | u64::from(tail)).to_be_bytes()
                     })
                 },
             );

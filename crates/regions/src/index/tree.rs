@@ -85,8 +85,8 @@ impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree
         at * CHILDREN + self.nodes[level + at].rank(id)
     }
 
-    /// How many octets of memory its nodes and leaves take.
-    pub(super) const fn octets(&self) -> usize {
+    /// How many bytes of memory its nodes and leaves take.
+    pub(super) const fn bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice()) + size_of_val(self.leaves.as_slice())
     }
 }

@@ -15,15 +15,15 @@ use super::{
 };
 use crate::{
     count::Count,
-    edit::Newcomer,
+    edit::NewRegion,
     prefix::{BadPrefix, Prefix},
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
     table::Table,
 };
 
-pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -> Result<Plan, Refusal> {
-    check_new_names(table, newcomers)?;
+pub(super) fn split(table: &Table, name: &str, by: u8, new_regions: &[NewRegion]) -> Result<Plan, Refusal> {
+    check_new_names(table, new_regions)?;
     let region = table.subject(name, by)?;
     if let Some(parent) = table.parent(region) {
         return Err(Refusal::IsSubregion { region: name.to_string(), parent: parent.name.clone() });
@@ -32,15 +32,15 @@ pub(super) fn split(table: &Table, name: &str, by: u8, newcomers: &[Newcomer]) -
         return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
     }
     check_zone(region, by)?;
-    let mut extensions = Extensions::new(table, region, by, newcomers);
+    let mut extensions = Extensions::new(table, region, by, new_regions);
     let mut plan = table.draft();
     plan.change(region, lengthened(table, region, by));
-    for (newcomer, number) in newcomers.iter().zip(table.next_number().0..) {
-        let extension = extensions.take(newcomer)?;
-        let suffix = checked_suffix(table, region, by, newcomer)?;
+    for (new_region, number) in new_regions.iter().zip(table.next_number().0..) {
+        let extension = extensions.take(new_region)?;
+        let suffix = checked_suffix(table, region, by, new_region)?;
         let prefix = region.prefix.join(extension);
-        let made = top_level(table, &newcomer.name, RegionNumber(number), prefix, suffix);
-        plan.make(begun(made, &newcomer.start)?);
+        let made = top_level(table, &new_region.name, RegionNumber(number), prefix, suffix);
+        plan.make(begun(made, &new_region.start)?);
     }
     plan.freed = freed(&plan.changes, region.prefix);
     Ok(plan)
@@ -50,13 +50,13 @@ pub(super) fn subdivide(
     table: &Table,
     name: &str,
     by: u8,
-    newcomers: &[Newcomer],
+    new_regions: &[NewRegion],
     reserve_others: bool,
 ) -> Result<Plan, Refusal> {
-    check_new_names(table, newcomers)?;
+    check_new_names(table, new_regions)?;
     let parent = table.subject(name, by)?;
     parent.check_not_delegated()?;
-    if newcomers.is_empty() {
+    if new_regions.is_empty() {
         return Err(Refusal::NoSubregions);
     }
     if parent.kind == Kind::Open {
@@ -65,11 +65,11 @@ pub(super) fn subdivide(
         let (region, present) = (name.to_string(), parent.sub_bits);
         return Err(Refusal::LevelMismatch { region, present, asked: by });
     }
-    let mut extensions = Extensions::new(table, parent, by, newcomers).with_zero();
+    let mut extensions = Extensions::new(table, parent, by, new_regions).with_zero();
     let mut subs = Vec::new();
-    for (newcomer, number) in newcomers.iter().zip(table.next_number().0..) {
-        let extension = extensions.take(newcomer)?;
-        subs.push(subregion(table, parent, by, newcomer, extension, RegionNumber(number))?);
+    for (new_region, number) in new_regions.iter().zip(table.next_number().0..) {
+        let extension = extensions.take(new_region)?;
+        subs.push(subregion(table, parent, by, new_region, extension, RegionNumber(number))?);
     }
     assemble(&extensions, subs, reserve_others)
 }
@@ -111,22 +111,22 @@ fn subregion(
     table: &Table,
     parent: &Region,
     by: u8,
-    newcomer: &Newcomer,
+    new_region: &NewRegion,
     extension: Prefix,
     number: RegionNumber,
 ) -> Result<Region, Refusal> {
     let inherited = extension.is_zero().then_some(parent.suffix);
-    let newcomer = Newcomer { suffix: newcomer.suffix.or(inherited), ..newcomer.clone() };
-    let suffix = checked_suffix(table, parent, by, &newcomer)?;
+    let new_region = NewRegion { suffix: new_region.suffix.or(inherited), ..new_region.clone() };
+    let suffix = checked_suffix(table, parent, by, &new_region)?;
     let prefix = parent.prefix.join(extension);
-    let made = top_level(table, &newcomer.name, number, prefix, suffix);
-    begun(Region { parent: Some(parent.number), ..made }, &newcomer.start)
+    let made = top_level(table, &new_region.name, number, prefix, suffix);
+    begun(Region { parent: Some(parent.number), ..made }, &new_region.start)
 }
 
-/// A newcomer's suffix, which must fit the bits below its prefix.
-fn checked_suffix(table: &Table, region: &Region, by: u8, newcomer: &Newcomer) -> Result<u8, Refusal> {
-    let Some(suffix) = newcomer.suffix else {
-        return Err(Refusal::SuffixMissing { name: newcomer.name.clone() });
+/// A new region's suffix, which must fit the bits below its prefix.
+fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion) -> Result<u8, Refusal> {
+    let Some(suffix) = new_region.suffix else {
+        return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
     };
     check_suffix(suffix, table.bits() - region.prefix.len() - by)?;
     Ok(suffix)
@@ -140,10 +140,10 @@ fn check_zone(region: &Region, by: u8) -> Result<(), Refusal> {
     Err(Refusal::ZoneTooSmall { region: name, zone, usable: zone, asked: by })
 }
 
-/// Checks the names of newcomers, against the table and against each other.
-fn check_new_names(table: &Table, newcomers: &[Newcomer]) -> Result<(), Refusal> {
+/// Checks the names of new regions, against the table and against each other.
+fn check_new_names(table: &Table, new_regions: &[NewRegion]) -> Result<(), Refusal> {
     let mut earlier = BTreeSet::new();
-    newcomers.iter().try_for_each(|Newcomer { name, .. }| {
+    new_regions.iter().try_for_each(|NewRegion { name, .. }| {
         table.check_new_name(name)?;
         if earlier.insert(name) { Ok(()) } else { Err(Refusal::NameTaken { name: name.clone() }) }
     })
@@ -156,17 +156,17 @@ struct Extensions<'t> {
     by: u8,
     /// Whether the all-zero one may be given away.
     zero: bool,
-    /// Those that newcomers ask for, or asked for.
+    /// Those that new regions ask for, or asked for.
     named: BTreeSet<Prefix>,
-    /// Those that newcomers have got.
+    /// Those that new regions have got.
     given: BTreeMap<Prefix, &'t str>,
     /// All below this are given away.
     lowest: u128,
 }
 
 impl<'t> Extensions<'t> {
-    fn new(table: &'t Table, region: &'t Region, by: u8, newcomers: &[Newcomer]) -> Self {
-        let named = newcomers.iter().filter_map(|newcomer| newcomer.extension).collect();
+    fn new(table: &'t Table, region: &'t Region, by: u8, new_regions: &[NewRegion]) -> Self {
+        let named = new_regions.iter().filter_map(|new_region| new_region.extension).collect();
         Self { table, region, by, zero: false, named, given: BTreeMap::new(), lowest: 1 }
     }
 
@@ -184,9 +184,9 @@ impl<'t> Extensions<'t> {
         sub.parent == Some(self.region.number)
     }
 
-    /// Gives a newcomer the extension that it names, or the lowest that nobody has and none of the newcomers names.
-    fn take(&mut self, newcomer: &'t Newcomer) -> Result<Prefix, Refusal> {
-        let extension = match newcomer.extension {
+    /// Gives a new region the extension that it names, or the lowest that nobody has and none of the new regions names.
+    fn take(&mut self, new_region: &'t NewRegion) -> Result<Prefix, Refusal> {
+        let extension = match new_region.extension {
             Some(extension) if extension.len() != self.by => {
                 return Err(BadPrefix::Length { expected: self.by, found: extension }.into());
             }
@@ -198,7 +198,7 @@ impl<'t> Extensions<'t> {
             let prefix = self.region.prefix.join(extension);
             return Err(Refusal::PrefixConflict { prefix, region: holder.to_string(), taken: prefix });
         }
-        self.given.insert(extension, &newcomer.name);
+        self.given.insert(extension, &new_region.name);
         Ok(extension)
     }
 

@@ -11,7 +11,7 @@ use alloc::{
 };
 
 use crate::{
-    AutoExpand, ChunkPolicy, Count, Donate, Edit, Newcomer, Order, Pace, Patch, Place, Policy, Prefix, Refusal, Start,
+    AutoExpand, ChunkPolicy, Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, Prefix, Refusal, Start,
     Table, Zone,
 };
 
@@ -40,12 +40,12 @@ fn shrink(name: &str, by: u8) -> Edit {
     Edit::Shrink { name: name.into(), by }
 }
 
-/// Newcomers written `name extension suffix`; `-` leaves out.
-fn newcomers(texts: &[&str]) -> Vec<Newcomer> {
+/// New regions written `name extension suffix`; `-` leaves out.
+fn new_regions(texts: &[&str]) -> Vec<NewRegion> {
     let parse = |text: &&str| {
         let parts: Vec<&str> = text.split(' ').collect();
         let given = |at: usize| parts.get(at).filter(|part| **part != "-");
-        Newcomer {
+        NewRegion {
             name: parts[0].into(),
             extension: given(1).map(|bits| prefix(bits)),
             suffix: given(2).map(|bits| bits.parse().expect("a number of bits")),
@@ -56,15 +56,15 @@ fn newcomers(texts: &[&str]) -> Vec<Newcomer> {
 }
 
 fn split(name: &str, by: u8, new: &[&str]) -> Edit {
-    Edit::Split { name: name.into(), by, newcomers: newcomers(new) }
+    Edit::Split { name: name.into(), by, new_regions: new_regions(new) }
 }
 
 fn subdivide(name: &str, by: u8, subs: &[&str]) -> Edit {
-    Edit::Subdivide { name: name.into(), by, newcomers: newcomers(subs), reserve_others: false }
+    Edit::Subdivide { name: name.into(), by, new_regions: new_regions(subs), reserve_others: false }
 }
 
 fn reserve(name: &str, by: u8, subs: &[&str]) -> Edit {
-    Edit::Subdivide { name: name.into(), by, newcomers: newcomers(subs), reserve_others: true }
+    Edit::Subdivide { name: name.into(), by, new_regions: new_regions(subs), reserve_others: true }
 }
 
 fn apply(table: &mut Table, edit: &Edit) {
@@ -347,14 +347,14 @@ fn ok_subregions_128_bits_below() {
 fn ok_every_extension_at_once() {
     let mut table = Table::new(16).expect("a width");
     apply(&mut table, &at("root", "", 0));
-    let subs: Vec<Newcomer> = (0..1 << 14)
-        .map(|value| Newcomer { name: format!("s{value}"), suffix: Some(1), extension: None, start: Start::default() })
+    let subs: Vec<NewRegion> = (0..1 << 14)
+        .map(|value| NewRegion { name: format!("s{value}"), suffix: Some(1), extension: None, start: Start::default() })
         .collect();
-    let all = Edit::Subdivide { name: "root".into(), by: 14, newcomers: subs, reserve_others: false };
+    let all = Edit::Subdivide { name: "root".into(), by: 14, new_regions: subs, reserve_others: false };
     apply(&mut table, &all);
     assert_eq!(table.named("s16383").expect("it").prefix, Prefix::new(16383, 14));
-    let one_more = vec![Newcomer { name: "x".into(), suffix: Some(1), extension: None, start: Start::default() }];
-    let more = Edit::Subdivide { name: "root".into(), by: 14, newcomers: one_more, reserve_others: false };
+    let one_more = vec![NewRegion { name: "x".into(), suffix: Some(1), extension: None, start: Start::default() }];
+    let more = Edit::Subdivide { name: "root".into(), by: 14, new_regions: one_more, reserve_others: false };
     refused_count(table.plan(&more), "bad-prefix", &["only 16384"]);
 }
 

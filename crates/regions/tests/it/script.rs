@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, Newcomer, Patch, Place, Plan, Policy, Prefix, RegionNumber, Start,
-    Status, Table, Zone,
+    Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, Policy, Prefix, RegionNumber,
+    Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -154,14 +154,14 @@ impl Run {
             }
             6 => Edit::Expand { name, by },
             7 => Edit::Shrink { name, by },
-            8 => Edit::Split { name, by, newcomers: self.newcomers(step, by) },
+            8 => Edit::Split { name, by, new_regions: self.new_regions(step, by) },
             9 => Edit::Delegate { name },
             10 => Edit::Update { name, patch: self.patch(step) },
             _ => {
                 // The level that is there already, as often as not.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
                 let by = if step.flag && present != 0 { present } else { by.div_ceil(2) };
-                Edit::Subdivide { name, by, newcomers: self.newcomers(step, by), reserve_others: step.len & 1 == 1 }
+                Edit::Subdivide { name, by, new_regions: self.new_regions(step, by), reserve_others: step.len & 1 == 1 }
             }
         }
     }
@@ -176,8 +176,8 @@ impl Run {
         }
     }
 
-    fn newcomers(&mut self, step: &Step, by: u8) -> Vec<Newcomer> {
-        let newcomer = |(named, value, suffix): &(bool, u128, Option<u8>)| Newcomer {
+    fn new_regions(&mut self, step: &Step, by: u8) -> Vec<NewRegion> {
+        let new_region = |(named, value, suffix): &(bool, u128, Option<u8>)| NewRegion {
             name: self.name(),
             suffix: *suffix,
             extension: named.then(|| Prefix::new(*value, by)),
@@ -187,7 +187,7 @@ impl Run {
                 ..Start::default()
             },
         };
-        step.subs.iter().map(newcomer).collect()
+        step.subs.iter().map(new_region).collect()
     }
 
     fn check(&self, step: &Step) {

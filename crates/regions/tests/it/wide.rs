@@ -1,6 +1,6 @@
 //! Tables of many regions: no step looks at all of them, or these tests would take minutes.
 
-use kent_regions::{Donate, Edit, Newcomer, Place, Prefix, RegionNumber, Start, Table, Zone};
+use kent_regions::{Donate, Edit, NewRegion, Place, Prefix, RegionNumber, Start, Table, Zone};
 
 const WIDE: u64 = 100_000;
 
@@ -46,25 +46,26 @@ fn ok_subdivide_one_by_one() {
     apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, start: Start::default() });
     for at in 0..WIDE {
         let extension = Some(Prefix::new(at.into(), 20));
-        let newcomers = vec![Newcomer { name: format!("s{at}"), suffix: Some(9), extension, start: Start::default() }];
-        apply(&mut table, &Edit::Subdivide { name: "root".into(), by: 20, newcomers, reserve_others: true });
+        let new_regions =
+            vec![NewRegion { name: format!("s{at}"), suffix: Some(9), extension, start: Start::default() }];
+        apply(&mut table, &Edit::Subdivide { name: "root".into(), by: 20, new_regions, reserve_others: true });
     }
     assert_eq!(table.check(), Ok(()));
     assert_eq!(table.children(table.named("root").expect("the root")).count(), WIDE as usize);
 }
 
 #[test]
-fn ok_split_among_many_newcomers() {
+fn ok_split_among_many_new_regions() {
     let mut table = Table::new(64).expect("a width");
     let place = Place::At(Prefix::EMPTY);
     apply(&mut table, &Edit::Create { name: "root".into(), suffix: 0, place, start: Start::default() });
-    let newcomers = (0..WIDE).map(|at| Newcomer {
+    let new_regions = (0..WIDE).map(|at| NewRegion {
         name: format!("s{at}"),
         suffix: Some(9),
         extension: None,
         start: Start::default(),
     });
-    apply(&mut table, &Edit::Split { name: "root".into(), by: 20, newcomers: newcomers.collect() });
+    apply(&mut table, &Edit::Split { name: "root".into(), by: 20, new_regions: new_regions.collect() });
     assert_eq!(table.check(), Ok(()));
     assert_eq!(table.next_number(), RegionNumber(WIDE + 2));
 }

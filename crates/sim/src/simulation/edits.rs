@@ -2,7 +2,7 @@
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
-    Newcomer, Policy, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest,
+    NewRegion, Policy, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest,
     UpdateRegionRequest, region::Order, regions_server::Regions,
 };
 use tonic::{Request, Response, Status};
@@ -81,8 +81,8 @@ impl Edit {
             2 | 3 => What::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             4 => {
                 made = if dice.per_mille(500) { vec![places.fresh()] } else { Vec::new() };
-                let newcomers = made.iter().map(|name| newcomer(name)).collect();
-                What::Split(SplitRegionRequest { name, by_bits, newcomers, request_id: id, ..Default::default() })
+                let new_regions = made.iter().map(|name| new_region(name)).collect();
+                What::Split(SplitRegionRequest { name, by_bits, new_regions, request_id: id, ..Default::default() })
             }
             5..8 => {
                 made = vec![places.fresh()];
@@ -131,13 +131,20 @@ impl Edit {
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);
-    let made = Newcomer { extension: Some(extension), ..newcomer(made) };
-    let made = if closes { Newcomer { suffix_bits: None, ..made } } else { made };
-    AddSubregionsRequest { name, by_bits, newcomers: vec![made], r#abstract: closes, request_id, ..Default::default() }
+    let made = NewRegion { extension: Some(extension), ..new_region(made) };
+    let made = if closes { NewRegion { suffix_bits: None, ..made } } else { made };
+    AddSubregionsRequest {
+        name,
+        by_bits,
+        new_regions: vec![made],
+        r#abstract: closes,
+        request_id,
+        ..Default::default()
+    }
 }
 
-fn newcomer(name: &str) -> Newcomer {
-    Newcomer { region_id: name.to_owned(), suffix_bits: Some(1), ..Newcomer::default() }
+fn new_region(name: &str) -> NewRegion {
+    NewRegion { region_id: name.to_owned(), suffix_bits: Some(1), ..NewRegion::default() }
 }
 
 fn policy(dice: &Dice) -> Policy {

@@ -238,7 +238,7 @@ fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     heir
 }
 
-/// Whether identifiers ascend inside a block as octets.
+/// Whether identifiers ascend inside a block as bytes.
 fn ascends(source: &str, block: &Block) -> bool {
     match block.region_constants() {
         Some(region) => region.scramble.is_none(),

@@ -12,7 +12,7 @@ mod repair;
 use std::sync::Arc;
 
 use kent_store::{Key, MemoryStore, Store, Txn, Versioned};
-use kentd::{StartError, Surroundings, WitnessError};
+use kentd::{Environment, StartError, WitnessError};
 use tokio::time;
 
 use super::{clocks::Clocks, run::Run};
@@ -71,8 +71,8 @@ async fn put_back(run: &Run, (copy, begun): (MemoryStore, u64)) {
         return;
     }
     let (clock, entropy) = (run.any_machine(), Arc::new(run.dice.clone()));
-    let surroundings = Surroundings { store: Arc::new(copy), clock, entropy };
-    match kentd::attest(&surroundings, witness.path()).await {
+    let environment = Environment { store: Arc::new(copy), clock, entropy };
+    match kentd::attest(&environment, witness.path()).await {
         Err(StartError::Witness(WitnessError::OldCopy { .. })) => run.faults.copies.count(),
         attested => run.violation(format!("an old copy of the store is not noticed: {attested:?}")),
     }

@@ -103,7 +103,7 @@ impl Outcome {
         seeds.len()
     }
 
-    pub(crate) fn tell(&self, seeds: u64) {
+    pub(crate) fn print(&self, seeds: u64) {
         println!("{seeds} runs, {} steps", self.steps);
         println!("  {:>12} identifiers checked, no two the same", self.identifiers);
         println!("  {:>12} table edits acknowledged, each of them once in the history", self.edits);

@@ -12,7 +12,7 @@ use std::{
 use kent_ids::UnixNanos;
 use kent_regions::{Kind, Region};
 use kent_store::{MemoryStore, StoreId};
-use kentd::{Config, ConfigError, Node, StartError, Surroundings, WitnessError, clock::Clock};
+use kentd::{Config, ConfigError, Environment, Node, StartError, WitnessError, clock::Clock};
 use tempfile::TempDir;
 use tokio::{
     sync::RwLock,
@@ -180,14 +180,14 @@ impl Run {
                 return;
             }
             let link = Arc::new(Link::new(backend, place.cut.clone()));
-            let surroundings = Surroundings {
+            let environment = Environment {
                 store: Arc::new(kent_store::Bounded::new(link.clone(), Duration::from_secs(5))),
                 clock: place.machine.clone(),
                 entropy: Arc::new(self.dice.clone()),
             };
             if let Some(witness) = &self.witness {
                 let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-                match kentd::attest(&surroundings, witness.path()).await {
+                match kentd::attest(&environment, witness.path()).await {
                     Ok(()) => drop(self.attested.fetch_max(number, Ordering::Relaxed)),
                     Err(StartError::Witness(error @ WitnessError::OldCopy { .. })) => {
                         return self.violation(format!("the store in use is taken for an old copy: {error}"));
@@ -198,7 +198,7 @@ impl Run {
                     }
                 }
             }
-            match Node::start(surroundings, &place.config).await {
+            match Node::start(environment, &place.config).await {
                 Ok(node) => {
                     let number = self.lives.fetch_add(1, Ordering::Relaxed);
                     *place.lock() = Some(Arc::new(Life { node, number, link }));

@@ -59,8 +59,8 @@ impl Dice {
 }
 
 impl Entropy for Dice {
-    fn fill(&self, octets: &mut [u8]) {
-        self.lock().fill_bytes(octets);
+    fn fill(&self, bytes: &mut [u8]) {
+        self.lock().fill_bytes(bytes);
     }
 }
 

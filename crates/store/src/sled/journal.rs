@@ -70,14 +70,14 @@ impl Journal {
         if self.file.metadata()?.len() > LONGEST_BYTES {
             return Err(io::Error::new(ErrorKind::InvalidData, "the journal is longer than any"));
         }
-        let mut octets = Vec::with_capacity(JOURNAL_BYTES);
+        let mut bytes = Vec::with_capacity(JOURNAL_BYTES);
         (&self.file).seek(SeekFrom::Start(0))?;
-        (&self.file).read_to_end(&mut octets)?;
-        octets.resize(octets.len().max(JOURNAL_BYTES), 0);
-        self.file.write_all_at(&octets, 0)?;
+        (&self.file).read_to_end(&mut bytes)?;
+        bytes.resize(bytes.len().max(JOURNAL_BYTES), 0);
+        self.file.write_all_at(&bytes, 0)?;
         self.file.sync_all()?;
         let mut found: Vec<Redo> =
-            (0..octets.len()).step_by(BLOCK_BYTES).filter_map(|at| decode(&octets[at..])).collect();
+            (0..bytes.len()).step_by(BLOCK_BYTES).filter_map(|at| decode(&bytes[at..])).collect();
         found.sort_by_key(|redo| redo.first);
         Ok(found)
     }
@@ -197,7 +197,7 @@ mod tests {
         for at in (0..used).step_by(7).chain([used - 1]) {
             let mut damaged = frame.clone();
             damaged[at] ^= 0x40;
-            assert!(decode(&damaged).is_none(), "octet {at}");
+            assert!(decode(&damaged).is_none(), "byte {at}");
             damaged[at..].fill(0);
             assert!(decode(&damaged).is_none(), "torn at {at}");
             assert!(decode(&frame[..at]).is_none(), "cut off at {at}");

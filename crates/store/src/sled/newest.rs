@@ -20,7 +20,7 @@ pub(super) struct Newest {
     place: u64,
 }
 
-/// Octets of one place, and of what is in it: the revision and its checksum.
+/// Bytes of one place, and of what is in it: the revision and its checksum.
 const PLACE_BYTES: u64 = 512;
 const TEXT_BYTES: usize = 12;
 

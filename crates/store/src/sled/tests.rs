@@ -465,11 +465,11 @@ async fn grow(overwrites: u32) -> u64 {
     store.close().await;
     drop(store);
     let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
-    let octets = files.sum();
+    let bytes = files.sum();
     let reopened = SledStore::open(options(dir.path())).unwrap();
     assert_eq!(reopened.scan(&Key::ROOT).await.unwrap().len(), 64);
-    println!("{overwrites} overwrites: {octets} octets");
-    octets
+    println!("{overwrites} overwrites: {bytes} bytes");
+    bytes
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use kent_store::{
     SCHEMA, SledOptions, SledStore, Store, StoreId, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, Unavailable,
     VALUE_BYTES_MAX, Version, Versioned,
 };
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use tokio::task::JoinSet;

@@ -83,18 +83,18 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The octets of a file in which something may be: sled's file is mostly room that was not used yet.
+/// The bytes of a file in which something may be: sled's file is mostly room that was not used yet.
 fn used(path: &Path) -> Vec<usize> {
-    let octets = fs::read(path).unwrap();
-    let used = octets.iter().enumerate().filter(|(_, octet)| **octet != 0).map(|(at, _)| at);
+    let bytes = fs::read(path).unwrap();
+    let used = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(at, _)| at);
     let mut places: Vec<usize> = used.collect();
-    places.extend((0..octets.len()).step_by(octets.len().div_ceil(50).max(1)));
+    places.extend((0..bytes.len()).step_by(bytes.len().div_ceil(50).max(1)));
     places.sort_unstable();
     places.dedup();
     places
 }
 
-/// Flips a bit in every `step`th octet that is used of every file.
+/// Flips a bit in every `step`th byte that is used of every file.
 async fn flip(step: usize, closed: bool) {
     let dir = tempfile::tempdir().unwrap();
     let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
@@ -108,10 +108,10 @@ async fn flip(step: usize, closed: bool) {
     for file in files {
         for (turn, at) in used(&whole.join(file)).into_iter().enumerate().filter(|(turn, _)| turn % step == 0) {
             copy(&whole, &damaged);
-            let mut octets = fs::read(damaged.join(file)).unwrap();
-            octets[at] ^= 1 << (turn / step % 8);
-            fs::write(damaged.join(file), octets).unwrap();
-            refused += u32::from(is_refused(&damaged, &expected, &format!("{file}, octet {at}")).await);
+            let mut bytes = fs::read(damaged.join(file)).unwrap();
+            bytes[at] ^= 1 << (turn / step % 8);
+            fs::write(damaged.join(file), bytes).unwrap();
+            refused += u32::from(is_refused(&damaged, &expected, &format!("{file}, byte {at}")).await);
             flips += 1;
         }
     }
@@ -126,7 +126,7 @@ async fn a_flipped_bit_is_noticed_or_makes_no_difference() {
 }
 
 #[tokio::test]
-#[ignore = "long: every used octet"]
+#[ignore = "long: every used byte"]
 async fn long_a_flipped_bit_is_noticed_or_makes_no_difference() {
     flip(1, true).await;
     flip(1, false).await;
@@ -167,9 +167,9 @@ async fn a_journal_that_is_gone_cut_short_or_not_its_own_is_noticed() {
     // The last one leaves no gap.
     for missing in 0..39 {
         copy(&whole, &damaged);
-        let mut octets = fs::read(damaged.join("journal")).unwrap();
-        octets[missing * frame as usize..][..frame as usize].fill(0);
-        fs::write(damaged.join("journal"), octets).unwrap();
+        let mut bytes = fs::read(damaged.join("journal")).unwrap();
+        bytes[missing * frame as usize..][..frame as usize].fill(0);
+        fs::write(damaged.join("journal"), bytes).unwrap();
         // What else tells of the newest is gone too: the gap alone must be seen.
         fs::remove_file(damaged.join("newest")).unwrap();
         let refused = is_refused(&damaged, &expected, "").await;

@@ -8,7 +8,7 @@ use kent_store::{
     Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, EtcdTls, Key, ReadError, SCHEMA, Store,
     Txn, VALUE_BYTES_MAX, Version, Watch,
 };
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use tokio::time::timeout;
 
 pub(crate) const A: Key = Key::from_static("a");

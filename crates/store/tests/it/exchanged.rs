@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kent_store::{Change, CommitError, EtcdStore, Exchanged, Key, ReadError, Store, Txn, Unavailable};
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use tokio::time::{sleep, timeout};
 
 use super::etcd::{A, PREFIX, key, next, open, put};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kent_store::{Change, CommitError, EtcdStore, Store, Txn, Version};
-use kent_testkit::{Etcd, Proxy};
+use kent_test_etcd::{Etcd, Proxy};
 use tokio::time::timeout;
 
 use super::etcd::{A, PREFIX, etcdctl, key, next, open, options, put};

@@ -69,7 +69,7 @@ async fn child_that_commits() {
 #[derive(Clone, Debug)]
 enum Event {
     Create(PathBuf),
-    Write { path: PathBuf, at: usize, octets: Vec<u8> },
+    Write { path: PathBuf, at: usize, bytes: Vec<u8> },
     Resize(PathBuf, usize),
     Rename(PathBuf, PathBuf),
     Unlink(PathBuf),
@@ -116,14 +116,14 @@ fn record(dir: &Path, is_archived: bool) -> Vec<Event> {
     events
 }
 
-/// `"\x61\x62"` as octets.
-fn octets(hex: &str) -> Vec<u8> {
+/// `"\x61\x62"` as bytes.
+fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<&str> = hex.trim_matches('"').split("\\x").skip(1).collect();
     digits.iter().map(|digits| u8::from_str_radix(&digits[..2], 16).unwrap()).collect()
 }
 
 fn text(hex: &str) -> PathBuf {
-    PathBuf::from(String::from_utf8(octets(hex)).unwrap())
+    PathBuf::from(String::from_utf8(bytes(hex)).unwrap())
 }
 
 /// One system call, if it matters and worked. `offsets` are where writes without a place go.
@@ -142,8 +142,8 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
     let inside = |path: &PathBuf| path.starts_with(data);
     match name {
         "write" | "pwrite64" => {
-            let octets = octets(arguments[1]);
-            let said = String::from_utf8_lossy(&octets).into_owned();
+            let bytes = bytes(arguments[1]);
+            let said = String::from_utf8_lossy(&bytes).into_owned();
             if let Some(round) = said.trim_end().strip_prefix(ACK) {
                 return Some(Event::Acknowledged(round.parse().unwrap()));
             }
@@ -153,11 +153,11 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
                 _ => {
                     let offset = offsets.entry(path.clone()).or_default();
                     let at = *offset;
-                    *offset += octets.len();
+                    *offset += bytes.len();
                     at
                 }
             };
-            Some(Event::Write { path, at, octets })
+            Some(Event::Write { path, at, bytes })
         }
         "pwritev" => panic!("a call that is not followed: {call}"),
         "lseek" => {
@@ -196,7 +196,7 @@ enum Kept {
 }
 
 impl Kept {
-    /// How many octets of the write with this number, of so many and of this length, are there.
+    /// How many bytes of the write with this number, of so many and of this length, are there.
     fn of(self, number: usize, count: usize, length: usize) -> usize {
         let all = |kept: bool| if kept { length } else { 0 };
         match self {
@@ -236,11 +236,11 @@ fn build(events: &[Event], cut: usize, kept: Kept) -> BTreeMap<PathBuf, Vec<u8>>
         };
         match event {
             Event::Create(path) if length(1) == 1 => drop(files.entry(path.clone()).or_default()),
-            Event::Write { path, at, octets } => {
-                let length = length(octets.len());
+            Event::Write { path, at, bytes } => {
+                let length = length(bytes.len());
                 if let Some(file) = files.get_mut(path).filter(|_| length > 0) {
                     file.resize(file.len().max(at + length), 0);
-                    file[*at..at + length].copy_from_slice(&octets[..length]);
+                    file[*at..at + length].copy_from_slice(&bytes[..length]);
                 }
             }
             Event::Resize(path, size) if length(1) == 1 => {
@@ -272,10 +272,10 @@ async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Op
     if is_archived {
         fs::create_dir_all(into.join(ARCHIVE)).unwrap();
     }
-    for (path, octets) in files {
+    for (path, bytes) in files {
         let path = into.join(path.strip_prefix(data).unwrap());
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, octets).unwrap();
+        fs::write(path, bytes).unwrap();
     }
     let last = acknowledged.map_or(0, |last| last + 1);
     // First what would be there if the store were lost with its disk.

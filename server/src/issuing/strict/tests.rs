@@ -10,7 +10,7 @@ use kent_store::{Fault, MemoryStore, Operation, StoreId};
 
 use super::*;
 use crate::{
-    Surroundings,
+    Environment,
     host::{clock::Clock, entropy::SystemEntropy},
     issuing::{queue::Queue, slots::Slots},
     records::keys,
@@ -46,10 +46,10 @@ impl Region {
     /// At most two request_ids without a time are kept.
     async fn at(counter: Counter, pace: u64) -> Self {
         let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
-        let surroundings =
-            Surroundings { store: store.clone(), clock: Arc::new(Still), entropy: Arc::new(SystemEntropy) };
+        let environment =
+            Environment { store: store.clone(), clock: Arc::new(Still), entropy: Arc::new(SystemEntropy) };
         let key = ClusterKey::new([2; 16]);
-        let slots = Arc::new(Slots::new(surroundings, ClockPolicy::default(), TrustPolicy::default(), key));
+        let slots = Arc::new(Slots::new(environment, ClockPolicy::default(), TrustPolicy::default(), key));
         slots.accept_clock();
         let region = keys::region("default", 1);
         let txn = Txn::new().put(region.clone(), [1]);

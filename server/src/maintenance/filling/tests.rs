@@ -315,8 +315,8 @@ async fn ok_a_filling_says_how_far_it_is() {
     let (store, told) = (store(), Mutex::new(Vec::new()));
     let filling = Filling::begin(&store, ORIGIN, records(100), &SystemEntropy).await.expect("marked");
     assert!(!filling.goes_on());
-    let tell = |written, total| told.lock().expect("not poisoned").push((written, total));
-    filling.write(tell).await.expect("filled");
+    let progress = |written, total| told.lock().expect("not poisoned").push((written, total));
+    filling.write(progress).await.expect("filled");
     assert_eq!(told.into_inner().expect("not poisoned"), [(BATCH, BATCH + 1), (BATCH + 1, BATCH + 1)]);
 }
 

@@ -19,7 +19,7 @@ use tonic::{Code, Request, Status};
 use tonic_types::StatusExt;
 
 use crate::{
-    Config, Node, Settings, Span, Surroundings,
+    Config, Environment, Node, Settings, Span,
     host::{clock::Clock, entropy::SystemEntropy},
     records::keys,
 };
@@ -71,7 +71,7 @@ impl Replicas {
     async fn start(&self, clock: &Arc<Hands>) -> Node {
         let config = Config::check(self.settings.clone()).expect("valid");
         let (store, clock, entropy) = (Arc::new(self.disk.reopen()), clock.clone(), Arc::new(SystemEntropy));
-        Node::start(Surroundings { store, clock, entropy }, &config).await.expect("it starts")
+        Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts")
     }
 
     /// How many records there are below a key.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kent_proto::v1::{
-    AddSubregionsRequest, AutoExpand, DelegateRegionRequest, EditResponse, ExpandRegionRequest, Newcomer, Policy,
+    AddSubregionsRequest, AutoExpand, DelegateRegionRequest, EditResponse, ExpandRegionRequest, NewRegion, Policy,
     SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, Uint128, UpdateRegionRequest,
     regions_client::RegionsClient,
 };
@@ -116,24 +116,24 @@ async fn attempt(channel: &Channel, wanted: &Wanted) -> Result<EditResponse, Sta
             regions.shrink_region(shrink).await
         }
         "split" => {
-            let newcomer = Newcomer { region_id: made.clone(), suffix_bits: Some(10), ..Newcomer::default() };
-            let newcomers = vec![newcomer];
-            let split = SplitRegionRequest { name, by_bits: 1, newcomers, request_id, ..Default::default() };
+            let new_region = NewRegion { region_id: made.clone(), suffix_bits: Some(10), ..NewRegion::default() };
+            let new_regions = vec![new_region];
+            let split = SplitRegionRequest { name, by_bits: 1, new_regions, request_id, ..Default::default() };
             regions.split_region(split).await
         }
         "subdivide" | "subdivide and close" => {
             let closes = *kind == "subdivide and close";
-            let newcomer = |region_id: &str, extension: &str, suffix_bits| Newcomer {
+            let new_region = |region_id: &str, extension: &str, suffix_bits| NewRegion {
                 region_id: region_id.to_owned(),
                 extension: Some(extension.to_owned()),
                 suffix_bits,
-                ..Newcomer::default()
+                ..NewRegion::default()
             };
-            let mut newcomers = vec![newcomer(made, "1", Some(8))];
+            let mut new_regions = vec![new_region(made, "1", Some(8))];
             if closes {
-                newcomers.push(newcomer(&heir(made), "0", None));
+                new_regions.push(new_region(&heir(made), "0", None));
             }
-            let subdivide = AddSubregionsRequest { name, by_bits: 1, newcomers, request_id, ..Default::default() };
+            let subdivide = AddSubregionsRequest { name, by_bits: 1, new_regions, request_id, ..Default::default() };
             regions.add_subregions(subdivide).await
         }
         "delegate" => regions.delegate_region(DelegateRegionRequest { name, request_id, ..Default::default() }).await,

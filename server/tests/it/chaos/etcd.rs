@@ -3,7 +3,7 @@
 use std::{process::Command, time::Duration};
 
 use kent_store::{EtcdCredentials, EtcdOptions, EtcdStore, Key, SCHEMA, Store, Txn, VALUE_BYTES_MAX};
-use kent_testkit::Etcd;
+use kent_test_etcd::Etcd;
 use tokio::time::sleep;
 
 /// Small enough to be filled within a second.

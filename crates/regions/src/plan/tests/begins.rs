@@ -35,12 +35,12 @@ fn ok_the_heir_of_a_region_keeps_its_seal_and_its_policy() {
 fn ok_a_new_region_begins_with_all_that_its_grants_depend_on() {
     let policy = Policy { cap: Some(Count::Below(3)), chunk: ChunkPolicy::Strict, ..Policy::default() };
     let start = Start { next: Count::Below(2), sealed: true, policy, ..Start::default() };
-    let begins = |new: Vec<Newcomer>| new.into_iter().map(|new| Newcomer { start, ..new }).collect::<Vec<_>>();
+    let begins = |new: Vec<NewRegion>| new.into_iter().map(|new| NewRegion { start, ..new }).collect::<Vec<_>>();
     let mut table = sample();
     apply(&mut table, &Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start });
-    apply(&mut table, &Edit::Split { name: "open".into(), by: 1, newcomers: begins(newcomers(&["y 1 2"])) });
-    let subs = begins(newcomers(&["a 0", "z 1 2"]));
-    apply(&mut table, &Edit::Subdivide { name: "open".into(), by: 1, newcomers: subs, reserve_others: false });
+    apply(&mut table, &Edit::Split { name: "open".into(), by: 1, new_regions: begins(new_regions(&["y 1 2"])) });
+    let subs = begins(new_regions(&["a 0", "z 1 2"]));
+    apply(&mut table, &Edit::Subdivide { name: "open".into(), by: 1, new_regions: subs, reserve_others: false });
     for name in ["x", "y", "z"] {
         let made = table.named(name).expect("made");
         assert_eq!((made.issued, made.sealed, *made.policy), (start.next, true, policy), "{name}");
@@ -52,9 +52,9 @@ fn ok_a_new_region_begins_with_all_that_its_grants_depend_on() {
 #[test]
 fn ok_an_heir_begins_above_what_it_inherits_if_it_is_told_to() {
     let mut table = sample();
-    let mut new = newcomers(&["x 0", "y 1 2"]);
+    let mut new = new_regions(&["x 0", "y 1 2"]);
     new[0].start.next = Count::Below(12);
-    let edit = Edit::Subdivide { name: "open".into(), by: 1, newcomers: new, reserve_others: false };
+    let edit = Edit::Subdivide { name: "open".into(), by: 1, new_regions: new, reserve_others: false };
     let plan = table.plan(&edit).expect("legal");
     table.issue("open", 1).expect("room");
     table.apply(&plan).expect("applied");
@@ -68,11 +68,11 @@ fn err_a_new_region_begins_within_its_bounds() {
         (Start { next: Count::Below(5), ..Start::default() }, "suffix-range"),
         (Start { order: Order::Scrambled, policy: strict, ..Start::default() }, "bad-input"),
     ] {
-        let new = |text: &str| newcomers(&[text]).into_iter().map(|new| Newcomer { start, ..new }).collect();
+        let new = |text: &str| new_regions(&[text]).into_iter().map(|new| NewRegion { start, ..new }).collect();
         check(&Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start }, code, &[]);
-        check(&Edit::Split { name: "open".into(), by: 1, newcomers: new("x 1 2") }, code, &[]);
-        let (name, newcomers) = ("open".into(), new("x 1 2"));
-        check(&Edit::Subdivide { name, by: 1, newcomers, reserve_others: false }, code, &[]);
+        check(&Edit::Split { name: "open".into(), by: 1, new_regions: new("x 1 2") }, code, &[]);
+        let (name, new_regions) = ("open".into(), new("x 1 2"));
+        check(&Edit::Subdivide { name, by: 1, new_regions, reserve_others: false }, code, &[]);
     }
 }
 
@@ -123,17 +123,17 @@ fn ok_a_new_region_has_the_order_and_the_pace_that_it_is_given() {
         let made = table.named(name).expect("made");
         assert_eq!((made.order, made.pace), (order, pace.unwrap_or(Pace::for_bits(2))));
     }
-    let ordered = |texts: &[&str]| -> Vec<Newcomer> {
+    let ordered = |texts: &[&str]| -> Vec<NewRegion> {
         let orders = [Order::External, Order::Scrambled].into_iter().cycle();
-        newcomers(texts)
+        new_regions(texts)
             .into_iter()
             .zip(orders)
-            .map(|(new, order)| Newcomer { start: Start { order, ..Start::default() }, ..new })
+            .map(|(new, order)| NewRegion { start: Start { order, ..Start::default() }, ..new })
             .collect()
     };
-    apply(&mut table, &Edit::Split { name: "b".into(), by: 2, newcomers: ordered(&["c 01 1", "d 10 1"]) });
-    let newcomers = ordered(&["e 00", "f 11 1", "g 01 1"]);
-    apply(&mut table, &Edit::Subdivide { name: "a".into(), by: 2, newcomers, reserve_others: true });
+    apply(&mut table, &Edit::Split { name: "b".into(), by: 2, new_regions: ordered(&["c 01 1", "d 10 1"]) });
+    let new_regions = ordered(&["e 00", "f 11 1", "g 01 1"]);
+    apply(&mut table, &Edit::Subdivide { name: "a".into(), by: 2, new_regions, reserve_others: true });
     for (name, order, pace) in [
         ("c", Order::External, Pace::for_bits(1)),
         ("d", Order::Scrambled, Pace::for_bits(1)),

@@ -165,7 +165,7 @@ fn err_a_donor_needs_room_a_zone_and_no_subregions() {
 }
 
 #[test]
-fn ok_a_split_frees_what_no_newcomer_takes_larger_blocks_first() {
+fn ok_a_split_frees_what_no_new_region_takes_larger_blocks_first() {
     let table = sample();
     for (by, new, freed) in [
         (1, &[][..], &["11"][..]),

@@ -1,7 +1,7 @@
 //! The edits that the model tries, all of one region or beside it.
 
 use kent_regions::{
-    AutoExpand, Count, Donate, Edit, Newcomer, Patch, Place, Policy, Prefix, RegionNumber, Start, Table, Zone,
+    AutoExpand, Count, Donate, Edit, NewRegion, Patch, Place, Policy, Prefix, RegionNumber, Start, Table, Zone,
 };
 
 /// The region of which everything begins.
@@ -44,7 +44,7 @@ impl EditKind {
 
     pub(super) fn edit(self, table: &Table) -> Option<Edit> {
         let name = table.get(RegionNumber(FIRST))?.name.clone();
-        let newcomer = |suffix, extension: &str| Newcomer {
+        let new_region = |suffix, extension: &str| NewRegion {
             name: format!("n{}", table.next_number().0),
             suffix,
             extension: extension.parse::<Prefix>().ok(),
@@ -53,10 +53,12 @@ impl EditKind {
         Some(match self {
             Self::Expand => Edit::Expand { name, by: 1 },
             Self::Shrink => Edit::Shrink { name, by: 1 },
-            Self::Split => Edit::Split { name, by: 1, newcomers: vec![newcomer(Some(1), "1")] },
-            Self::Close => Edit::Subdivide { name, by: 1, newcomers: vec![newcomer(None, "0")], reserve_others: true },
+            Self::Split => Edit::Split { name, by: 1, new_regions: vec![new_region(Some(1), "1")] },
+            Self::Close => {
+                Edit::Subdivide { name, by: 1, new_regions: vec![new_region(None, "0")], reserve_others: true }
+            }
             Self::Divide => {
-                Edit::Subdivide { name, by: 1, newcomers: vec![newcomer(Some(1), "1")], reserve_others: false }
+                Edit::Subdivide { name, by: 1, new_regions: vec![new_region(Some(1), "1")], reserve_others: false }
             }
             Self::Create => {
                 let place = Place::Chosen { zone: Zone::UpTo(1), donor: Donate::Never };

@@ -15,7 +15,7 @@ use kent_regions::Count;
 use kent_store::{
     ArchiveError, Archived, Archiving, Key, MemoryStore, OpenError, SledOptions, SledStore, Store, StoreId, Txn,
 };
-use kentd::{Node, NotRestored, Restore, RestoreArgs, RestoreError, Surroundings, clock::Clock};
+use kentd::{Environment, Node, NotRestored, Restore, RestoreArgs, RestoreError, clock::Clock};
 use tempfile::TempDir;
 use tokio::time;
 
@@ -91,7 +91,7 @@ async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> an
             Ok(Err(RestoreError::NotEmpty { .. })) => {
                 let (store, clock) = (Arc::new(new.memory.reopen()), run.any_machine());
                 let entropy = Arc::new(run.dice.clone());
-                let node = Node::start(Surroundings { store, clock, entropy }, run.config()).await?;
+                let node = Node::start(Environment { store, clock, entropy }, run.config()).await?;
                 node.abandon().await;
                 return Ok((new.archived(ARCHIVED).await?, until));
             }

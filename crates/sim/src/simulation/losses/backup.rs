@@ -14,7 +14,7 @@ use kent_ids::UnixNanos;
 use kent_proto::v1::{BackupRequest, admin_server::Admin, backup_part::Part};
 use kent_regions::{Count, Kind, Order, Region, Table};
 use kent_store::{MemoryStore, StoreId};
-use kentd::{Node, Restore, RestoreArgs, RestoreError, Skip, Surroundings, clock::Clock};
+use kentd::{Environment, Node, Restore, RestoreArgs, RestoreError, Skip, clock::Clock};
 use prost::Message;
 use tempfile::TempDir;
 use tokio::time;
@@ -318,9 +318,9 @@ async fn tables(run: &Run) -> Result<Tables, String> {
 
 /// The tables in a store that nothing is issued from.
 async fn tables_of(run: &Run, memory: MemoryStore) -> Result<Tables, String> {
-    let surroundings =
-        Surroundings { store: Arc::new(memory), clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) };
-    let node = Node::start(surroundings, run.config()).await.map_err(|error| error.to_string())?;
+    let environment =
+        Environment { store: Arc::new(memory), clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) };
+    let node = Node::start(environment, run.config()).await.map_err(|error| error.to_string())?;
     let tables = checks::tables(&node.regions()).await;
     node.abandon().await;
     tables

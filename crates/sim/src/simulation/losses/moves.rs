@@ -7,7 +7,7 @@ use std::{
 
 use kent_ids::UnixNanos;
 use kent_store::{MemoryStore, StoreId};
-use kentd::{MigrateError, Migration, Node, Surroundings, clock::Clock};
+use kentd::{Environment, MigrateError, Migration, Node, clock::Clock};
 use tokio::time;
 
 use super::super::{
@@ -32,7 +32,7 @@ pub(crate) async fn migrate(run: &Arc<Run>) {
         return run.violation("a move does not come to an end".to_owned());
     };
     run.faults.moves.count();
-    if Node::start(surroundings(run, &old), run.config()).await.is_ok() {
+    if Node::start(environment(run, &old), run.config()).await.is_ok() {
         run.violation("a daemon starts on a store that was moved".to_owned());
     }
     run.replace_store(new, until);
@@ -55,7 +55,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
             Ok(Ok(())) => return Some(until),
             // The last step of an attempt that was broken off came through all the same.
             Ok(Err(MigrateError::NotEmpty { .. } | MigrateError::MovedBefore { .. })) => {
-                return Node::start(surroundings(run, new), run.config()).await.is_ok().then_some(until);
+                return Node::start(environment(run, new), run.config()).await.is_ok().then_some(until);
             }
             Ok(Err(_)) | Err(_) => time::sleep(run.dice.millis(100, 2000)).await,
         }
@@ -64,7 +64,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
 }
 
 /// A daemon's, on a store without faults.
-fn surroundings(run: &Run, backend: &Backend) -> Surroundings {
+fn environment(run: &Run, backend: &Backend) -> Environment {
     let store = Arc::new(backend.memory.reopen());
-    Surroundings { store, clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) }
+    Environment { store, clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) }
 }

@@ -39,10 +39,10 @@ pub(in crate::sled) struct Appender {
 impl Appender {
     pub(in crate::sled) fn start(mut ship: Box<dyn Ship>) -> io::Result<Self> {
         let (jobs, queue) = channel::<Job>();
-        let (tell, done) = channel();
+        let (sender, done) = channel();
         std::thread::Builder::new().name("kent-archive".into()).spawn(move || {
             for Job { file, frame, at } in queue {
-                if tell.send(ship.append(&file, &frame, at)).is_err() {
+                if sender.send(ship.append(&file, &frame, at)).is_err() {
                     return;
                 }
             }

@@ -23,7 +23,7 @@ struct Cutting {
 struct Tried {
     states: usize,
     wrong: Vec<String>,
-    /// The most octets that sled wrote between two syncs of ours, after the first, which blanks what is free.
+    /// The most bytes that sled wrote between two syncs of ours, after the first, which blanks what is free.
     largest: usize,
 }
 
@@ -129,7 +129,7 @@ fn nothing_is_wrong(tried: &Tried) {
     assert!(*states > 50, "{states} states only");
     assert!(wrong.is_empty(), "{} of {states} states are wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
     // What is lost in more than one segment sled does not recover from.
-    assert!(*largest < quirks::SEGMENT_BYTES, "{largest} octets between two syncs");
+    assert!(*largest < quirks::SEGMENT_BYTES, "{largest} bytes between two syncs");
 }
 
 /// Small values that share sled's leaves with large ones: every write may move a leaf of some hundred KiB.

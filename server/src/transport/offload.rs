@@ -50,23 +50,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A service that runs elsewhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Aside<S> {
+pub(crate) struct Offload<S> {
     service: S,
     tasks: Tasks,
     places: Arc<Semaphore>,
 }
 
-impl<S> Aside<S> {
+impl<S> Offload<S> {
     pub(crate) fn new(service: S, tasks: &Tasks) -> Self {
         Self { service, tasks: tasks.clone(), places: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 }
 
-impl<S: NamedService> NamedService for Aside<S> {
+impl<S: NamedService> NamedService for Offload<S> {
     const NAME: &'static str = S::NAME;
 }
 
-impl<S> Service<Request<Body>> for Aside<S>
+impl<S> Service<Request<Body>> for Offload<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static> + NamedService,
 {

@@ -1,9 +1,9 @@
-//! The rooms of ARCHITECTURE.md: who may import whom.
+//! The crates of ARCHITECTURE.md: who may import whom.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
-pub(crate) const ROOMS: [(&str, &str, &[&str]); 13] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 13] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
@@ -15,20 +15,20 @@ pub(crate) const ROOMS: [(&str, &str, &[&str]); 13] = [
     (
         "kent-bench",
         "crates/bench",
-        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-testkit", "kentd"],
+        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-test-etcd", "kentd"],
     ),
     ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
-    ("kent-testkit", "crates/testkit", &[]),
+    ("kent-test-etcd", "crates/test-etcd", &[]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];
 
-/// What the pure rooms must not know.
+/// What the pure crates must not know.
 const IMPURE: [&str; 6] = ["tokio", "rand", "tonic", "sled", "tracing", "async-trait"];
 
 #[test]
-fn ok_every_room_imports_what_it_may_and_nothing_else() {
-    for (name, folder, allowed) in ROOMS {
+fn ok_every_crate_imports_what_it_may_and_nothing_else() {
+    for (name, folder, allowed) in CRATES {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("Cargo.toml");
         let text = fs::read_to_string(&manifest).expect("the manifest is there");
         let manifest: toml::Table = text.parse().expect("a manifest");
@@ -36,9 +36,9 @@ fn ok_every_room_imports_what_it_may_and_nothing_else() {
         assert_eq!(named, Some(name), "{folder}");
         let empty = toml::Table::new();
         let dependencies = manifest.get("dependencies").and_then(|table| table.as_table()).unwrap_or(&empty);
-        let rooms: BTreeSet<&str> =
+        let crates: BTreeSet<&str> =
             dependencies.keys().map(String::as_str).filter(|key| key.starts_with("kent")).collect();
-        assert_eq!(rooms, allowed.iter().copied().collect(), "{name} imports other rooms than the table allows");
+        assert_eq!(crates, allowed.iter().copied().collect(), "{name} imports other crates than the table allows");
         if matches!(name, "kent-ids" | "kent-regions" | "kent-issue" | "kent-codec") {
             let impure = dependencies.keys().find(|key| IMPURE.contains(&key.as_str()));
             assert_eq!(impure, None, "{name} must stay pure");
@@ -47,11 +47,11 @@ fn ok_every_room_imports_what_it_may_and_nothing_else() {
 }
 
 #[test]
-fn ok_no_room_is_missing_from_the_table() {
+fn ok_no_crate_is_missing_from_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let crates = fs::read_dir(root.join("crates")).expect("crates").map(|entry| entry.expect("a room").file_name());
-    for room in crates {
-        let folder = format!("crates/{}", room.to_string_lossy());
-        assert!(ROOMS.iter().any(|(_, known, _)| *known == folder), "{folder} is not in the table of rooms");
+    let crates = fs::read_dir(root.join("crates")).expect("crates").map(|entry| entry.expect("a package").file_name());
+    for package in crates {
+        let folder = format!("crates/{}", package.to_string_lossy());
+        assert!(CRATES.iter().any(|(_, known, _)| *known == folder), "{folder} is not in the table of crates");
     }
 }
