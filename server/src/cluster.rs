@@ -466,3 +466,6 @@ fn failure(error: LoadError) -> StoreFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -263,8 +263,8 @@ impl Engine {
     }
 
     /// The other replicas, where there can be any.
-    pub(crate) fn cluster(&self) -> Option<&Cluster> {
-        self.cluster.as_deref()
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
     }
 
     /// The series.

@@ -126,7 +126,7 @@ impl Admin for AdminService {
             slots: readiness.slot().map(slot).into_iter().collect(),
             chunks: chunks.collect(),
             limits: Some(self.limits()),
-            replicas: self.engine.cluster().map(replicas).unwrap_or_default(),
+            replicas: self.engine.cluster().map(|cluster| replicas(cluster)).unwrap_or_default(),
         }))
     }
 }

@@ -1,0 +1,59 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use kent_store::{Change, MemoryStore, StoreId, Watch};
+use tokio::task;
+use tokio_util::sync::CancellationToken;
+use tonic::async_trait;
+
+use super::Watches;
+use crate::{
+    Config, Environment, Node, Settings,
+    host::{clock::SystemClock, entropy::SystemEntropy},
+};
+
+/// A watch that has a change whenever it is polled a few times, and counts the changes that it returned.
+struct Polled {
+    times: u32,
+    returned: Arc<AtomicU32>,
+}
+
+#[async_trait]
+impl Watch for Polled {
+    async fn next(&mut self) -> Change {
+        for _ in 0..self.times {
+            task::yield_now().await;
+        }
+        self.returned.fetch_add(1, Ordering::Relaxed);
+        Change::Missed
+    }
+}
+
+#[tokio::test]
+async fn ok_a_watch_that_reconnects_is_not_disturbed_by_the_others() {
+    let environment = Environment {
+        store: Arc::new(MemoryStore::new(StoreId::new([3; 16]))),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+    };
+    let config = Config::check(Settings::default()).expect("valid");
+    let node = Node::start(environment, &config).await.expect("it starts");
+    let cluster = node.engine().cluster().expect("replicas share the store").clone();
+
+    let [spaces, counters, present] = [(); 3].map(|()| Arc::<AtomicU32>::default());
+    let watch = |times, returned: &Arc<AtomicU32>| Box::new(Polled { times, returned: returned.clone() });
+    // To reconnect takes longer than the others' changes take to arrive.
+    let watches = Watches { spaces: watch(50, &spaces), counters: watch(1, &counters), present: watch(1, &present) };
+    let stop = CancellationToken::new();
+    let following = task::spawn(cluster.follow(watches, stop.clone()));
+    for _ in 0..10_000 {
+        task::yield_now().await;
+    }
+    stop.cancel();
+    following.await.expect("it ends");
+    assert!(counters.load(Ordering::Relaxed) > 0 && present.load(Ordering::Relaxed) > 0);
+    assert!(spaces.load(Ordering::Relaxed) > 0, "the watch never got to its first change");
+    node.stop().await;
+}
