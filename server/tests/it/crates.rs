@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 13] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 14] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
@@ -19,6 +19,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 13] = [
     ),
     ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
     ("kent-test-etcd", "crates/test-etcd", &[]),
+    ("kent-xtask", "crates/xtask", &["kent-regions"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];

@@ -1,0 +1,69 @@
+//! `cargo xtask`: the checks that a change must pass, and the generated pages and figures of the documentation.
+
+mod api;
+mod figure;
+mod pages;
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+
+/// Work on Kent.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Args {
+    /// Run the tests: all of them, or those of one package whose names contain FILTER
+    Test {
+        /// Package, such as `kent-regions`
+        package: Option<String>,
+        /// Part of a test's name, such as `cluster::`
+        filter: Option<String>,
+    },
+    /// Check the format, then run clippy and build the documentation, with warnings as errors
+    Lint,
+    /// Write docs/api.md and the figures anew, from the .proto files and the prefix table
+    Docs,
+    /// Check licences, sources and duplicates of dependencies (needs `cargo install cargo-deny`)
+    Deny,
+    /// Run all that a change must pass, as continuous integration does: `.ci/run`
+    Ci,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse() {
+        Args::Test { package: None, .. } => cargo(&["test", "--release", "--workspace"]),
+        Args::Test { package: Some(package), filter } => {
+            let mut args = vec!["test", "--release", "--package", &package];
+            args.extend(filter.as_deref());
+            cargo(&args)
+        }
+        Args::Lint => {
+            cargo(&["fmt", "--all", "--check"])?;
+            cargo(&["clippy", "--release", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+            run(Command::new("cargo")
+                .args(["doc", "--release", "--workspace", "--no-deps"])
+                .env("RUSTDOCFLAGS", "-D warnings"))
+        }
+        Args::Docs => pages::write(),
+        Args::Deny => cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]),
+        Args::Ci => run(&mut Command::new(".ci/run")),
+    }
+}
+
+fn cargo(args: &[&str]) -> anyhow::Result<()> {
+    run(Command::new("cargo").args(args))
+}
+
+/// Runs a command at the root of the repository; its output is ours.
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let name = format!("{command:?}");
+    let status = command.current_dir(root()).status().with_context(|| format!("{name} does not start"))?;
+    ensure!(status.success(), "{name}: {status}");
+    Ok(())
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

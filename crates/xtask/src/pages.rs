@@ -1,0 +1,37 @@
+//! The generated files of the documentation. A test fails if one differs from what would be generated now.
+
+use std::fs;
+
+use anyhow::Context;
+
+use crate::{api, figure, root};
+
+/// Generated files: paths below the root, and contents.
+fn generated() -> anyhow::Result<Vec<(&'static str, String)>> {
+    Ok(vec![
+        ("docs/api.md", api::reference(&root().join("proto/proto"))?),
+        ("docs/regions.svg", figure::regions()?),
+        ("docs/ceiling.svg", figure::ceiling()),
+    ])
+}
+
+pub(crate) fn write() -> anyhow::Result<()> {
+    for (path, text) in generated()? {
+        fs::write(root().join(path), text).with_context(|| format!("{path} cannot be written"))?;
+        println!("{path}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_generated_files_are_up_to_date() {
+        for (path, expected) in generated().expect("generated") {
+            let found = fs::read_to_string(root().join(path)).unwrap_or_default();
+            assert!(found == expected, "{path} is out of date: run `cargo xtask docs`");
+        }
+    }
+}
