@@ -213,3 +213,6 @@ fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
         false => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

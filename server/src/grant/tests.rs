@@ -1,0 +1,89 @@
+use std::{sync::Arc, time::Duration};
+
+use kent_ids::UnixNanos;
+use kent_proto::v1::{
+    AllocateRequest, CreateRegionRequest, GetStatusRequest, admin_server::Admin, allocator_server::Allocator,
+    regions_server::Regions,
+};
+use kent_store::{Fault, MemoryStore, Operation, StoreId};
+use tokio::time;
+use tonic::{Request, Status};
+
+use crate::{
+    Config, Environment, Node, Settings,
+    host::{clock::Clock, entropy::SystemEntropy},
+};
+
+const CHUNK: u64 = 64;
+
+/// A clock that stands still, so that chunks are used up in no time.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn wall(&self) -> UnixNanos {
+        UnixNanos::new(1_800_000_000_000_000_000)
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+}
+
+async fn start(disk: &MemoryStore) -> Node {
+    let settings = Settings { chunk_min: Some(CHUNK), chunk_max: Some(CHUNK), ..Settings::default() };
+    let config = Config::check(settings).expect("valid");
+    let (store, clock, entropy) = (Arc::new(disk.reopen()), Arc::new(Still), Arc::new(SystemEntropy));
+    let node = Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts");
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "r".to_owned(),
+        suffix_bits: 32,
+        ..CreateRegionRequest::default()
+    };
+    node.regions().create_region(Request::new(create)).await.expect("created");
+    node
+}
+
+async fn draw(node: &Node, source: &str, count: u64) -> Result<(), Status> {
+    let request = AllocateRequest { source: source.to_owned(), count, ..AllocateRequest::default() };
+    node.allocator().allocate(Request::new(request)).await.map(drop)
+}
+
+/// Waits until the daemon has this many numbers of one source in hand.
+async fn wait_until_in_hand(node: &Node, count: u64) {
+    for _ in 0..1000 {
+        let status = node.admin().get_status(Request::new(GetStatusRequest {})).await.expect("answered").into_inner();
+        if status.chunks.iter().any(|chunk| chunk.left == count.to_string()) {
+            return;
+        }
+        time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{count} numbers are never in hand");
+}
+
+#[tokio::test]
+async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
+    for source in ["region:r", "uid11-fullrand", "serial:GBP"] {
+        let disk = MemoryStore::new(StoreId::new([3; 16]));
+        let node = start(&disk).await;
+        draw(&node, source, CHUNK).await.expect("the first chunk");
+        draw(&node, source, 40).await.expect("more than half of the second one");
+        wait_until_in_hand(&node, 2 * CHUNK - 40).await;
+
+        // The store stops answering: grants go on through what was reserved ahead, and no further.
+        disk.plan(|operation| match operation {
+            Operation::Commit(_) => Fault::Unavailable,
+            _ => Fault::None,
+        });
+        draw(&node, source, CHUNK - 40).await.expect("the rest of the second chunk");
+        draw(&node, source, CHUNK).await.expect("the chunk that was reserved ahead");
+        draw(&node, source, 1).await.expect_err("nothing is left");
+
+        // A reservation ahead that failed does not keep later ones from being made.
+        disk.plan(|_| Fault::None);
+        draw(&node, source, 40).await.expect("granted");
+        wait_until_in_hand(&node, 2 * CHUNK - 40).await;
+        node.stop().await;
+    }
+}
