@@ -22,7 +22,7 @@ pub enum Id {
     },
 }
 
-/// What identifiers are, apart from their values.
+/// The kind of an identifier, without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
     /// UUIDs.
@@ -31,13 +31,13 @@ pub enum IdKind {
     Uid11,
     /// Identifiers of a space.
     Number {
-        /// Their width: 1 to 128.
+        /// Their width in bits: 1 to 128.
         bits: u8,
     },
 }
 
 impl IdKind {
-    /// The identifier of this kind with this value.
+    /// Returns the identifier of this kind with this value.
     #[inline]
     pub const fn id(self, value: u128) -> Id {
         match self {

@@ -1,6 +1,6 @@
-//! Why some bits are carried and printed raw.
+//! The reasons for which bits are kept and printed raw.
 
-/// Why bits have no typed form.
+/// The reason for which bits have no typed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The type is reserved.
@@ -9,17 +9,17 @@ pub enum Reason {
     UnsupportedScheme,
     /// The character scheme is reserved.
     ReservedScheme,
-    /// The name leaves no room for the number.
+    /// The name leaves no bits for the number.
     SymbolTooLong,
-    /// The packed name is beyond the last one of its length.
+    /// The packed name is too large for its length.
     PackedOverflow,
-    /// A character has no meaning.
+    /// A character code is unassigned.
     UnassignedCode,
     /// A zero has a sign.
     NegativeZero,
     /// A unit's exponent is not a reduced fraction of 1 to 7, or zero.
     NonCanonicalXponent,
-    /// A float is infinite or no number.
+    /// A float is infinite or NaN.
     NonFinite,
     /// A float is not in its normal form.
     NonCanonicalFloat,
