@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use rand_core::Rng;
 use thiserror::Error;
 
-use self::maker::{LARGE_LOT, Maker};
+use self::maker::{LARGE_BATCH, Maker};
 use crate::{
     formats::Format,
     id::{Id, IdKind},
@@ -25,7 +25,7 @@ use crate::{
 
 /// How many identifiers a walk computes in one batch: enough to amortize a dynamic call and a request for random bytes,
 /// few enough to keep a walk small (1 KiB).
-const LOT: usize = 64;
+const BATCH: usize = 64;
 
 /// A run of positions of one source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -288,7 +288,7 @@ impl Block {
 
     /// Iterates over the identifiers in the order of their positions, with random tails from `rng`.
     pub fn walk<R: Rng>(&self, rng: R) -> Walk<R> {
-        Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; LOT], next: 0, made: 0 }
+        Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; BATCH], next: 0, made: 0 }
     }
 
     /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) bytes, most significant first.
@@ -306,7 +306,7 @@ impl Block {
     /// bytes, most significant first.
     pub fn pack<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u8])) {
         let (mut maker, width) = (Maker::new(self), self.width_bytes());
-        let (mut values, mut bytes) = ([0; LARGE_LOT], [0; LARGE_LOT * 16]);
+        let (mut values, mut bytes) = ([0; LARGE_BATCH], [0; LARGE_BATCH * 16]);
         loop {
             match maker.make_bytes(&mut rng, width, &mut values, &mut bytes) {
                 0 => return,
@@ -317,7 +317,7 @@ impl Block {
 
     /// Calls `take` with one batch of identifiers after another, each as the number that [`Id::to_u128`] returns.
     pub fn values<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u128])) {
-        let (mut maker, mut values) = (Maker::new(self), [0; LARGE_LOT]);
+        let (mut maker, mut values) = (Maker::new(self), [0; LARGE_BATCH]);
         loop {
             match maker.make(&mut rng, &mut values) {
                 0 => return,
@@ -348,7 +348,7 @@ pub struct Walk<R> {
     maker: Maker,
     rng: R,
     /// The current batch, of which `next..made` has not been returned yet.
-    values: [u128; LOT],
+    values: [u128; BATCH],
     next: usize,
     made: usize,
 }

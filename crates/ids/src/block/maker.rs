@@ -5,7 +5,7 @@ use rand_core::Rng;
 
 use super::{Block, BlockSource};
 use crate::{
-    formats::{Lot, Scratch, write_bytes},
+    formats::{Batch, Scratch, write_bytes},
     line::Position,
     permute::Scrambler,
     series::SeriesEncoder,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The batch size where the caller takes all identifiers: a batch with its bytes (8 KiB) fits the L1 cache.
-pub(super) const LARGE_LOT: usize = 256;
+pub(super) const LARGE_BATCH: usize = 256;
 
 /// Makes the values of a block in batches.
 #[derive(Clone, Debug)]
@@ -43,20 +43,20 @@ impl Maker {
         &mut self,
         rng: &mut impl Rng,
         width: usize,
-        values: &mut [u128; LARGE_LOT],
-        bytes: &mut [u8; LARGE_LOT * 16],
+        values: &mut [u128; LARGE_BATCH],
+        bytes: &mut [u8; LARGE_BATCH * 16],
     ) -> usize {
-        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_LOT);
+        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_BATCH);
         if made == 0 {
             return 0;
         }
-        let bytes = &mut bytes[..made * width]; // OK because there are at most LARGE_LOT of at most 16 bytes
+        let bytes = &mut bytes[..made * width]; // OK because there are at most LARGE_BATCH of at most 16 bytes
         match &self.source {
             BlockSource::Slot(format, constants) => {
-                let mut tails = [0; LARGE_LOT];
+                let mut tails = [0; LARGE_BATCH];
                 let tails = &mut tails[..made];
-                draw_tails::<LARGE_LOT>(rng, format.tail_bits(), tails);
-                format.fill_bytes(constants, self.next, &mut self.scratch, Lot { tails, values, bytes });
+                draw_tails::<LARGE_BATCH>(rng, format.tail_bits(), tails);
+                format.fill_bytes(constants, self.next, &mut self.scratch, Batch { tails, values, bytes });
             }
             BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
                 let first = (base | self.next.get()) as u64; // OK because an identifier of 8 bytes is below 2^64
