@@ -1,4 +1,4 @@
-//! Expanding and shrinking: bits move between the expansion zone and the suffix. Every identifier stays as it is.
+//! Plans expansions and shrinks, which move bits between the expansion zone and the suffix. Identifiers do not change.
 
 use alloc::string::ToString;
 
@@ -9,7 +9,8 @@ use crate::{
     table::Table,
 };
 
-/// What the region's policy says, looked at on the table that the plan is made on: of several who see that it is due, one expands.
+/// Plans the expansion of the region's policy. It checks the policy on the table of the plan, so of several daemons
+/// only one expands.
 pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
     match table.named(name)?.expansion_due(count) {
         Some(by) => expand(table, name, by),
