@@ -87,7 +87,7 @@ pub enum SourceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameFault {
     /// The name is empty.
-    #[error("the name is empty")]
+    #[error("the name is empty: a name has 1 to {MAX_NAME_LEN} symbols")]
     Empty,
     /// The name is too long.
     #[error("a name has at most {MAX_NAME_LEN} symbols, but this one has {len}")]
@@ -217,8 +217,8 @@ mod tests {
         check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
         check_err("", &["there is no source \"\": ", known].concat());
         check_err("Region:a", &["there is no source \"Region:a\": ", known].concat());
-        check_err("region:", "region \"\": the name is empty");
-        check_err("region:a@", "space \"\": the name is empty");
+        check_err("region:", "region \"\": the name is empty: a name has 1 to 63 symbols");
+        check_err("region:a@", "space \"\": the name is empty: a name has 1 to 63 symbols");
         check_err("region:-a", "region \"-a\": a name must begin with one of a-z A-Z 0-9");
         check_err("region:a b", "region \"a b\": ' ' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");
