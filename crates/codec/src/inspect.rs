@@ -210,7 +210,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
 fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
     let range = prefix_range(text)?;
     let [lo, hi] = [range.lo, range.hi].map(|value| Xid::from(Uid11::new(value)));
-    // OK because there are 64 bits.
+    // OK because there are at most 64 leading zeros.
     let fixed = (range.lo ^ range.hi).leading_zeros() as u8;
     let layout: &[Range] = match fixed {
         0 => &[Range::new(0, 63, "open")],

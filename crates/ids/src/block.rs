@@ -1,4 +1,4 @@
-//! Blocks: a run of positions of one source, given to exactly one client, in about a hundred bytes.
+//! Blocks: runs of positions of one source. A block is granted to exactly one client and takes about a hundred bytes.
 //!
 //! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
 //! use the same function, so the results differ only in their random tails. Blocks whose runs do not overlap have no
@@ -238,7 +238,7 @@ impl Block {
         }
     }
 
-    /// How many bytes each identifier takes when packed.
+    /// The size of a packed identifier in bytes.
     pub fn width_bytes(&self) -> usize {
         match &self.source {
             BlockSource::Slot(format, _) => format.width_bytes(),
@@ -297,7 +297,7 @@ impl Block {
         self.pack(rng, |bytes| out.extend_from_slice(bytes));
     }
 
-    /// How many bytes the block's identifiers take together.
+    /// The total size of the packed identifiers in bytes.
     pub fn packed_len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(self.width_bytes())
     }

@@ -15,8 +15,8 @@ const DAYS_PER_ERA: i128 = 146_097;
 const NANO_DIGITS: u32 = 9;
 
 impl UnixNanos {
-    /// The instant in RFC 3339 form with `digits` (at most 9) digits of the second, rounded down, such as
-    /// `2022-02-22T19:22:22.000Z`; `None` outside the years 1 to 9999.
+    /// The instant in RFC 3339 form, such as `2022-02-22T19:22:22.000Z`, rounded down to `digits` (at most 9) digits
+    /// after the second. `None` outside the years 1 to 9999.
     pub fn rfc3339(self, digits: u32) -> Option<String> {
         if !(FIRST..END).contains(&self) {
             return None;
@@ -46,7 +46,7 @@ pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     // Subtracts the leap days, so that every year has 365 days.
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Five months from March on have 153 days, as do the five after them.
+    // The five months from March have 153 days, as do the next five.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };

@@ -84,8 +84,7 @@ pub const fn special(uuid: Uuid) -> Option<Special> {
 /// Returns the version of a UUID, or an error if it is not one of `versions`.
 ///
 /// # Errors
-///
-/// `wrong-variant` first, then `wrong-version`.
+/// `wrong-variant`, then `wrong-version`.
 pub(crate) fn expect_version(uuid: Uuid, versions: &[u8]) -> Result<u8, CodecError> {
     let Some(version) = version(uuid) else {
         let message = format!("{uuid} has the {} variant: only the dce variant has versions", variant(uuid).as_str());
@@ -132,8 +131,7 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
 /// Reads the canonical text or 32 digits without hyphens; either may follow `urn:uuid:` or be in braces.
 ///
 /// # Errors
-///
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     let text = text.as_ref();
     let (offset, inner) = strip(text);

@@ -63,13 +63,13 @@ pub enum ErrorCode {
     UnsupportedScheme,
     /// A serial number is zero.
     ZeroSerial,
-    /// A number does not fit the bits that are left for it.
+    /// A number does not fit the remaining bits.
     NumberTooBig,
     /// The number has too many decimals.
     Precision,
     /// The number of decimals is not from 0 to 31.
     BadDecimals,
-    /// The counts and widths of a vector are impossible.
+    /// A count or width of a vector is invalid.
     BadDims,
     /// The number of values differs from the stated count.
     CountMismatch,
@@ -83,7 +83,7 @@ pub enum ErrorCode {
     FloatRange,
     /// A unit's exponent is not a fraction of numbers from 1 to 7.
     ExponentRange,
-    /// The text is not a number and units.
+    /// The text is not a number with units.
     BadQuant,
     /// The text is not a time.
     BadTime,

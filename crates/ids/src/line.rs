@@ -38,7 +38,7 @@ impl Position {
         Self(self.0.saturating_add(count))
     }
 
-    /// How many positions lie from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
+    /// The number of positions from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> u128 {
         self.0.saturating_sub(earlier.0)
     }
@@ -64,8 +64,7 @@ impl Line {
     /// `2^tick_bits - 1`, and in which each tick holds `2^counter_bits` positions.
     ///
     /// # Panics
-    ///
-    /// As [`Line::of_ticks`].
+    /// Like [`Line::of_ticks`].
     pub const fn new(tick_nanos: u64, origin: UnixNanos, tick_bits: u32, counter_bits: u32) -> Self {
         Self::of_ticks(tick_nanos, origin, 1 << tick_bits, counter_bits)
     }
@@ -85,7 +84,7 @@ impl Line {
         Self { tick_nanos, origin, ticks, counter_bits }
     }
 
-    /// How long one tick lasts, in nanoseconds.
+    /// The length of a tick in nanoseconds.
     pub const fn tick_nanos(&self) -> u64 {
         self.tick_nanos
     }
@@ -95,7 +94,7 @@ impl Line {
         self.origin
     }
 
-    /// How many bits of a position count within a tick.
+    /// The number of bits of a position that count within a tick.
     pub const fn counter_bits(&self) -> u32 {
         self.counter_bits
     }

@@ -57,7 +57,7 @@ impl Permutation {
         (unmixed ^ xored) & mask(self.bits)
     }
 
-    /// The same permutation in 64-bit arithmetic, for widths up to 64: several times faster.
+    /// The same permutation in 64-bit arithmetic, which is several times faster. The width must be at most 64.
     pub(crate) fn narrow(&self) -> NarrowPermutation {
         debug_assert!(self.bits <= u64::BITS, "the permutation does not fit 64 bits");
         let mask = mask(self.bits) as u64; // OK because the width is at most 64

@@ -145,7 +145,7 @@ impl FromStr for Source {
 
 fn parse_region(text: &str) -> Result<Source, SourceError> {
     let (name, space) = text.split_once('@').unwrap_or((text, DEFAULT_SPACE));
-    // The space of a delegated region is named by a path.
+    // The name of a delegated region's space is a path.
     for (what, name) in [("region", name)].into_iter().chain(space.split('/').map(|part| ("space", part))) {
         check_name(name).map_err(|fault| SourceError::BadName { what, name: shown(name), fault })?;
     }

@@ -42,7 +42,7 @@ pub struct RequestPolicy {
 }
 
 impl Default for RequestPolicy {
-    /// 30 days; ten million.
+    /// 30 days, and ten million undated request_ids.
     fn default() -> Self {
         Self { retention: Duration::from_secs(30 * 86_400), undated_max: 10_000_000 }
     }

@@ -61,7 +61,7 @@ pub struct StrictState {
 /// The rules for new request_ids.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules {
-    /// For how long they are kept, and how many.
+    /// How long they are kept, and how many.
     pub policy: RequestPolicy,
     /// Dated request_ids below this time are forgotten.
     pub floor: UnixNanos,

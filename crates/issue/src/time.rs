@@ -129,7 +129,7 @@ impl Refusal {
 /// The outcome of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extended {
-    /// The slot is ours up to this second.
+    /// The daemon holds the slot up to this second.
     Until(UnixSeconds),
     /// Another commit has changed the slot's record. The daemon must take another slot.
     Fenced,
@@ -152,7 +152,7 @@ pub struct TimeIssuer {
     tracks: Vec<Track>,
 }
 
-/// The slot that this daemon holds, and the second after which its ticks are ours.
+/// The slot that this daemon holds, and the second after which its ticks belong to this daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
     slot: Slot,
@@ -255,8 +255,7 @@ impl TimeIssuer {
     /// Grants a block of `count` identifiers of `format` at `now`.
     ///
     /// # Errors
-    ///
-    /// See [`Refusal`].
+    /// [`Refusal`] if nothing is granted.
     pub fn grant(&mut self, format: Format, count: NonZeroU64, now: UnixNanos) -> Result<TimeGrant, Refusal> {
         if let Some(back) = self.observe(now) {
             return Err(Refusal::ClockStepped { back });

@@ -18,7 +18,7 @@ pub struct TrustPolicy {
 }
 
 impl Default for TrustPolicy {
-    /// A jump of an hour; an absence of 31 days.
+    /// A jump of up to an hour, and an absence of up to 31 days.
     fn default() -> Self {
         Self { jump_max: Duration::from_secs(3600), absence_max: Duration::from_secs(31 * 86_400) }
     }

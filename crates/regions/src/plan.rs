@@ -160,7 +160,7 @@ impl Table {
     }
 }
 
-/// The region with its prefix lengthened by `by` zeros, the old one in its history.
+/// The region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     let mut history = region.history.clone();
     let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);

@@ -21,13 +21,13 @@ pub enum Refusal {
         /// The given name.
         name: String,
     },
-    /// `name-taken`.
+    /// `name-taken`: another region has the name.
     #[error("region {name:?} already exists")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// `no-such-region`.
+    /// `no-such-region`: no region has the name.
     #[error("there is no region {name:?}")]
     NoSuchRegion {
         /// The name.
@@ -39,7 +39,7 @@ pub enum Refusal {
     /// `range`: a subdivision without subregions.
     #[error("a subdivision needs at least one subregion")]
     NoSubregions,
-    /// `bad-prefix`.
+    /// `bad-prefix`: a prefix or an extension is not valid.
     #[error(transparent)]
     BadPrefix(#[from] BadPrefix),
     /// `prefix-conflict`: the prefix overlaps another region's.
@@ -55,7 +55,7 @@ pub enum Refusal {
     /// `suffix-range`: the suffix has too many bits.
     #[error("a suffix here can have at most {max} bits, not {bits}")]
     SuffixBits {
-        /// What was asked for.
+        /// The requested number of bits.
         bits: u8,
         /// The maximum number of bits.
         max: u8,
@@ -75,18 +75,18 @@ pub enum Refusal {
         bits: u8,
     },
     /// `suffix-in-use`: issued identifiers need a wider suffix.
-    #[error("{issued} suffixes are issued or reserved and need {needed} bits: {asked} would be too few")]
+    #[error("{issued} suffixes are issued or reserved and need {needed} bits: {requested} would be too few")]
     SuffixInUse {
         /// The number of issued or reserved suffixes.
         issued: Count,
         /// The smallest sufficient width in bits.
         needed: u8,
         /// The requested width in bits.
-        asked: u8,
+        requested: u8,
     },
-    /// `zone-too-small`.
+    /// `zone-too-small`: the expansion zone has too few bits.
     #[error(
-        "the expansion zone of region {region:?} has {zone} bits, of which {usable} can be used, but {asked} were requested"
+        "the expansion zone of region {region:?} has {zone} bits, of which {usable} can be used, but {requested} were requested"
     )]
     ZoneTooSmall {
         /// The name of the region.
@@ -96,9 +96,9 @@ pub enum Refusal {
         /// How many of these bits the operation can use.
         usable: u8,
         /// The requested number of bits.
-        asked: u8,
+        requested: u8,
     },
-    /// `no-free-prefix`.
+    /// `no-free-prefix`: no free prefix is short enough for a new region.
     #[error("{0}")]
     NoFreePrefix(NoFreePrefix),
     /// `is-subregion`: only top-level regions can be split.
@@ -109,7 +109,7 @@ pub enum Refusal {
         /// Its parent.
         parent: String,
     },
-    /// `has-subregions`.
+    /// `has-subregions`: the operation needs a region without subregions.
     #[error(
         "region {region:?} has subregions, {sub_bits} bits below it: only regions without subregions can be split or delegated"
     )]
@@ -119,17 +119,17 @@ pub enum Refusal {
         /// The number of bits between parent and subregions (k).
         sub_bits: u8,
     },
-    /// `level-mismatch`.
+    /// `level-mismatch`: all subregions of a region must be the same number of bits below it.
     #[error(
-        "the subregions of {region:?} are {present} bits below it, so new ones must be as well, but {asked} bits were requested"
+        "the subregions of {region:?} are {present} bits below it, so new ones must be as well, but {requested} bits were requested"
     )]
     LevelMismatch {
         /// The name of the region.
         region: String,
         /// The number of bits between parent and subregions (k).
         present: u8,
-        /// What was asked for.
-        asked: u8,
+        /// The requested number of bits.
+        requested: u8,
     },
     /// `zero-extension`: the all-zero extension is assigned while others are not.
     #[error(
@@ -143,7 +143,7 @@ pub enum Refusal {
         /// The number of unassigned extensions.
         missing: Count,
     },
-    /// `closed`.
+    /// `closed`: the region has no identifiers of its own.
     #[error("region {region:?} is closed: use one of its subregions")]
     Closed {
         /// The name of the region.
@@ -157,7 +157,7 @@ pub enum Refusal {
         /// The width of the suffix in bits (s).
         suffix: u8,
     },
-    /// `not-delegated`.
+    /// `not-delegated`: the region has no table of its own.
     #[error("region {region:?} is not delegated, so it has no table of its own")]
     NotDelegated {
         /// The name of the region.
@@ -198,7 +198,7 @@ pub enum Refusal {
         /// The name of the region.
         region: String,
     },
-    /// `capacity-exhausted`.
+    /// `capacity-exhausted`: too few suffixes are left.
     #[error(
         "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
     )]
@@ -226,7 +226,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoFreePrefix {
     /// The requested bits: suffix and zone together.
-    pub asked: u8,
+    pub requested: u8,
     /// The largest free blocks, at most eight.
     pub free: Vec<Prefix>,
     /// The width of the identifiers in bits.
@@ -246,7 +246,7 @@ pub struct Donor {
 
 impl fmt::Display for NoFreePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no free prefix leaves {} bits; ", self.asked)?;
+        write!(f, "no free prefix leaves {} bits; ", self.requested)?;
         match self.free[..] {
             [] => f.write_str("no block is free")?,
             [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} bits", self.bits)?,

@@ -129,7 +129,7 @@ impl Region {
         if self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }
-        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), asked: self.suffix })
+        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), requested: self.suffix })
     }
 
     /// Rejects a delegated region.

@@ -73,7 +73,7 @@ pub(super) fn time(time: Time) -> Ext {
 /// Starts a vector of numbers: all fields before its context.
 fn numbers(kind: u8, count: usize, width: u8) -> Writer {
     let mut writer = vector(kind);
-    writer.put(7, count as u8).put(7, width); // OK because both were checked to fit
+    writer.put(7, count as u8).put(7, width); // OK because the parser checked that both fit
     writer
 }
 

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::error::{CodecError, ErrorCode};
 
-/// The longest text, in bytes.
+/// The maximum length of a text in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 /// The prefix of canonical texts.
 const HEAD: &str = "extuuid:";
@@ -176,12 +176,12 @@ fn or_malformed<'a>(form: Option<Form<'a>>, rest: Piece<'_>, begins: u8, code: E
     form.or_else(|| begun.then_some(Form::Malformed(code)))
 }
 
-/// Whether what follows a keyword is one number, without context.
+/// Whether the text after a keyword is a single number without a context.
 fn is_bare(body: Piece<'_>) -> bool {
     !body.bytes().iter().any(|byte| matches!(byte, b':' | b','))
 }
 
-/// The letter of a scheme at the front, if there is one, and what follows it.
+/// The optional letter of a scheme at the front, and the rest.
 const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
     match bytes {
         [letter @ b'A'..=b'F', rest @ ..] => (Some(*letter), rest),
@@ -189,7 +189,7 @@ const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
     }
 }
 
-/// Numbers with `/` before the first and `*` before the others, at most so many.
+/// Reads up to `most` numbers, the first after a `/`, the others after a `*`. Returns `None` for anything else.
 fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
     let (mut found, mut rest) = (Vec::new(), piece);
     while let Some((separator, after)) = rest.split_first() {
@@ -216,7 +216,7 @@ fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
     }
 }
 
-/// The number that digits spell, if it is at most `max`.
+/// Reads digits as a number. Returns `None` if it is above `max`.
 fn number(digits: &[u8], max: u128) -> Option<u128> {
     let add = |number: u128, digit: &u8| number.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')));
     let all = digits.iter().all(u8::is_ascii_digit) && !digits.is_empty();
@@ -344,7 +344,7 @@ pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
     Some(FixedNumber { negative, digits, decimals: fraction.len() })
 }
 
-/// Digits, without the `_` between them.
+/// Reads digits with optional `_` between them, and returns the digits only.
 fn whole_digits(bytes: &[u8]) -> Option<Vec<u8>> {
     let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'_');
     let ends = bytes.first().zip(bytes.last()).is_some_and(|(first, last)| *first != b'_' && *last != b'_');

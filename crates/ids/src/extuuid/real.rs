@@ -55,8 +55,8 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: true }
     }
 
-    /// The form of EXTUUID 2012: `M * 2^(E - B - m)`, `m` being the bits of `M` (1 to 100), and `B` half the range of `E`
-    /// (at most 16 bits). The top bit of `M` is set unless `E` is 0.
+    /// The form of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is half
+    /// the range of `E` (at most 16 bits). The top bit of `M` is set unless `E` is 0.
     pub(super) const fn plain(precision: u32, exponent_bits: u32) -> Self {
         let bias = if exponent_bits == 0 { 0 } else { 1 << (exponent_bits - 1) };
         let least_scale = -bias - precision as i32; // OK because both are small

@@ -17,13 +17,13 @@ pub enum Reason {
     UnassignedCode,
     /// A zero has a sign.
     NegativeZero,
-    /// A unit's exponent is not a reduced fraction of 1 to 7, or zero.
+    /// A unit's exponent is neither zero nor a reduced fraction of numbers from 1 to 7.
     NonCanonicalXponent,
     /// A float is infinite or NaN.
     NonFinite,
     /// A float is not in its normal form.
     NonCanonicalFloat,
-    /// A count or width is impossible.
+    /// A count or width is invalid.
     BadField,
     /// An exponent has more than 16 bits.
     ExponentTooWide,

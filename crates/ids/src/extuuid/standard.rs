@@ -12,19 +12,19 @@ use super::{
 /// The layouts, named after the format of their floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StandardKind {
-    /// One x87 float of 80 bits, 4 characters.
+    /// One x87 float of 80 bits, and 4 characters of context.
     Ieee80,
-    /// One binary64, 8 characters.
+    /// One binary64, and 8 characters of context.
     Ieee64,
-    /// Three binary32, a number.
+    /// Three binary32, and a number as context.
     Ieee32x3,
-    /// Two binary32, 8 characters.
+    /// Two binary32, and 8 characters of context.
     Ieee32x2,
-    /// One binary32, 12 characters.
+    /// One binary32, and 12 characters of context.
     Ieee32,
-    /// Six binary16, a number.
+    /// Six binary16, and a number as context.
     Ieee16x6,
-    /// One to four binary16, 14, 11, 9 or 6 characters.
+    /// One to four binary16, and 14, 11, 9 or 6 characters of context.
     Ieee16,
 }
 
@@ -198,7 +198,7 @@ impl Standard {
             (Context::Number(number), _) => {
                 writer.put(NUMBER_BITS, *number);
             }
-            // OK because the context is the layout's.
+            // Does not occur, because the context matches the layout.
             (Context::Name(_), Slot::Number) => {
                 writer.put(NUMBER_BITS, 0_u8);
             }
@@ -246,7 +246,7 @@ pub(super) fn take_real(reader: &mut Reader, binary: Binary) -> Result<Real, Rea
     binary.decode(negative, mantissa, exponent)
 }
 
-/// Writes what [`take_real`] reads.
+/// Writes sign, exponent and mantissa: the inverse of [`take_real`].
 pub(super) fn put_real(writer: &mut Writer, binary: Binary, real: Real) {
     let (mantissa, exponent) = binary.encode(real);
     writer.put(1, real.is_negative()).put(binary.exponent_bits(), exponent).put(binary.mantissa_bits(), mantissa);

@@ -60,7 +60,7 @@ impl Layout for ExtUuidFormat {
         Ok(fields)
     }
 
-    /// From `ext`, 31 hexadecimal digits, or from `text`, as people write it.
+    /// Makes the UUID from `ext` (31 hexadecimal digits), or from `text` (any text that the smart parser accepts).
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ext = if inputs.has("ext") { Ext::from_hex(inputs.text("ext")?)? } else { parse(inputs.text("text")?)? };
         Ok(Id::Uuid(ext.to_uuid()))

@@ -156,8 +156,8 @@ impl Mint for UuidV7Format {
 
     fn issued(&self, value: u128) -> Vec<Field> {
         let slot = (value >> TAIL_BITS) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
-        let counter_low = (value >> (TAIL_BITS + Slot::BITS)) as u32 & ((1 << COUNTER_LOW_BITS) - 1); // likewise, 10 bits
-        let counter_high = (value >> u64::BITS) as u32 & ((1 << RAND_A_BITS) - 1); // likewise, 12 bits
+        let counter_low = (value >> (TAIL_BITS + Slot::BITS)) as u32 & ((1 << COUNTER_LOW_BITS) - 1); // OK because the mask keeps 10 bits
+        let counter_high = (value >> u64::BITS) as u32 & ((1 << RAND_A_BITS) - 1); // OK because the mask keeps 12 bits
         let counter = counter_high << COUNTER_LOW_BITS | counter_low;
         Vec::from([
             Field::small(

@@ -1,4 +1,4 @@
-//! A static search tree: the first interval that does not end before an identifier.
+//! A static search tree that finds the interval of an identifier: the first one that does not end before it.
 //!
 //! Its nodes are blocks of cache lines without pointers. Each leaf is one cache line with the ends of some intervals
 //! and their owners. All leaves have the same depth, and a node is searched without branches. Every search takes the
@@ -18,7 +18,7 @@ pub(super) type NarrowTree = Tree<u64, 16, 5, 6>;
 /// For wider keys: 8 children per node, 4 intervals per leaf.
 pub(super) type WideTree = Tree<u128, 8, 3, 4>;
 
-/// A search tree of nodes with `CHILDREN` children and leaves of `OWNERS` intervals, one more than `ENDS`.
+/// A search tree of nodes with `CHILDREN` children and leaves with `OWNERS` intervals. `OWNERS` is `ENDS + 1`.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<K, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> {
     /// The nodes of all levels, from the root down.
@@ -28,7 +28,7 @@ pub(super) struct Tree<K, const CHILDREN: usize, const ENDS: usize, const OWNERS
     leaves: Vec<Leaf<K, ENDS, OWNERS>>,
 }
 
-/// The last identifiers of the intervals below each child but the last one.
+/// The last identifier below each child except the last one.
 ///
 /// Unused entries hold the largest key, so no identifier is above them.
 #[derive(Clone, Copy, Debug)]

@@ -164,5 +164,5 @@ fn no_free_prefix(table: &Table, need: u32) -> NoFreePrefix {
         donors(table, need).map(|region| Donor { region: region.name.clone(), zone: region.zone }).collect();
     donors.sort_by_key(|donor| core::cmp::Reverse(donor.zone));
     donors.truncate(LISTED_MAX);
-    NoFreePrefix { asked: u8::try_from(need).unwrap_or(u8::MAX), free, bits: table.bits(), donors }
+    NoFreePrefix { requested: u8::try_from(need).unwrap_or(u8::MAX), free, bits: table.bits(), donors }
 }

@@ -63,7 +63,7 @@ pub(super) fn subdivide(
         check_zone(parent, by)?;
     } else if parent.sub_bits != by {
         let (region, present) = (name.to_string(), parent.sub_bits);
-        return Err(Refusal::LevelMismatch { region, present, asked: by });
+        return Err(Refusal::LevelMismatch { region, present, requested: by });
     }
     let mut extensions = Extensions::new(table, parent, by, new_regions).with_zero();
     let mut subs = Vec::new();
@@ -137,7 +137,7 @@ fn check_zone(region: &Region, by: u8) -> Result<(), Refusal> {
         return Ok(());
     }
     let (name, zone) = (region.name.clone(), region.zone);
-    Err(Refusal::ZoneTooSmall { region: name, zone, usable: zone, asked: by })
+    Err(Refusal::ZoneTooSmall { region: name, zone, usable: zone, requested: by })
 }
 
 /// Checks the names of new regions, against the table and against each other.

@@ -23,7 +23,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let usable = region.expandable_bits();
     if by > usable {
         let (region, zone) = (region.name.clone(), region.zone);
-        return Err(Refusal::ZoneTooSmall { region, zone, usable, asked: by });
+        return Err(Refusal::ZoneTooSmall { region, zone, usable, requested: by });
     }
     // OK because `by` is at most the zone, and zone and suffix together have at most 128 bits.
     Ok(resized(table, region, Region { zone: region.zone - by, suffix: region.suffix + by, ..region.clone() }))
@@ -40,7 +40,7 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     Ok(resized(table, region, shrunk))
 }
 
-/// A region with identifiers of its own.
+/// A region that has its own identifiers.
 fn own<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> {
     let region = table.subject(name, by)?;
     if region.kind == Kind::Closed {

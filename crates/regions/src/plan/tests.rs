@@ -103,12 +103,12 @@ fn check(edit: &Edit, code: &str, help: &[&str]) {
 fn err_names_come_first() {
     for name in ["", "a/b", "/"] {
         check(&at(name, &"1".repeat(9), 200), "bad-name", &["name"]);
-        check(&split("nobody", 0, &["x 1 1", &format!("{name} 1 1")]), "bad-name", &[]);
-        check(&subdivide("nobody", 0, &[&format!("{name} 1 1")]), "bad-name", &[]);
+        check(&split("unknown", 0, &["x 1 1", &format!("{name} 1 1")]), "bad-name", &[]);
+        check(&subdivide("unknown", 0, &[&format!("{name} 1 1")]), "bad-name", &[]);
     }
     check(&at("c1", &"1".repeat(9), 200), "name-taken", &["c1"]);
-    check(&split("nobody", 0, &["open 1 1"]), "name-taken", &["open"]);
-    check(&subdivide("nobody", 0, &["x 0 1", "x 1 1"]), "name-taken", &["x"]);
+    check(&split("unknown", 0, &["open 1 1"]), "name-taken", &["open"]);
+    check(&subdivide("unknown", 0, &["x 0 1", "x 1 1"]), "name-taken", &["x"]);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn ok_updates_change_only_the_given_attributes() {
 
 #[test]
 fn err_update() {
-    check(&update("nobody", Patch { sealed: Some(true), ..Patch::default() }), "no-such-region", &[]);
+    check(&update("unknown", Patch { sealed: Some(true), ..Patch::default() }), "no-such-region", &[]);
     check(&update("open", Patch { name: Some("c0".into()), ..Patch::default() }), "name-taken", &["c0"]);
     check(&update("open", Patch { name: Some("a/b".into()), ..Patch::default() }), "bad-name", &[]);
     check(&update("open", Patch::default()), "bad-input", &["nothing"]);

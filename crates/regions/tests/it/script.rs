@@ -81,9 +81,9 @@ impl Run {
     }
 
     fn region(&self, step: &Step) -> String {
-        let nobody = (step.suffix == 0).then_some("nobody");
-        let names: Vec<&str> = self.table.iter().map(|region| region.name.as_str()).chain(nobody).collect();
-        if names.is_empty() { "nobody".to_owned() } else { step.region.get(&names).to_string() }
+        let unknown = (step.suffix == 0).then_some("unknown");
+        let names: Vec<&str> = self.table.iter().map(|region| region.name.as_str()).chain(unknown).collect();
+        if names.is_empty() { "unknown".to_owned() } else { step.region.get(&names).to_string() }
     }
 
     fn step(&mut self, step: &Step) {

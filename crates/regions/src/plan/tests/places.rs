@@ -68,7 +68,7 @@ fn err_no_free_prefix_lists_no_more_than_eight_of_each() {
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 1, Zone::Exactly(14), false)) else {
         panic!("there is no free prefix")
     };
-    assert_eq!(help.asked, 15);
+    assert_eq!(help.requested, 15);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn ok_the_donor_with_the_largest_zone_is_chosen_in_any_position() {
 fn err_a_donor_needs_enough_bits_a_zone_and_no_subregions() {
     let table = donors();
     for (name, suffix, code) in
-        [("nobody", 1, "no-such-region"), ("a", 2, "no-free-prefix"), ("d", 1, "no-free-prefix")]
+        [("unknown", 1, "no-such-region"), ("a", 2, "no-free-prefix"), ("d", 1, "no-free-prefix")]
     {
         let create = donated("x", suffix, Zone::Exactly(0), Donate::Named(name.into()));
         assert_eq!(table.plan(&create).expect_err("rejected").code(), code, "{name}");
