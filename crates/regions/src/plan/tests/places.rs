@@ -31,7 +31,7 @@ fn err_no_free_prefix_lists_blocks_and_donors() {
         "no-free-prefix",
         &["6 bits", "000 with 5 bits", "\"open\"", "3 bits"],
     );
-    check(&chosen("x", 7, Zone::Exactly(0), true), "no-free-prefix", &["000", "no region could be split"]);
+    check(&chosen("x", 7, Zone::Exactly(0), true), "no-free-prefix", &["000", "no region can be split"]);
     check(&chosen("x", 255, Zone::Exactly(255), true), "no-free-prefix", &["000"]);
     check(&chosen("x", 255, Zone::UpTo(255), true), "no-free-prefix", &["000"]);
     let mut table = Table::new(8).expect("a width");
