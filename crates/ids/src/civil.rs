@@ -37,7 +37,7 @@ impl UnixNanos {
     }
 }
 
-/// Year, month and day of the day `days` days after 1970-01-01, in the Gregorian calendar.
+/// Converts a number of days from 1970-01-01 to a year, month and day of the Gregorian calendar.
 ///
 /// Years begin in March, which makes the leap day the last day of a year. Any 400 years in a row have 146,097 days.
 pub(crate) fn date(days: i128) -> (i128, i128, i128) {

@@ -152,7 +152,7 @@ mod tests {
     const SECONDS: Line = Line::new(1_000_000_000, UnixNanos::new(0), 32, 20);
 
     #[test]
-    fn ok_a_window_of_whole_seconds_holds_the_ticks_after_it_up_to_its_end() {
+    fn ok_a_window_holds_the_ticks_after_its_start_up_to_its_end() {
         let (r0, r1) = (UnixSeconds::new(100), UnixSeconds::new(102));
         assert_eq!(MILLIS.after_second(r0), Position::new(100_001 << 22));
         assert_eq!(MILLIS.after_second(r1), Position::new(102_001 << 22));

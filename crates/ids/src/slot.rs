@@ -11,7 +11,7 @@ use crate::error::OutOfRange;
 pub struct SlotConstants {
     /// The slot's number.
     pub slot: Slot,
-    /// How often the slot has changed its owner: the fencing token.
+    /// How often the slot has changed its holder: the fencing token.
     pub epoch: SlotEpoch,
     /// The node field of UUID versions 1 and 6.
     pub node: Node,
@@ -60,7 +60,7 @@ impl fmt::Display for Slot {
     }
 }
 
-/// How often a slot has changed its owner: the fencing token in its blocks.
+/// How often a slot has changed its holder: the fencing token in its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotEpoch(u64);
 
@@ -75,10 +75,10 @@ impl SlotEpoch {
         self.0
     }
 
-    /// The epoch of the next owner.
+    /// The epoch of the next holder.
     #[must_use]
     pub const fn next(self) -> Self {
-        // OK because a slot never has 2^64 owners. If it had, a saturated epoch would reject blocks, while a wrapped
+        // OK because a slot never has 2^64 holders. If it had, a saturated epoch would reject blocks, while a wrapped
         // one would admit old ones.
         Self(self.0.saturating_add(1))
     }

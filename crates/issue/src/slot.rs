@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_latest_time_of_a_record_is_the_later_one() {
+    fn ok_the_latest_time_of_a_record_is_the_later_of_its_two() {
         for (reserved_until, seen) in [(100, 120), (120, 100)] {
             let record = SlotRecord { seen: UnixSeconds::new(seen), ..record(0, reserved_until).1.value };
             assert_eq!(record.latest(), UnixSeconds::new(120));

@@ -197,7 +197,7 @@ fn ok_the_last_identifier_of_the_widest_space() {
 
 /// Walking and packing use batches of different sizes, and an octave may begin anywhere in a batch.
 #[test]
-fn ok_a_scrambled_block_over_the_border_of_any_two_octaves() {
+fn ok_a_scrambled_block_across_any_octave_border() {
     let key = ClusterKey::new([7; 16]);
     for (bits, octave) in (64..=128).step_by(32).flat_map(|bits| (0..bits).map(move |octave| (bits, octave))) {
         let constants =

@@ -82,7 +82,7 @@ fn check_err(text: &str, code: ErrorCode) {
 }
 
 #[test]
-fn ok_what_people_write() {
+fn ok_texts_that_people_write() {
     check(" \t GBP\r\n", "symA:GBP");
     check("extuuid:GBP", "symA:GBP");
     check("symA:", "symA:");

@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn ok_any_uuid_of_these_versions_survives(value: u128, version in prop::sample::select(&[1u128, 6][..])) {
+        fn ok_any_uuid_of_these_versions_round_trips(value: u128, version in prop::sample::select(&[1u128, 6][..])) {
             let uuid = Uuid::from_u128(value & !(0xf << 76) & !(0b11 << 62) | version << 76 | 0b10 << 62);
             let fields = Gregorian::from_uuid(uuid).expect("version 1 or 6");
             prop_assert_eq!(if version == 1 { fields.to_v1() } else { fields.to_v6() }, uuid);

@@ -232,13 +232,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_fields_survive(unix_ms in 0..1u64 << 48, rand_a in 0..1u16 << 12, rand_b in 0..1u64 << 62) {
+        fn ok_fields_round_trip(unix_ms in 0..1u64 << 48, rand_a in 0..1u16 << 12, rand_b in 0..1u64 << 62) {
             let fields = UuidV7::new(unix_ms, rand_a, rand_b).expect("the widths fit");
             prop_assert_eq!(UuidV7::from_uuid(fields.to_uuid()), Ok(fields));
         }
 
         #[test]
-        fn ok_any_uuid_of_version_7_survives(value: u128) {
+        fn ok_any_uuid_of_version_7_round_trips(value: u128) {
             let uuid = Uuid::from_u128(value & !(0xf << 76) & !(0b11 << 62) | 7 << 76 | 0b10 << 62);
             prop_assert_eq!(UuidV7::from_uuid(uuid).expect("version 7").to_uuid(), uuid);
         }

@@ -317,7 +317,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_fields_survive(
+        fn ok_fields_round_trip(
             width in prop::sample::select(&[Width::W32, Width::W48, Width::W60, Width::W64][..]), ts: u64, seq: u64, node: u64,
         ) {
             let cut = |value: u64, bits: u32| value & (u64::MAX >> (64 - bits));

@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_fields_survive(value: u64) {
+        fn ok_fields_round_trip(value: u64) {
             let xid = Xid::from(Uid11::new(value));
             prop_assert_eq!(Xid::new(xid.ts(), xid.rand()), Ok(xid));
             prop_assert_eq!(Uid11::from(xid).get(), value);

@@ -67,7 +67,7 @@ fn outcomes(plan: &StrictPlan) -> Vec<String> {
 }
 
 #[test]
-fn ok_grants_of_one_commit_follow_each_other() {
+fn ok_grants_of_one_commit_are_consecutive() {
     let remembered = StrictState { is_remembered: true, ..stored(7) };
     let unsure = StrictState { is_unsure: true, ..stored(7) };
     let unread = StrictState { undated: None, ..stored(7) };
