@@ -157,7 +157,10 @@ impl FromStr for Series {
         match token.strip_prefix(SERIAL).and_then(|rest| rest.split_once(':')) {
             Some((letters, symbol)) => serial(letters, symbol).map(Self::Serial),
             None if token == FULL_RAND => Ok(Self::FullRand),
-            None => Err(CodecError::new(ErrorCode::BadFormat, format!("there is no series {token:?}"))),
+            None => Err(CodecError::new(
+                ErrorCode::BadFormat,
+                format!("there is no series {token:?}: use {FULL_RAND} or {SERIAL}:SYMBOL"),
+            )),
         }
     }
 }

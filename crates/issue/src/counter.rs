@@ -252,8 +252,8 @@ impl Counter {
     }
 }
 
-/// A chunk takes at most one part in this many of the suffixes left, unless one request needs more. This leaves
-/// suffixes to other daemons, and bounds what a crash skips.
+/// A chunk takes at most 1/16 of the suffixes left, unless one request needs more. This leaves suffixes to other
+/// daemons, and bounds what a crash skips.
 const SHARE_DIVISOR: u128 = 16;
 const TOO_SHORT: Duration = Duration::from_secs(1);
 const TOO_LONG: Duration = Duration::from_secs(4);

@@ -34,7 +34,8 @@ pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 
 /// A value read from the store, with the version that a commit must compare.
 ///
-/// A version is the store's number of the write that stored this value; 0 means that the key has never been written.
+/// The store numbers its writes: a version is the number of the write of this value, or 0 if the key has never been
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stored<T> {
     /// The version to compare.

@@ -132,7 +132,7 @@ impl PaceClock {
 
     /// Advances to the time of a clock ahead of ours that paid for a record. Call it right after [`read`](Self::read).
     /// Returns the new time.
-    pub fn heed(&mut self, paid: UnixNanos) -> UnixNanos {
+    pub fn catch_up(&mut self, paid: UnixNanos) -> UnixNanos {
         let theirs = paid.offset(-nanos(BURST));
         match &mut self.latest {
             Some((time, _)) => {
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(clock.read(Some(NOW), at(6)), NOW);
         assert_eq!(clock.read(Some(after(-3600)), at(7)), after(1), "the wall clock was set back");
         assert_eq!(clock.read(None, at(8)), after(2));
-        assert_eq!(clock.heed(after(1024)), after(2), "no clock was ahead of ours");
-        assert_eq!(clock.heed(after(1024 + 60)), after(60));
+        assert_eq!(clock.catch_up(after(1024)), after(2), "no clock was ahead of ours");
+        assert_eq!(clock.catch_up(after(1024 + 60)), after(60));
         assert_eq!(clock.read(Some(after(3)), at(9)), after(61));
     }
 

@@ -20,8 +20,8 @@ impl Order {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
-    /// The first counter whose suffixes are all `next` or above. In a scrambled order this is the start of the next
-    /// octave, since the order within an octave depends on the key.
+    /// The lowest counter from which on all suffixes are `next` or above. In a scrambled order this is the start of the
+    /// next octave, since the order within an octave depends on the key.
     pub const fn floor(self, next: Count) -> Count {
         match (self, next) {
             (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {

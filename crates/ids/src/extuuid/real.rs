@@ -316,7 +316,7 @@ pub(super) fn parse_real(binary: Binary, piece: Piece<'_>) -> Result<Real, Codec
 }
 
 pub(super) fn bad_number(piece: Piece<'_>) -> CodecError {
-    let message = "not a decimal number: write digits, an optional point with digits on both sides, and an optional exponent from -20000 to 20000";
+    let message = "not a decimal number: write digits, an optional point between digits, and an optional exponent from -20000 to 20000";
     piece.refuse(ErrorCode::BadNumber, message)
 }
 
