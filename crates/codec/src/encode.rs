@@ -1,30 +1,28 @@
-//! An identifier from its fields, whatever its format.
+//! Makes an identifier of any format from its fields.
 
 use kent_ids::{Codec, CodecError, ErrorCode, Id};
 use serde_json::{Map, Value};
 
 use crate::{error::VerbError, input::Input};
 
-/// An identifier that was made.
+/// An identifier made by [`encode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// Its canonical text.
+    /// The canonical text.
     pub text: String,
-    /// Its bytes, most significant first.
+    /// The bytes, most significant first.
     pub bytes: Vec<u8>,
 }
 
-/// The identifier of this format with these fields, which are those of the verbs `uuid.make` and `uid11.pack`. Integers are
-/// decimal.
+/// Makes the identifier of this format with these fields, which have the names of the inputs of the verbs `uuid.make`
+/// and `uid11.pack`. Integers are decimal.
 ///
 /// # Errors
-///
-/// `bad-format` for a format that there is not, then those of the fields: `bad-input` for a missing one, `range` for one that
-/// does not fit.
+/// `bad-format` for an unknown format, then `bad-input` for a missing field and `range` for one that does not fit.
 pub fn encode<'f>(format: &str, fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Result<Encoded, VerbError> {
     let codec = Codec::by_token(format).ok_or_else(|| {
         let known: Vec<_> = Codec::all().map(|codec| codec.token()).collect();
-        let message = format!("there is no format {format:?}: there are {}", known.join(", "));
+        let message = format!("there is no format {format:?}: use one of {}", known.join(", "));
         CodecError::new(ErrorCode::BadFormat, message)
     })?;
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
@@ -48,8 +46,8 @@ mod tests {
     }
 
     #[test]
-    fn err_says_which_field() {
-        assert_eq!(encode("uuidv9", []).expect_err("no format").code, "bad-format");
+    fn err_unknown_formats_and_bad_fields() {
+        assert_eq!(encode("uuidv9", []).expect_err("unknown format").code, "bad-format");
         assert_eq!(encode("xid", [("ts", "1")]).expect_err("no rand").code, "bad-input");
         assert_eq!(encode("xid", [("ts", "1"), ("rand", "4194304")]).expect_err("too wide").code, "range");
     }

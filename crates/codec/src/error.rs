@@ -1,20 +1,20 @@
-//! Why a verb was refused: a code that programs compare, and a sentence that people read (formats.md, section 11).
+//! The error of a verb: a code for programs and a message for people (formats.md, section 11).
 
 use std::fmt;
 
 use kent_ids::CodecError;
 
-/// A refusal of a verb. Nothing has changed.
+/// An error from a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerbError {
-    /// The error name of the line protocol, such as `bad-length`.
+    /// The error code of the line protocol, such as `bad-length`.
     pub code: &'static str,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is allowed.
     pub message: String,
 }
 
 impl VerbError {
-    /// A refusal with this code and message.
+    /// Creates an error with this code and message.
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }

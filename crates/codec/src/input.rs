@@ -19,27 +19,27 @@ impl<'a> Input<'a> {
         Self(object)
     }
 
-    /// Whether an input of this name is there. A null is as good as none.
+    /// Whether an input has this name. A null counts as missing.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// The string of this name.
+    /// The string with this name.
     pub(crate) fn text(&self, name: &str) -> Result<&'a str, CodecError> {
         self.value(name)?.as_str().ok_or_else(|| bad_input(name, "must be a string"))
     }
 
-    /// The object of this name.
+    /// The object with this name.
     pub(crate) fn object(&self, name: &str) -> Result<Self, CodecError> {
         self.value(name)?.as_object().map(Self).ok_or_else(|| bad_input(name, "must be an object"))
     }
 
-    /// The list of this name.
+    /// The list with this name.
     pub(crate) fn list(&self, name: &str) -> Result<&'a [Value], CodecError> {
         self.value(name)?.as_array().map(Vec::as_slice).ok_or_else(|| bad_input(name, "must be a list"))
     }
 
-    /// Yes or no; no if it is not there.
+    /// The boolean with this name; false if it is missing.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, CodecError> {
         match self.has(name) {
             false => Ok(false),
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The number of this name, below `2^bits`; `bits` is at most 128.
+    /// The number with this name, which must be below `2^bits`; `bits` is at most 128.
     pub(crate) fn wide(&self, name: &str, bits: u32) -> Result<u128, CodecError> {
         let integer = self.integer(name)?;
         match integer.magnitude {
@@ -56,30 +56,30 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The number of this name, from -2^127 + 1 to 2^127 - 1.
+    /// The number with this name, from -2^127 + 1 to 2^127 - 1.
     pub(crate) fn signed(&self, name: &str) -> Result<i128, CodecError> {
         let integer = self.integer(name)?;
         let magnitude = integer.magnitude.and_then(|magnitude| i128::try_from(magnitude).ok());
-        let magnitude = magnitude.ok_or_else(|| range(name, "must be within 2^127 of zero"))?;
+        let magnitude = magnitude.ok_or_else(|| range(name, "must be from -2^127 + 1 to 2^127 - 1"))?;
         Ok(if integer.negative { -magnitude } else { magnitude })
     }
 
-    /// The UUID of this name, in its canonical text of either case.
+    /// The UUID with this name, as a canonical text of either case.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, CodecError> {
         dce::parse(self.text(name)?)
     }
 
-    /// The 16 bytes of this name, in hexadecimal.
+    /// The 16 bytes with this name, in hexadecimal.
     pub(crate) fn bytes(&self, name: &str) -> Result<[u8; 16], CodecError> {
         Ok(dce::parse_hex(self.text(name)?, 16)?.to_be_bytes())
     }
 
-    /// The permutations' key.
+    /// The key of the permutations.
     pub(crate) fn key(&self) -> Result<ClusterKey, CodecError> {
         self.bytes("key").map(ClusterKey::new)
     }
 
-    /// The value of this name, whatever it is.
+    /// The value with this name, of any type.
     pub(crate) fn value(&self, name: &str) -> Result<&'a Value, CodecError> {
         self.0.get(name).filter(|value| !value.is_null()).ok_or_else(|| bad_input(name, "is missing"))
     }
@@ -114,7 +114,7 @@ impl Inputs for Input<'_> {
 }
 
 fn bad_integer(name: &str) -> CodecError {
-    bad_input(name, "must be an integer, in digits or as a string of decimal digits")
+    bad_input(name, "must be an integer, written as a JSON integer or as a string of decimal digits")
 }
 
 fn bad_input(name: &str, problem: &str) -> CodecError {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn err_what_is_no_integer() {
+    fn err_values_that_are_not_integers() {
         for value in
             [json!(""), json!("-"), json!("+7"), json!(" 7"), json!("0x7"), json!("1e3"), json!(1.0), json!(1e300)]
         {

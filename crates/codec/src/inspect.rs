@@ -1,7 +1,7 @@
-//! What is this text? A guess among the shapes that identifiers have, with its reason.
+//! Guesses what kind of identifier a text is, from its form, and explains the guess.
 //!
-//! The shape decides what a text is read as; nothing guesses between formats whose bits do not tell them apart, since a
-//! wrong guess gives a plausible wrong date. Nothing is trimmed.
+//! Only the form of the text decides. There is no guess between formats with the same version bits, since a wrong guess
+//! would show a wrong but plausible date. No blanks are trimmed.
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
@@ -11,68 +11,69 @@ use serde::Serialize;
 
 use crate::error::VerbError;
 
-/// Bits and their label, not yet cut from an identifier.
+/// A range of bits and its label, without the bits of an identifier.
 type Range = kent_ids::BitRange;
 
-/// What a text is, as far as it tells. As JSON it is an object with keys of the same names.
+/// The result of inspecting a text. Its JSON form is an object with the same keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     /// The text.
     pub text: String,
     /// The format that it was read as: a format's token such as `uuidv7`, or `uuid` (no version), `uid11` or `integer`.
     pub format: String,
-    /// Why it was read so.
+    /// The reason for the format.
     pub because: String,
-    /// The one text of the identifier that is accepted on output.
+    /// The canonical text of the identifier.
     pub canonical: String,
     /// The value in hexadecimal, in the full width of the format.
     pub hex: String,
-    /// The time that it holds, in RFC 3339 form; `None` if it holds none, or none in the years 1 to 9999.
+    /// The time in the identifier, in RFC 3339 form; `None` if it holds no time, or one outside the years 1 to 9999.
     pub time: Option<String>,
-    /// What it holds.
+    /// The fields.
     pub fields: Vec<Field>,
-    /// Which bits are what, most significant first, without gaps.
+    /// The fields as bit ranges, most significant first, without gaps.
     pub layout: Vec<BitRange>,
 }
 
-/// One thing that an identifier holds.
+/// One field of an identifier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value; integers are decimal.
+    /// The value; integers are decimal.
     pub value: String,
-    /// What it is.
+    /// A description.
     pub meaning: String,
 }
 
-/// Some of an identifier's bits, and what they are.
+/// A labelled range of an identifier's bits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BitRange {
     /// The first bit; bit 0 is the most significant.
     pub first: u32,
     /// The last bit, included.
     pub last: u32,
-    /// What the bits are.
+    /// The name of the bits.
     pub label: String,
     /// The bits as zeros and ones.
     pub bits: String,
 }
 
-/// What whoever asks knows already.
+/// What the caller already knows about a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The format to read it as: a format's token, such as `uuidv7-draft01-us`. Without one, the shape decides.
+    /// The format to read it as: a format's token, such as `uuidv7-draft01-us`. By default, the form of the text
+    /// decides.
     pub format: Option<String>,
-    /// The bytes of the UUID are in GUID order.
+    /// Whether the bytes of the UUID are in GUID order.
     pub guid: bool,
-    /// The text is the beginning of a uid11.
+    /// Whether the text is a prefix of a uid11.
     pub prefix: bool,
     /// The layout of a `uuidv7-draft01`: `ms`, `us` or `ns`.
     pub layout: Option<String>,
-    /// To which unit the fraction of a second of a `uuidv7-draft01` is wanted: `s`, `ms`, `us` or `ns`.
+    /// The precision of the time of a `uuidv7-draft01`: `s`, `ms`, `us` or `ns`.
     pub precision: Option<String>,
-    /// The width of the timestamp of a `uuidv8-draft01`: 32, 48, 60 or 64.
+    /// The width of the timestamp of a `uuidv8-draft01` in bits: 32, 48, 60 or 64.
     pub width: Option<u32>,
 }
 
@@ -103,14 +104,14 @@ impl Inputs for Reading {
     }
 }
 
-/// Says what a text is. What `reading` names is taken as said; for the rest it guesses by the shape, in this order: the text of an EXTUUID, a UUID (with
-/// hyphens, in braces, as a urn, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal), a uid11 (11
-/// symbols).
+/// Inspects a text as described by `reading`. Without a format there, the text is the first of these that fits its
+/// form: the text of an EXTUUID, a UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer
+/// (hexadecimal after `0x`, or decimal), a uid11 (11 symbols).
 ///
 /// # Errors
 ///
-/// `unrecognised` for a text of none of these shapes; `bad-format` for a format that there is not; otherwise what is wrong
-/// with a text of such a shape or format.
+/// `unrecognised` for a text of none of these forms; `bad-format` for an unknown format; otherwise the error of reading
+/// a text of that form or format.
 pub fn inspect(text: &str, reading: &Reading) -> Result<Inspection, VerbError> {
     Ok(examine(text, reading)?)
 }
@@ -124,17 +125,17 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     if reading.guid {
         let uuid = parse_uuid(text, reading)?;
-        return inspect_uuid(text, uuid, "its bytes were said to be in GUID order".to_owned(), reading);
+        return inspect_uuid(text, uuid, "read in GUID byte order on request".to_owned(), reading);
     }
     guess(text, reading)
 }
 
 fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if text.starts_with(EXT_HEAD) {
-        return inspect_ext(text, "extuuid: begins the text of an EXTUUID", reading);
+        return inspect_ext(text, "the text begins with extuuid:", reading);
     }
-    if has_uuid_shape(text) {
-        return inspect_uuid(text, dce::parse_lenient(text)?, uuid_shape(text).to_owned(), reading);
+    if has_uuid_form(text) {
+        return inspect_uuid(text, dce::parse_lenient(text)?, uuid_form(text).to_owned(), reading);
     }
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return inspect_integer(text, digits, 16);
@@ -144,19 +145,19 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     if text.len() == kent_ids::uid11::SYMBOLS {
         let because = format!(
-            "11 symbols of base 58 are a uid11; its text does not tell its profile, and is read as {SHOWN_PROFILE}"
+            "11 symbols of base 58 are a uid11; its text does not contain its profile, so it is read as {SHOWN_PROFILE}"
         );
         return inspect_uid11(text, Uid11::parse(text)?, Codec::by_profile(SHOWN_PROFILE), because, reading);
     }
-    let message = "not a UUID (36 symbols, or 32 hexadecimal digits), not a uid11 (11 symbols of base 58), not an integer, not an \
-                   EXTUUID's text (extuuid: and what follows)";
+    let message = "the text is not a UUID (36 symbols, or 32 hexadecimal digits), a uid11 (11 symbols of base 58), an integer, or the \
+                   text of an EXTUUID (extuuid:...)";
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
-/// What the texts of EXTUUIDs begin with.
+/// The prefix of the texts of EXTUUIDs.
 const EXT_HEAD: &str = "extuuid:";
 
-/// The value of an EXTUUID's text.
+/// Inspects the text of an EXTUUID.
 fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     let ext = extuuid::parse(text)?;
     let uuid = ext.to_uuid().to_string();
@@ -166,28 +167,28 @@ fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspectio
     Ok(inspection)
 }
 
-/// The UUID, from whatever order of bytes it is in.
+/// Parses a UUID, in GUID byte order if `reading` says so.
 fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
     let uuid = dce::parse_lenient(text)?;
     Ok(if reading.guid { dce::from_guid(uuid.into_bytes()) } else { uuid })
 }
 
-/// Reads a text as the format that was named.
+/// Reads a text as the given format.
 fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     let codec = Codec::by_token(token).ok_or_else(|| {
         let known: Vec<_> = Codec::all().map(|codec| codec.token()).collect();
-        let message = format!("there is no format {token:?}: there are {}", known.join(", "));
+        let message = format!("there is no format {token:?}: use one of {}", known.join(", "));
         CodecError::new(ErrorCode::BadFormat, message)
     })?;
-    let because = "it was asked to be read so".to_owned();
-    if token == "extuuid" && !has_uuid_shape(text) {
+    let because = "read as this format on request".to_owned();
+    if token == "extuuid" && !has_uuid_form(text) {
         return inspect_ext(text, &because, reading);
     }
     match codec.family() {
         Family::Uuid { .. } => {
             let uuid = parse_uuid(text, reading)?;
             let fields = codec.read(uuid.as_u128(), reading)?;
-            // With its layout or width named, a draft's format has a drawing of its own.
+            // With a given layout or width, a draft's format has its own bit ranges.
             let cut = reading.layout.clone().or(reading.width.map(|width| width.to_string())).unwrap_or_default();
             let drawn = Codec::by_token(&format!("{token}-{cut}")).unwrap_or(codec);
             let mut inspection = Inspection {
@@ -205,11 +206,11 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
     }
 }
 
-/// The identifiers whose text begins so.
+/// Inspects a prefix of uid11 texts: the range of identifiers that have it.
 fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
     let range = prefix_range(text)?;
     let [lo, hi] = [range.lo, range.hi].map(|value| Xid::from(Uid11::new(value)));
-    // OK because there are 64 bits.
+    // OK because there are at most 64 leading zeros.
     let fixed = (range.lo ^ range.hi).leading_zeros() as u8;
     let layout: &[Range] = match fixed {
         0 => &[Range::new(0, 63, "open")],
@@ -217,8 +218,8 @@ fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
         _ => &[Range::new(0, fixed - 1, "fixed"), Range::new(fixed, 63, "open")],
     };
     let because = match range.clamped {
-        false => "it was said to be the beginning of a uid11",
-        true => "it was said to be the beginning of a uid11; the last values are cut off at 2^64 - 1",
+        false => "read as a prefix of a uid11 on request",
+        true => "read as a prefix of a uid11 on request; the range ends at 2^64 - 1, the largest value",
     };
     let text_of = |value| Uid11::new(value).to_string();
     let mut inspection = Inspection {
@@ -230,9 +231,9 @@ fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
             named("lo_text", text_of(range.lo), "its text"),
             named("hi", range.hi.to_string(), "the largest value with this prefix"),
             named("hi_text", text_of(range.hi), "its text"),
-            named("count", (u128::from(range.hi - range.lo) + 1).to_string(), "how many values have it"),
+            named("count", (u128::from(range.hi - range.lo) + 1).to_string(), "the number of values with this prefix"),
             named("ts_lo", lo.ts().to_string(), "as xids: the first millisecond since 2011-11-11T11:11:11.111Z"),
-            named("ts_hi", hi.ts().to_string(), "as xids: the last one"),
+            named("ts_hi", hi.ts().to_string(), "as xids: the last millisecond since 2011-11-11T11:11:11.111Z"),
         ],
         ..plain(Id::Uid11(Uid11::new(range.lo)), layout)
     };
@@ -242,25 +243,25 @@ fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
     }
     if lo.ts() == hi.ts() {
         inspection.fields.push(named("rand_lo", lo.rand().to_string(), "as xids: the smallest of the last 22 bits"));
-        inspection.fields.push(named("rand_hi", hi.rand().to_string(), "as xids: the largest of them"));
+        inspection.fields.push(named("rand_hi", hi.rand().to_string(), "as xids: the largest of the last 22 bits"));
     }
     Ok(inspection)
 }
 
-fn has_uuid_shape(text: &str) -> bool {
+fn has_uuid_form(text: &str) -> bool {
     const URN: &str = "urn:uuid:";
     let is_urn = text.get(..URN.len()).is_some_and(|head| head.eq_ignore_ascii_case(URN));
     let is_bare = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_urn || is_bare || text.starts_with('{') || text.len() == 36 && text.contains('-')
 }
 
-fn inspect_uuid(text: &str, uuid: Uuid, shape: String, reading: &Reading) -> Result<Inspection, CodecError> {
+fn inspect_uuid(text: &str, uuid: Uuid, form: String, reading: &Reading) -> Result<Inspection, CodecError> {
     let version = dce::version(uuid);
     let codec = version.and_then(Codec::by_version);
     let mut inspection = Inspection {
         text: text.to_owned(),
         format: codec.map_or("uuid", |codec| codec.token()).to_owned(),
-        because: because_uuid(&shape, uuid),
+        because: because_uuid(&form, uuid),
         fields: uuid_fields(uuid),
         ..plain(Id::Uuid(uuid), codec.map_or(bare_layout(uuid), |codec| codec.bits()))
     };
@@ -271,53 +272,50 @@ fn inspect_uuid(text: &str, uuid: Uuid, shape: String, reading: &Reading) -> Res
     Ok(inspection)
 }
 
-/// What every UUID says of itself.
+/// The fields that every UUID has.
 fn uuid_fields(uuid: Uuid) -> Vec<Field> {
-    let mut fields =
-        vec![named("variant", dce::variant(uuid).as_str(), "which family of layouts the bits 64 to 66 name")];
+    let mut fields = vec![named("variant", dce::variant(uuid).as_str(), "the family of layouts, by bits 64 to 66")];
     let version = dce::version(uuid);
-    fields.extend(version.map(|version| named("version", version.to_string(), "which layout of RFC 9562 it has")));
+    fields.extend(version.map(|version| named("version", version.to_string(), "the layout of RFC 9562")));
     fields
 }
 
-fn uuid_shape(text: &str) -> &'static str {
+fn uuid_form(text: &str) -> &'static str {
     match text.len() {
         32 if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            "32 digits are read as a UUID (for the integer, say it in hexadecimal after 0x)"
+            "32 digits are read as a UUID (write an integer of 32 digits in hexadecimal after 0x)"
         }
         32 => "32 hexadecimal digits are read as a UUID",
-        _ => "its spelling is a UUID's",
+        _ => "the text has the form of a UUID",
     }
 }
 
-fn because_uuid(shape: &str, uuid: Uuid) -> String {
+fn because_uuid(form: &str, uuid: Uuid) -> String {
     match (dce::special(uuid), dce::version(uuid)) {
-        (Some(dce::Special::Nil), _) => format!("{shape}; all bits are zero: the nil UUID, which stands for none"),
-        (Some(dce::Special::Max), _) => format!("{shape}; all bits are one: the max UUID, beyond all others"),
-        (None, None) => format!("{shape}; its variant is {}, which has no versions", dce::variant(uuid).as_str()),
+        (Some(dce::Special::Nil), _) => format!("{form}; all bits are zero: the nil UUID, which is not an identifier"),
+        (Some(dce::Special::Max), _) => format!("{form}; all bits are one: the max UUID, which is not an identifier"),
+        (None, None) => format!("{form}; its variant is {}, which has no versions", dce::variant(uuid).as_str()),
         (None, Some(version)) => match sharing(version).as_slice() {
-            [] => format!("{shape}; its version bits say {version}"),
+            [] => format!("{form}; its version is {version}"),
             others => {
                 let others = others.join(", ");
-                format!(
-                    "{shape}; its version bits say {version}, which it shares with {others}: nothing tells them apart"
-                )
+                format!("{form}; its version is {version}, as in {others}, and no bits distinguish these formats")
             }
         },
     }
 }
 
-/// The formats of this version that a UUID is read as only when they are named.
+/// The formats of this version that are not its default format.
 fn sharing(version: u8) -> Vec<&'static str> {
     let family = Family::Uuid { version, default: false };
     let mut tokens: Vec<_> = Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect();
-    // A format with a layout or width goes with the one without.
+    // A format with a layout or width is covered by the one without.
     let whole = tokens.clone();
     tokens.retain(|token| !whole.iter().any(|other| token.len() > other.len() && token.starts_with(other)));
     tokens
 }
 
-/// What is what in a UUID without known fields.
+/// The bit ranges of a UUID without known fields.
 fn bare_layout(uuid: Uuid) -> &'static [Range] {
     const DCE: &[Range] = &[
         Range::new(0, 47, "payload"),
@@ -337,7 +335,7 @@ fn bare_layout(uuid: Uuid) -> &'static [Range] {
     }
 }
 
-/// The profile that a uid11 is shown as.
+/// The default profile for a uid11.
 const SHOWN_PROFILE: &str = "xid";
 
 fn inspect_uid11(
@@ -370,14 +368,15 @@ fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, C
     if digits.is_empty() {
         return Err(CodecError::new(ErrorCode::BadLength, "no digit follows 0x"));
     }
-    let value = u128::from_str_radix(digits, radix)
-        .map_err(|_| CodecError::new(ErrorCode::Range, "the number is beyond the 128 bits of the widest identifier"))?;
-    let shape = if radix == 16 { "0x begins a hexadecimal integer" } else { "decimal digits are an integer" };
+    let value = u128::from_str_radix(digits, radix).map_err(|_| {
+        CodecError::new(ErrorCode::Range, "the number does not fit 128 bits, the width of the widest identifiers")
+    })?;
+    let form = if radix == 16 { "0x begins a hexadecimal integer" } else { "decimal digits are an integer" };
     let twin = match Uid11::parse(text) {
         Ok(_) => "; the same text would also be a uid11",
         Err(_) => "",
     };
-    Ok(integer(text, value, format!("{shape}{twin}; of which space it is an identifier, it does not tell")))
+    Ok(integer(text, value, format!("{form}{twin}; the text does not contain its space")))
 }
 
 fn integer(text: &str, value: u128, because: String) -> Inspection {
@@ -395,12 +394,12 @@ fn integer(text: &str, value: u128, because: String) -> Inspection {
     Inspection {
         text: text.to_owned(),
         because,
-        fields: vec![named("width", width, "how many bits it needs"), twin],
+        fields: vec![named("width", width, "the number of bits it needs"), twin],
         ..plain(Id::Number { value, bits }, layout)
     }
 }
 
-/// What every identifier has.
+/// The parts that every inspection has.
 fn plain(id: Id, layout: &[Range]) -> Inspection {
     let value = id.to_u128();
     let width = 8 * id.width_bytes();
@@ -435,7 +434,7 @@ fn named(name: &'static str, value: impl Into<String>, meaning: &'static str) ->
 }
 
 impl Inspection {
-    /// Adds what more it holds if Kent issued it, where its format can be allocated.
+    /// Adds the extra fields of an identifier that Kent may have issued.
     fn add_issued(&mut self, codec: Codec, id: Id) {
         if let Some(format) = Format::by_token(codec.token()) {
             self.add_fields(format.issued(id));
@@ -485,7 +484,7 @@ mod tests {
 
     #[track_caller]
     fn check_err(text: &str, code: ErrorCode) {
-        let error = inspect(text).expect_err("no identifier");
+        let error = inspect(text).expect_err("not an identifier");
         assert_eq!(error.code, code.as_str(), "{error}");
     }
 
@@ -536,12 +535,12 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_kent_would_have_put_there() {
+    fn ok_fields_of_identifiers_that_kent_may_have_issued() {
         let v7 = "019aa2be-bb3b-7000-8050-c00000000009";
         check_field(v7, "kent_counter", Some("5"));
         check_field(v7, "kent_slot", Some("3"));
         check_field("1f0c6474-df30-628c-bfff-a1b2c3d4e5c3", "kent_slot", Some("3"));
-        // No multicast bit: a node of a network card.
+        // Without the multicast bit, the node is a network card's address.
         check_field("1f0c6474-df30-628c-bfff-a0b2c3d4e5c3", "kent_slot", None);
         check_field("c232ab00-9414-11ec-b3c8-9f6bdeced846", "kent_slot", Some("6"));
         check_field("2fac1234-31f8-11b4-a222-08002b34c003", "kent_slot", None);
@@ -549,9 +548,9 @@ mod tests {
     }
 
     #[test]
-    fn ok_guesses_say_what_else_it_could_be() {
+    fn ok_guesses_mention_the_alternatives() {
         for (text, because) in [
-            ("5Jxqwr73FDS", "does not tell its profile"),
+            ("5Jxqwr73FDS", "does not contain its profile"),
             ("12345678912", "would also be a uid11"),
             ("01234567890123456789012345678901", "after 0x"),
             ("00000000-0000-0000-0000-000000000000", "nil UUID"),
@@ -574,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_was_said_is_believed() {
+    fn ok_a_given_reading_is_used() {
         let v7 = "06086028-01f9-7add-8dcf-ffffffffffff";
         check_as(v7, reading("uuidv7-draft01-ns"), "time", "2021-04-26T00:00:00.123456789Z");
         check_as(v7, reading("uuidv7-draft01-ns"), "seq", "255");
@@ -604,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn err_what_was_said_does_not_fit() {
+    fn err_a_given_reading_that_does_not_fit() {
         for (text, reading, code) in [
             ("06086028-01f9-7add-8dcf-ffffffffffff", reading("uuidv6"), ErrorCode::WrongVersion),
             ("06086028-01f9-7add-8dcf-ffffffffffff", reading("uuidv9"), ErrorCode::BadFormat),
@@ -617,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn err_says_what_is_wrong_with_the_shape() {
+    fn err_texts_that_are_not_identifiers() {
         check_err("", ErrorCode::Unrecognised);
         check_err("hello", ErrorCode::Unrecognised);
         check_err(" 7", ErrorCode::Unrecognised);
@@ -632,7 +631,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_every_text_is_answered(text: String) {
+        fn ok_no_text_panics(text: String) {
             let _ = inspect(&text);
         }
 

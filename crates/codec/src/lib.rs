@@ -1,16 +1,17 @@
-//! What an identifier is, offline: the verbs of `kent codec` and the answers of `kent inspect` (formats.md, section 13).
+//! Inspects and makes identifiers without a daemon: the verbs of `kent codec` and the answers of `kent inspect`
+//! (formats.md, section 13).
 //!
-//! Everything here is a pure function from text to text. It reads no clock, needs no daemon, and is the same code whether the
-//! question comes through a pipe, a command line or a request.
+//! Everything here is a pure function from text to text. Pipes, the command line and requests to the daemon use the
+//! same code.
 //!
 //! | to | use |
 //! |---|---|
 //! | answer one line of the line protocol | [`answer_line`], [`answer_into`] |
 //! | answer one verb, given its input as JSON | [`answer`] |
-//! | guess what a text is, and show what it holds | [`inspect`] |
+//! | guess the format of a text, and show its fields | [`inspect`] |
 //! | make an identifier from its fields | [`encode`] |
 //!
-//! A verb is a function in a file below `verbs` and one line of the table there.
+//! A verb is a function in a submodule of `verbs` and a line of the table there.
 
 mod encode;
 mod error;

@@ -1,4 +1,4 @@
-//! One line in, one line out (formats.md, section 13).
+//! The line protocol: each input line has one output line (formats.md, section 13).
 
 use kent_ids::ErrorCode;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub fn answer_line(line: &[u8]) -> String {
     String::from_utf8(answer).unwrap_or_default() // OK because JSON is UTF-8
 }
 
-/// Answers one line as [`answer_line`] does, at the end of `answer`.
+/// Like [`answer_line`], but appends to `answer`.
 pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     match question(line).and_then(|question| ask(&question)) {
         Ok(out) => {
@@ -28,16 +28,16 @@ pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     }
 }
 
-/// Answers one verb, such as `uuid.parse`, given the object that its line has as `in`. Names that the verb does not know
-/// are ignored.
+/// Answers one verb, such as `uuid.parse`, given its inputs as an object (the `in` of a line). Unknown names are
+/// ignored.
 ///
 /// # Errors
 ///
-/// `bad-verb` for a verb that there is not, then `bad-input` if the input is no object, then the verb's own.
+/// `bad-verb` for an unknown verb, then `bad-input` if the input is not an object, then the errors of the verb.
 pub fn answer(verb: &str, input: &Value) -> Result<Value, VerbError> {
     let Some(answer) = verbs::by_name(verb) else {
         let known: Vec<_> = verbs::names().collect();
-        let message = format!("there is no verb {verb:?}: there are {}", known.join(", "));
+        let message = format!("there is no verb {verb:?}: use one of {}", known.join(", "));
         return Err(VerbError::new(ErrorCode::BadVerb.as_str(), message));
     };
     let Some(input) = input.as_object() else {
@@ -57,10 +57,10 @@ fn question(line: &[u8]) -> Result<Map<String, Value>, VerbError> {
 
 fn ask(question: &Map<String, Value>) -> Result<Value, VerbError> {
     let verb = question.get("verb").and_then(Value::as_str).ok_or_else(|| {
-        let message = r#"no verb is named: say {"verb": "uuid.parse", "in": {...}}"#;
+        let message = r#"the verb is missing: write {"verb": "uuid.parse", "in": {...}}"#;
         VerbError::new(ErrorCode::BadVerb.as_str(), message)
     })?;
-    // A missing input is refused like one that is no object: after the verb is known.
+    // A missing input is like an input that is not an object: an unknown verb is reported first.
     answer(verb, question.get("in").unwrap_or(&Value::Null))
 }
 
@@ -92,34 +92,34 @@ mod tests {
 
     #[test]
     fn ok_integers_keep_every_digit() {
-        let asked = |index: &str| {
+        let question = |index: &str| {
             let key = "000102030405060708090a0b0c0d0e0f";
             format!(
                 r#"{{"verb":"permute","in":{{"key":"{key}","label":"octaves1","param":"100","bits":100,"index":{index}}}}}"#
             )
         };
         let expected = r#"{"ok":true,"out":{"value":"558263858536359613561430899112"}}"#;
-        check(asked(r#""1267650600228229401496703205375""#).as_bytes(), expected);
-        check(asked("1267650600228229401496703205375").as_bytes(), expected);
-        check(asked("1267650600228229401496703205376").as_bytes(), r#"{"ok":false,"error":"range""#);
-        check(asked("1.0").as_bytes(), r#"{"ok":false,"error":"bad-input""#);
+        check(question(r#""1267650600228229401496703205375""#).as_bytes(), expected);
+        check(question("1267650600228229401496703205375").as_bytes(), expected);
+        check(question("1267650600228229401496703205376").as_bytes(), r#"{"ok":false,"error":"range""#);
+        check(question("1.0").as_bytes(), r#"{"ok":false,"error":"bad-input""#);
     }
 
     #[test]
-    fn err_what_is_no_question() {
-        let refused = |code| format!(r#"{{"ok":false,"error":"{code}","message":""#);
+    fn err_lines_that_are_not_questions() {
+        let error = |code| format!(r#"{{"ok":false,"error":"{code}","message":""#);
         for line in [&b""[..], b"7", b"[]", b"null", b"{", b"{}{}", b"\xff", b"{\"verb\":\"\xff\"}", &[b'['; 10_000]] {
-            check(line, &refused("bad-json"));
+            check(line, &error("bad-json"));
         }
         for line in [&b"{}"[..], br#"{"verb":7,"in":{}}"#, br#"{"verb":"uuid.pars\n","in":7}"#, br#"{"verb":null}"#] {
-            check(line, &refused("bad-verb"));
+            check(line, &error("bad-verb"));
         }
         for line in [&br#"{"verb":"uuid.parse"}"#[..], br#"{"verb":"uuid.parse","in":[]}"#] {
-            check(line, &refused("bad-input"));
+            check(line, &error("bad-input"));
         }
     }
 
-    /// Values that some input of some verb takes, and others that none does.
+    /// Values that are valid for some input of some verb, and values that never are.
     fn values() -> impl Strategy<Value = Value> {
         let known = [
             json!("019aa2be-bb3b-7000-8050-c00000000009"),

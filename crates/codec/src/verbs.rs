@@ -1,4 +1,4 @@
-//! The table of verbs: one file a family, one line a family.
+//! The table of verbs. Each family of verbs is a submodule and a line of the table.
 
 mod ext;
 mod permutation;
@@ -12,16 +12,16 @@ use serde_json::{Map, Value, json};
 
 use crate::{error::VerbError, input::Input};
 
-/// Answers one question.
+/// A function that answers one verb.
 pub(crate) type Verb = fn(&Input<'_>) -> Result<Value, VerbError>;
 
-/// The verbs of one file, by name.
+/// The verbs of one submodule, by name.
 type Family = &'static [(&'static str, Verb)];
 
 const FAMILIES: &[Family] =
     &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS, table_run::VERBS, ext::VERBS];
 
-/// The verb of this name.
+/// The verb with this name.
 pub(crate) fn by_name(name: &str) -> Option<Verb> {
     all().find(|(known, _)| *known == name).map(|(_, verb)| *verb)
 }
@@ -35,7 +35,7 @@ fn all() -> impl Iterator<Item = &'static (&'static str, Verb)> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// An identifier, as verbs answer it.
+/// An identifier in the form of the answers.
 fn id_out(id: Id) -> Value {
     let hex = format!("{:0width$x}", id.to_u128(), width = 2 * id.width_bytes());
     match id {
@@ -45,7 +45,7 @@ fn id_out(id: Id) -> Value {
     }
 }
 
-/// The fields of an identifier, as verbs answer them.
+/// The fields of an identifier in the form of the answers.
 fn fields_out(fields: Vec<Field>) -> Value {
     let fields = fields.into_iter().map(|field| (field.name.to_owned(), value_out(field.value)));
     Value::Object(Map::from_iter(fields))
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_no_verb_is_named_twice() {
+    fn ok_verb_names_are_unique() {
         for name in names() {
             assert_eq!(names().filter(|other| *other == name).count(), 1, "{name}");
         }

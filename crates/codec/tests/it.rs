@@ -1,6 +1,6 @@
-//! Replays the known answers of `tests/data`: JSON lines of the line protocol, each with what must come out.
+//! Replays the test vectors of `tests/data`: JSON lines of the line protocol, each with the expected answer.
 //!
-//! `out` lists the keys that matter, of objects inside objects too; `error` is a code.
+//! `out` lists only the keys to compare, also in nested objects; `error` is a code.
 
 use kent_codec::answer_line;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn ok_ext() {
     replay(include_str!("data/ext.jsonl"));
 }
 
-/// Answers of a second implementation of the formats, in another language, to random questions.
+/// Random questions, answered by an independent implementation of the formats in another language.
 #[test]
 fn ok_independent() {
     replay(include_str!("data/independent.jsonl"));
@@ -60,7 +60,7 @@ fn check(line: &str) {
     assert_contains(&expected, actual, line);
 }
 
-/// Every key that is expected is there, with the value that is expected.
+/// Checks that every expected key exists and has the expected value.
 #[track_caller]
 fn assert_contains(expected: &Value, actual: &Value, line: &str) {
     match (expected, actual) {
@@ -78,7 +78,7 @@ fn assert_contains(expected: &Value, actual: &Value, line: &str) {
     }
 }
 
-/// The codes of the operations of a script.
+/// Checks the codes of the operations of a script.
 #[track_caller]
 fn check_codes(ops: &str, expected: &[&str]) {
     let line = format!(r#"{{"verb":"table.run","in":{{"n":16,"ops":[{ops}]}}}}"#);

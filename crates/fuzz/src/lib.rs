@@ -1,7 +1,8 @@
-//! What every parser and decoder must survive: bytes in, no panic, and the laws that hold for whatever was accepted.
+//! Fuzz targets: every parser and decoder must handle any bytes without a panic, and what it accepts must obey the
+//! checked properties.
 //!
-//! Each target is a plain function of bytes, so that it runs in three ways: under a coverage-guided fuzzer (`fuzz/`, see its
-//! `README.md`), over the corpus and mutations of it in the ordinary tests, and by hand on one file.
+//! Each target is a function of bytes. It runs in three ways: under a coverage-guided fuzzer (see `fuzz/README.md`), on
+//! the corpus and mutations of it in the ordinary tests, and by hand on one file.
 
 use kent_codec::Reading;
 use kent_ids::{
@@ -18,7 +19,7 @@ use kent_regions::{Count, RegionNumber};
 use prost::Message;
 use serde_json::{Value, json};
 
-/// A parser or decoder, and what must hold for whatever bytes it is given. A broken law is a panic.
+/// Runs a parser or decoder on the bytes and checks its properties. Panics if a property does not hold.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
@@ -35,12 +36,12 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("stored", stored_records),
 ];
 
-/// The target of this name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
 
-/// The line protocol: whatever the line, the answer is one line with a JSON object.
+/// The line protocol: the answer to any line is one line with a JSON object.
 pub fn line(bytes: &[u8]) {
     let answer = kent_codec::answer_line(bytes);
     assert!(!answer.contains('\n'), "{answer:?}");
@@ -48,7 +49,8 @@ pub fn line(bytes: &[u8]) {
     assert!(answer["ok"].is_boolean(), "{answer}");
 }
 
-/// Every verb, with pieces of the bytes as its inputs: the first byte chooses the verb, and a line feed ends each piece.
+/// Every verb, with pieces of the bytes as its inputs. The first byte selects the verb, and a line feed ends each
+/// piece.
 pub fn verbs(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let verbs: Vec<_> = kent_codec::verbs().collect();
@@ -111,7 +113,7 @@ const INPUTS: [&str; 43] = [
     "ops",
 ];
 
-/// What `kent inspect` says: a drawing that holds every bit of the identifier.
+/// `kent inspect`: the layout contains every bit of the identifier.
 pub fn inspect(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);
@@ -127,24 +129,24 @@ pub fn inspect(bytes: &[u8]) {
     }
 }
 
-/// The texts of UUIDs: what is accepted is printed as it was, but for case.
+/// The texts of UUIDs: an accepted text is printed unchanged except for case.
 pub fn uuid(bytes: &[u8]) {
     let strict = dce::parse(bytes);
     if let Ok(uuid) = strict {
         assert!(uuid.to_string().as_bytes().eq_ignore_ascii_case(bytes));
-        assert_eq!(dce::parse_lenient(bytes), strict, "lenient parsing takes what strict parsing takes");
+        assert_eq!(dce::parse_lenient(bytes), strict, "lenient parsing accepts all that strict parsing accepts");
         assert_eq!(dce::from_guid(dce::to_guid(uuid)), uuid);
     }
     let _ = dce::parse_lenient(bytes);
     let _ = dce::parse_hex(bytes, bytes.len() / 2);
 }
 
-/// The texts of uid11: what is accepted is printed as it was, and lies in the range of each of its beginnings.
+/// The texts of uid11: an accepted text is printed unchanged, and is in the range of each of its prefixes.
 pub fn uid11(bytes: &[u8]) {
     if let Ok(uid11) = Uid11::parse(bytes) {
         assert_eq!(uid11.text().as_slice(), bytes);
         for symbols in 1..=bytes.len() {
-            let range = prefix_range(&bytes[..symbols]).expect("a value begins so");
+            let range = prefix_range(&bytes[..symbols]).expect("a value has this prefix");
             assert!((range.lo..=range.hi).contains(&uid11.get()));
         }
     }
@@ -155,7 +157,7 @@ pub fn uid11(bytes: &[u8]) {
     }
 }
 
-/// The texts of EXTUUIDs: what is accepted has a canonical text, which both parsers read as the same.
+/// The texts of EXTUUIDs: an accepted text has a canonical text that reads as the same value.
 pub fn extuuid_text(bytes: &[u8]) {
     if let Ok(ext) = extuuid::parse(bytes) {
         let text = ext.to_string();
@@ -169,7 +171,7 @@ pub fn extuuid_text(bytes: &[u8]) {
     }
 }
 
-/// The bits of EXTUUIDs: whatever they are, their text stands for them.
+/// The bits of EXTUUIDs: the text of any bits reads as the same bits.
 pub fn extuuid_bits(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
     let Ok(ext) = Ext::new(u128::from_be_bytes(*bytes) >> 6) else { return };
@@ -178,7 +180,7 @@ pub fn extuuid_bits(bytes: &[u8]) {
     assert_eq!(ext.layout().last().map(|range| range.last), Some(127), "{text}");
 }
 
-/// Names of sources: what is accepted is printed as something that means the same.
+/// The names of sources: an accepted name is printed as a name of the same source.
 pub fn source(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(source) = text.parse::<Source>() {
@@ -186,20 +188,20 @@ pub fn source(bytes: &[u8]) {
     }
 }
 
-/// Messages from the network: requests, and blocks, which are walked a little way.
+/// Messages from the network: requests, and blocks, of which up to 200 identifiers are made.
 pub fn wire(bytes: &[u8]) {
     if let Ok(request) = AllocateRequest::decode(bytes) {
         let _ = AllocateInput::try_from(&request);
     }
     let Some(block) = v1::Block::decode(bytes).ok().and_then(|block| Block::try_from(block).ok()) else { return };
-    // What a format does not use, such as a key, is left out when it is written again.
+    // Writing a block leaves out what its format does not use, such as a key.
     let written = v1::Block::from(&block);
     assert_eq!(Block::try_from(written.clone()).map(|again| v1::Block::from(&again)), Ok(written));
     let walked: Vec<Id> = block.walk(rand::rng()).take(200).collect();
     assert_eq!(walked.len() as u64, block.count().min(200));
 }
 
-/// Records from the store: what is accepted is written as something that reads the same.
+/// Records from the store: an accepted record is written as a record that reads the same.
 pub fn stored_records(bytes: &[u8]) {
     if let Ok(count) = stored::decode_counter(bytes) {
         assert_eq!(stored::decode_counter(&stored::encode_counter(&count)), Ok(count));

@@ -1,14 +1,14 @@
-//! The corpus of every target, and mutations of it, on every run of the tests: a quick look with the fuzzer's own eyes.
+//! Runs every fuzz target on its corpus and on mutations of it, as part of the ordinary tests.
 
 use std::{fs, path::Path};
 
 use kent_fuzz::TARGETS;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-/// How many mutations of each file.
+/// The number of mutations of each file.
 const MUTATIONS: usize = 2000;
 
-/// Repeats: the same mutations on every run.
+/// A fixed seed, so that every run tests the same mutations.
 const SEED: u64 = 7;
 
 #[test]
@@ -31,7 +31,7 @@ fn ok_the_corpus_and_mutations_of_it() {
     }
 }
 
-/// Changes a few bytes, or puts a piece of another seed in.
+/// Changes a few bytes, or inserts a piece of another seed.
 fn mutate(seed: &[u8], other: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..rng.random_range(1..5) {

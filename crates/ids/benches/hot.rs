@@ -1,6 +1,6 @@
-//! What a grant, a client and a command line spend their time on: positions to identifiers, and identifiers to text.
+//! The hot paths of the daemon, the client and the command line: positions to identifiers, and identifiers to text.
 //!
-//! `cargo bench -p kent-ids`. Times are of the machine; ratios within one run can be compared.
+//! Run with `cargo bench -p kent-ids`. Times depend on the machine; compare only ratios within one run.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// How many identifiers each block of these measurements has: what a packed reply of 256 KiB holds.
+/// How many identifiers each measured block has: as many UUIDs as a packed reply of 256 KiB holds.
 const COUNT: u64 = 16_384;
 
 const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "uuidv7-draft01-us", "xid", "region", "scrambled region"];

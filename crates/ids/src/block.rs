@@ -1,8 +1,8 @@
-//! Blocks: a run of positions of one source, given to exactly one client, in about a hundred bytes.
+//! Blocks: runs of positions of one source. A block is granted to exactly one client and takes about a hundred bytes.
 //!
-//! Whoever has a block can [`walk`](Block::walk) it, identifier after identifier, or [pack](Block::pack_into) it into bytes;
-//! both go through one function, so that they cannot differ but in their random tails. Blocks whose runs do not overlap
-//! hold no identifier in common, whatever tails are drawn. The identifiers of a block ascend (xids from millisecond to
+//! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
+//! use the same function, so the results differ only in their random tails. Blocks whose runs do not overlap have no
+//! identifier in common, for any random tails. The identifiers of a block ascend (xids ascend from millisecond to
 //! millisecond).
 
 mod maker;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use rand_core::Rng;
 use thiserror::Error;
 
-use self::maker::{LARGE_LOT, Maker};
+use self::maker::{LARGE_BATCH, Maker};
 use crate::{
     formats::Format,
     id::{Id, IdKind},
@@ -23,9 +23,9 @@ use crate::{
     time::UnixNanos,
 };
 
-/// How many identifiers a walk makes at once: enough to spread the cost of a dynamic call and of asking for randomness, few
-/// enough that a walk stays small (1 KiB).
-const LOT: usize = 64;
+/// How many identifiers a walk computes in one batch: enough to amortize a dynamic call and a request for random bytes,
+/// few enough to keep a walk small (1 KiB).
+const BATCH: usize = 64;
 
 /// A run of positions of one source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,32 +35,33 @@ pub struct Block {
     count: u64,
 }
 
-/// Whose positions a block holds, and the constants that make them identifiers.
+/// The source of a block's positions, with the constants that turn them into identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BlockSource {
-    /// A format's, granted through a slot.
+    /// Positions of a format, granted through a slot.
     Slot(Format, SlotConstants),
-    /// A region's suffixes.
+    /// Suffixes of a region.
     Region(RegionConstants),
-    /// A series' numbers, with the cluster's key, which is only looked at if the series uses it.
+    /// Numbers of a series, with the cluster's key, which is used only if the series needs it.
     Series(Series, ClusterKey),
 }
 
-/// Which of two blocks of the same subject is the newer: refuse one whose token is lower than one already seen.
+/// A fencing token. Of two blocks with the same subject, the one with the lower token is outdated: reject it after the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fencing {
-    /// Whose token it is.
+    /// The slot or region that issued the token.
     pub subject: FencingSubject,
     /// The slot's epoch, or the table's revision.
     pub token: u64,
 }
 
-/// Whose fencing tokens can be compared with each other.
+/// The slot or region of a fencing token. Only tokens of the same subject can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FencingSubject {
     /// A slot.
     Slot(Slot),
-    /// The region with this number in its space, which a block does not name.
+    /// The region with this number in its space. A block does not name its space.
     Region(u64),
 }
 
@@ -74,64 +75,66 @@ impl FencingSubject {
     }
 }
 
-/// Why a run of positions is no block.
+/// An error from creating a [`Block`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BlockError {
-    /// It has no position.
+    /// The run is empty.
     #[error("a block holds at least one position")]
     Empty,
-    /// It reaches beyond the format's line.
-    #[error("{count} positions from {first} on reach beyond the line of {format}, which ends at {}", format.line().end())]
+    /// The run goes past the end of the format's line.
+    #[error("{count} positions from {first} go past the end of {format}, whose positions are below {}", format.line().end())]
     BeyondLine {
         /// The format.
         format: Format,
         /// The first position.
         first: Position,
-        /// How many.
+        /// The number of positions.
         count: u64,
     },
-    /// It reaches beyond the region's suffixes.
-    #[error("{count} positions from {first} on reach beyond the {suffix_bits} bits of the region's suffix")]
+    /// The run goes past the last suffix of the region.
+    #[error("{count} positions from {first} do not fit the region's suffix of {suffix_bits} bits")]
     BeyondSuffix {
         /// The first position.
         first: Position,
-        /// How many.
+        /// The number of positions.
         count: u64,
-        /// The width of the suffix.
+        /// The width of the suffix in bits.
         suffix_bits: u8,
     },
-    /// It reaches beyond the series' numbers.
-    #[error("{count} positions from {first} on are not all numbers of {series}")]
+    /// The run is not within the numbers of the series.
+    #[error("{count} positions from {first} are not all within {series}")]
     BeyondSeries {
         /// The series.
         series: Series,
         /// The first position.
         first: Position,
-        /// How many.
+        /// The number of positions.
         count: u64,
     },
     /// The space's width is not 1 to 128, or the suffix is wider than the space.
-    #[error("an identifier has 1 to 128 bits, and a suffix no more than that: not {bits} and {suffix_bits}")]
+    #[error(
+        "the space has {bits} bits and the suffix {suffix_bits}: a space has 1 to 128 bits, and a suffix at most as many as its space"
+    )]
     BadWidth {
-        /// The width of the space.
+        /// The width of the space in bits.
         bits: u8,
-        /// The width of the suffix.
+        /// The width of the suffix in bits.
         suffix_bits: u8,
     },
-    /// The base does not fit the space, or has bits where the suffix goes.
+    /// The base does not fit the space, or has one bits in place of the suffix.
     #[error("the base {base:#x} must be below 2^{bits} and end in {suffix_bits} zero bits")]
     BadBase {
-        /// The base.
+        /// The base: the prefix followed by zeros.
         base: u128,
-        /// The width of the space.
+        /// The width of the space in bits.
         bits: u8,
-        /// The width of the suffix.
+        /// The width of the suffix in bits.
         suffix_bits: u8,
     },
 }
 
 impl Block {
-    /// The `count` positions of `format` from `first` on, as granted through a slot.
+    /// A block of `count` positions of `format` starting at `first`, granted through a slot.
     ///
     /// # Errors
     ///
@@ -146,7 +149,7 @@ impl Block {
         }
     }
 
-    /// The `count` suffixes of a region from `first` on.
+    /// A block of `count` suffixes of a region, starting at `first`.
     ///
     /// # Errors
     ///
@@ -168,7 +171,7 @@ impl Block {
         }
     }
 
-    /// The `count` numbers of a series from `first` on; `key` is only looked at if the series uses it.
+    /// A block of `count` numbers of a series, starting at `first`. The `key` is used only if the series needs it.
     ///
     /// # Errors
     ///
@@ -182,12 +185,12 @@ impl Block {
         }
     }
 
-    /// Whose positions these are, with their constants.
+    /// The source of the positions, with its constants.
     pub const fn source(&self) -> &BlockSource {
         &self.source
     }
 
-    /// The format, if the block is one of a format whose identifiers hold the time.
+    /// The format, if the block holds positions of a time-based format.
     pub const fn format(&self) -> Option<Format> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(*format),
@@ -203,7 +206,7 @@ impl Block {
         }
     }
 
-    /// The region's constants, if the block is a region's.
+    /// The region's constants, if the block holds suffixes of a region.
     pub const fn region_constants(&self) -> Option<&RegionConstants> {
         match &self.source {
             BlockSource::Slot(..) | BlockSource::Series(..) => None,
@@ -221,12 +224,12 @@ impl Block {
         self.first.saturating_add(self.count as u128 - 1) // OK because a block has a position, and its last one fits
     }
 
-    /// How many positions: at least 1.
+    /// The number of positions, at least 1.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// What the block's identifiers are.
+    /// The kind of the block's identifiers.
     pub fn kind(&self) -> IdKind {
         match &self.source {
             BlockSource::Slot(format, _) => format.kind(),
@@ -235,7 +238,7 @@ impl Block {
         }
     }
 
-    /// How many bytes each identifier takes when packed.
+    /// The size of a packed identifier in bytes.
     pub fn width_bytes(&self) -> usize {
         match &self.source {
             BlockSource::Slot(format, _) => format.width_bytes(),
@@ -244,7 +247,7 @@ impl Block {
         }
     }
 
-    /// The block's fencing token, and whose it is. A series has none: its counter never changes hands.
+    /// The block's fencing token and its subject. A series has none: its counter never changes its owner.
     pub const fn fencing(&self) -> Option<Fencing> {
         match &self.source {
             BlockSource::Slot(_, constants) => {
@@ -257,7 +260,7 @@ impl Block {
         }
     }
 
-    /// The instant at which the first position's tick begins, or `None` for identifiers that hold no time.
+    /// The instant at which the first position's tick begins, or `None` if the identifiers hold no time.
     pub fn instant(&self) -> Option<UnixNanos> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(format.line().instant(self.first)),
@@ -265,17 +268,17 @@ impl Block {
         }
     }
 
-    /// Cuts the block in two, the first part having `count` positions; `None` if either would have none.
+    /// Splits the block in two, of which the first has `count` positions. Returns `None` if either part would be empty.
     pub fn split_at(&self, count: u64) -> Option<(Self, Self)> {
         if count == 0 || count >= self.count {
             return None;
         }
         let front = Self { count, ..self.clone() };
-        let first = self.first.saturating_add(count.into()); // OK because the block goes on beyond it
+        let first = self.first.saturating_add(count.into()); // OK because the block continues after it
         Some((front, Self { source: self.source.clone(), first, count: self.count - count }))
     }
 
-    /// Takes at most `count` positions (at least one) off the front; the rest is `None` if they are all there are.
+    /// Splits off up to `count` positions (at least one) from the front. The rest is `None` if nothing is left.
     pub fn take_front(self, count: u64) -> (Self, Option<Self>) {
         match self.split_at(count.max(1)) {
             Some((front, rest)) => (front, Some(rest)),
@@ -283,9 +286,9 @@ impl Block {
         }
     }
 
-    /// The block's identifiers in the order of their positions, with random tails drawn from `rng`.
+    /// Iterates over the identifiers in the order of their positions, with random tails from `rng`.
     pub fn walk<R: Rng>(&self, rng: R) -> Walk<R> {
-        Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; LOT], next: 0, made: 0 }
+        Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; BATCH], next: 0, made: 0 }
     }
 
     /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) bytes, most significant first.
@@ -294,16 +297,16 @@ impl Block {
         self.pack(rng, |bytes| out.extend_from_slice(bytes));
     }
 
-    /// How many bytes the block's identifiers take together.
+    /// The total size of the packed identifiers in bytes.
     pub fn packed_len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(self.width_bytes())
     }
 
-    /// Hands the block's identifiers on, some at a time, each as [`width_bytes`](Self::width_bytes) bytes, most significant
-    /// first.
+    /// Calls `take` with one batch of identifiers after another, each identifier as [`width_bytes`](Self::width_bytes)
+    /// bytes, most significant first.
     pub fn pack<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u8])) {
         let (mut maker, width) = (Maker::new(self), self.width_bytes());
-        let (mut values, mut bytes) = ([0; LARGE_LOT], [0; LARGE_LOT * 16]);
+        let (mut values, mut bytes) = ([0; LARGE_BATCH], [0; LARGE_BATCH * 16]);
         loop {
             match maker.make_bytes(&mut rng, width, &mut values, &mut bytes) {
                 0 => return,
@@ -312,9 +315,9 @@ impl Block {
         }
     }
 
-    /// Hands the block's identifiers on as numbers, some at a time: what [`Id::to_u128`] says of each.
+    /// Calls `take` with one batch of identifiers after another, each as the number that [`Id::to_u128`] returns.
     pub fn values<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u128])) {
-        let (mut maker, mut values) = (Maker::new(self), [0; LARGE_LOT]);
+        let (mut maker, mut values) = (Maker::new(self), [0; LARGE_BATCH]);
         loop {
             match maker.make(&mut rng, &mut values) {
                 0 => return,
@@ -324,7 +327,7 @@ impl Block {
     }
 }
 
-/// The last of `count` positions, if 128 bits can number it.
+/// The last of `count` positions, or `None` if its number does not fit 128 bits.
 fn last_of(first: Position, count: u64) -> Result<Option<Position>, BlockError> {
     let more = count.checked_sub(1).ok_or(BlockError::Empty)?;
     Ok(first.checked_add(more.into()))
@@ -344,14 +347,14 @@ pub struct Walk<R> {
     kind: IdKind,
     maker: Maker,
     rng: R,
-    /// What is made beforehand, of which `next..made` is still to come.
-    values: [u128; LOT],
+    /// The current batch, of which `next..made` has not been returned yet.
+    values: [u128; BATCH],
     next: usize,
     made: usize,
 }
 
 impl<R> Walk<R> {
-    /// How many identifiers are still to come.
+    /// How many identifiers are left.
     pub const fn left(&self) -> u64 {
         self.maker.left + (self.made - self.next) as u64
     }
@@ -377,7 +380,7 @@ impl<R: Rng> Iterator for Walk<R> {
     }
 }
 
-/// On a machine of 64 bits, where every count fits `usize`.
+/// Exact on a 64-bit machine, where every count fits `usize`.
 impl<R: Rng> ExactSizeIterator for Walk<R> {}
 
 impl<R: Rng> core::iter::FusedIterator for Walk<R> {}

@@ -1,22 +1,22 @@
-//! RFC 3339 texts of instants, in exact integer arithmetic.
+//! Prints instants in the RFC 3339 form, in exact integer arithmetic.
 
 use alloc::{format, string::String};
 
 use crate::time::{NANOS_PER_SECOND, UnixNanos};
 
 const SECONDS_PER_DAY: i128 = 86_400;
-/// 0001-01-01T00:00:00Z and 10000-01-01T00:00:00Z: the years that RFC 3339 can write, without year 0.
+/// 0001-01-01T00:00:00Z and 10000-01-01T00:00:00Z: the range that RFC 3339 can write, without year 0.
 const FIRST: UnixNanos = UnixNanos::new(-62_135_596_800 * NANOS_PER_SECOND);
 const END: UnixNanos = UnixNanos::new(253_402_300_800 * NANOS_PER_SECOND);
-/// From 0000-03-01 to 1970-01-01.
+/// The days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_MARCH_OF_YEAR_0: i128 = 719_468;
 const DAYS_PER_ERA: i128 = 146_097;
-/// The most digits that follow the second.
+/// The largest number of digits after the second.
 const NANO_DIGITS: u32 = 9;
 
 impl UnixNanos {
-    /// The instant in RFC 3339 form with `digits` (at most 9) digits of the second, rounded down, such as
-    /// `2022-02-22T19:22:22.000Z`; `None` outside the years 1 to 9999.
+    /// The instant in RFC 3339 form, such as `2022-02-22T19:22:22.000Z`, rounded down to `digits` (at most 9) digits
+    /// after the second. `None` outside the years 1 to 9999.
     pub fn rfc3339(self, digits: u32) -> Option<String> {
         if !(FIRST..END).contains(&self) {
             return None;
@@ -37,17 +37,16 @@ impl UnixNanos {
     }
 }
 
-/// Year, month and day of the day `days` days after 1970-01-01, in the Gregorian calendar.
+/// Converts a number of days from 1970-01-01 to a year, month and day of the Gregorian calendar.
 ///
-/// Years are counted from March, so that the leap day is the last of a year; 400 years have 146,097 days, whatever the
-/// year they begin with.
+/// Years begin in March, which makes the leap day the last day of a year. Any 400 years in a row have 146,097 days.
 pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     let days = days + DAYS_TO_MARCH_OF_YEAR_0;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
-    // The days of an era without the leap days before them, in years of 365.
+    // Subtracts the leap days, so that every year has 365 days.
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Five months from March on have 153 days, as do the five after them.
+    // The five months from March have 153 days, as do the next five.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
@@ -55,7 +54,7 @@ pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     (year, month, day)
 }
 
-/// The day `day` of a month, in days after 1970-01-01: what [`date`] inverts, for days that there are.
+/// The number of days from 1970-01-01 to a date. [`date`] is the inverse, for dates that exist.
 pub(crate) const fn days(year: i128, month: i128, day: i128) -> i128 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = if month <= 2 { month + 9 } else { month - 3 };
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_every_day_follows_the_one_before() {
+    fn ok_consecutive_days_have_consecutive_dates() {
         let (mut year, mut month, mut day) = (1970, 1, 1);
         for days in 0..200_000 {
             assert_eq!(date(days), (year, month, day), "day {days}");

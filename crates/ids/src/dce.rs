@@ -1,8 +1,8 @@
-//! What all UUIDs share, whatever their version: text, variant, version, special values and the GUID order of bytes
-//! (DCE 1.1; RFC 9562, sections 4 and 5).
+//! What UUIDs of every version share: text, variant, version, special values and the GUID byte order (DCE 1.1; RFC
+//! 9562, sections 4 and 5).
 //!
-//! The order of UUIDs is the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first, which is the order of
-//! DCE 1.1's fields and of the lower-case texts.
+//! UUIDs are ordered by the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first. This is also the order
+//! of DCE 1.1's fields and of the lower-case texts.
 
 use alloc::format;
 
@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use crate::error::{Byte, CodecError, ErrorCode};
 
-/// Which family of layouts a UUID belongs to, by its bits 64 to 66.
+/// The family of layouts that a UUID belongs to, by its bits 64 to 66.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// `0xx`: the Network Computing System, before DCE. The nil UUID has these bits.
     Ncs,
-    /// `10x`: DCE 1.1 and RFC 9562. Only here does the version mean anything.
+    /// `10x`: DCE 1.1 and RFC 9562. Only this variant has versions.
     Dce,
     /// `110`: early Microsoft GUIDs.
     Microsoft,
@@ -35,7 +35,7 @@ impl Variant {
     }
 }
 
-/// The two UUIDs that stand for no identifier.
+/// The two UUIDs that are not identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Special {
     /// All bits zero.
@@ -64,7 +64,7 @@ pub const fn variant(uuid: Uuid) -> Variant {
     }
 }
 
-/// The version of a UUID (0 to 15), or `None` where its bits have no such meaning: outside the DCE variant.
+/// The version of a UUID (0 to 15), or `None` outside the DCE variant, which alone has versions.
 pub const fn version(uuid: Uuid) -> Option<u8> {
     match variant(uuid) {
         Variant::Dce => Some(uuid.as_bytes()[6] >> 4),
@@ -72,7 +72,7 @@ pub const fn version(uuid: Uuid) -> Option<u8> {
     }
 }
 
-/// Whether the UUID is one of the two that stand for no identifier.
+/// The special value, if the UUID is one of the two that are not identifiers.
 pub const fn special(uuid: Uuid) -> Option<Special> {
     match uuid.as_u128() {
         0 => Some(Special::Nil),
@@ -81,14 +81,13 @@ pub const fn special(uuid: Uuid) -> Option<Special> {
     }
 }
 
-/// Refuses a UUID that is not of one of these versions.
+/// Returns the version of a UUID, or an error if it is not one of `versions`.
 ///
 /// # Errors
-///
-/// `wrong-variant` first, then `wrong-version`.
+/// `wrong-variant`, then `wrong-version`.
 pub(crate) fn expect_version(uuid: Uuid, versions: &[u8]) -> Result<u8, CodecError> {
     let Some(version) = version(uuid) else {
-        let message = format!("{uuid} is of the {} variant: only the dce variant has versions", variant(uuid).as_str());
+        let message = format!("{uuid} has the {} variant: only the dce variant has versions", variant(uuid).as_str());
         return Err(CodecError::new(ErrorCode::WrongVariant, message));
     };
     match versions.contains(&version) {
@@ -99,13 +98,13 @@ pub(crate) fn expect_version(uuid: Uuid, versions: &[u8]) -> Result<u8, CodecErr
 
 fn wrong_version(uuid: Uuid, version: u8, versions: &[u8]) -> CodecError {
     let message = match versions {
-        [wanted] => format!("{uuid} is of version {version}, not {wanted}"),
-        _ => format!("{uuid} is of version {version}, not one of {versions:?}"),
+        [wanted] => format!("{uuid} has version {version}, not {wanted}"),
+        _ => format!("{uuid} has version {version}, not one of {versions:?}"),
     };
     CodecError::new(ErrorCode::WrongVersion, message)
 }
 
-/// How many bytes the canonical text has: 32 digits and 4 hyphens.
+/// The length of the canonical text in bytes: 32 digits and 4 hyphens.
 const TEXT_LEN: usize = 36;
 const BARE_LEN: usize = 32;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
@@ -122,18 +121,17 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
         return Err(CodecError::new(ErrorCode::BadLength, message));
     }
     if let Some(offset) = HYPHENS.into_iter().find(|offset| text[*offset] != b'-') {
-        let message = format!("{} stands where a hyphen belongs", Byte(text[offset]));
+        let message = format!("{} in place of a hyphen", Byte(text[offset]));
         return Err(CodecError::new(ErrorCode::BadHyphen, message).at(offset));
     }
     let digits = text.iter().enumerate().filter(|(offset, _)| !HYPHENS.contains(offset));
     read_hex(digits.map(|(offset, digit)| (offset, *digit))).map(Uuid::from_u128)
 }
 
-/// Reads what [`parse`] reads, and also 32 bare digits; either of them after `urn:uuid:` or in a pair of braces.
+/// Reads the canonical text or 32 digits without hyphens; either may follow `urn:uuid:` or be in braces.
 ///
 /// # Errors
-///
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     let text = text.as_ref();
     let (offset, inner) = strip(text);
@@ -144,7 +142,7 @@ pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     parsed.map_err(|error| error.shifted(offset))
 }
 
-/// Removes a urn's head or a pair of braces; also says how many bytes went at the front.
+/// Removes `urn:uuid:` or a pair of braces. Also returns how many bytes it removed at the front.
 fn strip(text: &[u8]) -> (usize, &[u8]) {
     const URN: &[u8] = b"urn:uuid:";
     match text {
@@ -154,7 +152,7 @@ fn strip(text: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// The number that at most 32 hexadecimal digits spell, each with its offset.
+/// Reads up to 32 hexadecimal digits, each given with its offset, as a number.
 fn read_hex(digits: impl Iterator<Item = (usize, u8)>) -> Result<u128, CodecError> {
     let mut value = 0;
     for (offset, byte) in digits {
@@ -167,7 +165,7 @@ fn read_hex(digits: impl Iterator<Item = (usize, u8)>) -> Result<u128, CodecErro
     Ok(value)
 }
 
-/// The number that exactly `2 * bytes` hexadecimal digits of either case spell; at most 16 bytes.
+/// Reads exactly `2 * bytes` hexadecimal digits of either case as a number; `bytes` is at most 16.
 ///
 /// # Errors
 ///
@@ -176,7 +174,7 @@ pub fn parse_hex(text: impl AsRef<[u8]>, bytes: usize) -> Result<u128, CodecErro
     let text = text.as_ref();
     let bytes = bytes.min(16);
     if text.len() != 2 * bytes {
-        let message = format!("{} hexadecimal digits are needed, but this text has {} bytes", 2 * bytes, text.len());
+        let message = format!("{} hexadecimal digits are required, but this text has {} bytes", 2 * bytes, text.len());
         return Err(CodecError::new(ErrorCode::BadLength, message));
     }
     read_hex(text.iter().copied().enumerate())
@@ -184,12 +182,12 @@ pub fn parse_hex(text: impl AsRef<[u8]>, bytes: usize) -> Result<u128, CodecErro
 
 /// The bytes in GUID order: bytes 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
 ///
-/// Nothing in the bytes tells which order they are in: this is a conversion that a caller asks for, never a guess.
+/// The bytes do not show which order they are in, so this library converts only on request and never guesses.
 pub const fn to_guid(uuid: Uuid) -> [u8; 16] {
     uuid.to_bytes_le()
 }
 
-/// The UUID whose bytes in GUID order are these.
+/// Reads a UUID from its bytes in GUID order.
 pub const fn from_guid(bytes: [u8; 16]) -> Uuid {
     Uuid::from_bytes_le(bytes)
 }
@@ -211,7 +209,7 @@ mod tests {
 
     #[track_caller]
     fn check_err(text: &str, code: ErrorCode, at: Option<usize>) {
-        let error = parse_lenient(text).expect_err("no UUID");
+        let error = parse_lenient(text).expect_err("not a UUID");
         assert_eq!((error.code(), error.position()), (code, at), "{error}");
     }
 
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn err_the_first_fault_in_order_is_named() {
+    fn err_reports_the_first_fault_in_order() {
         check_err("", ErrorCode::BadLength, None);
         check_err("{urn:uuid:2fac1234-31f8-11b4-a222-08002b34c003}", ErrorCode::BadLength, None);
         check_err("{{2fac1234-31f8-11b4-a222-08002b34c003}}", ErrorCode::BadLength, None);

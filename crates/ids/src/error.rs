@@ -1,29 +1,29 @@
-//! Why a codec refused: one vocabulary of codes, a place in the text, and a sentence a person can act on.
+//! The error of every codec: a code, an offset in the text, and a message for people.
 
 use alloc::borrow::Cow;
 use core::fmt;
 
-/// The error names of the line protocol, as other programs see them.
+/// The error codes of the line protocol. Other programs rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
     /// The line is not a JSON object.
     BadJson,
-    /// There is no such verb.
+    /// The verb is unknown.
     BadVerb,
     /// An input is missing or of the wrong type.
     BadInput,
     /// A number does not fit its field.
     Range,
-    /// There is no such format, or it cannot be used here.
+    /// The format is unknown, or cannot be used here.
     BadFormat,
-    /// There is no such layout of the draft's version 7.
+    /// The layout of the draft's version 7 is unknown.
     BadLayout,
-    /// There is no such precision.
+    /// The precision is unknown.
     BadPrecision,
-    /// There is no such width of the draft's version 8.
+    /// The width of the draft's version 8 is unknown.
     BadWidth,
-    /// There is no such uid11 profile.
+    /// The uid11 profile is unknown.
     BadProfile,
     /// The text has the wrong length.
     BadLength,
@@ -31,63 +31,63 @@ pub enum ErrorCode {
     BadHyphen,
     /// A symbol is not a hexadecimal digit.
     BadHex,
-    /// The UUID is not of the variant of RFC 9562.
+    /// The UUID does not have the variant of RFC 9562.
     WrongVariant,
-    /// The UUID is of another version than the one asked for.
+    /// The UUID does not have the requested version.
     WrongVersion,
-    /// The bits that tell who made the identifier are all zero.
+    /// The bits that name the identifier's generator are all zero.
     NodeZero,
     /// Bits that must be zero are not.
     ReservedBits,
-    /// A symbol is not of the alphabet.
+    /// A symbol is not in the alphabet.
     BadSymbol,
-    /// The text stands for a value beyond the format's largest.
+    /// The text stands for a value above the format's largest.
     Overflow,
     /// No identifier has this prefix.
     PrefixOutOfRange,
-    /// The text has no known shape.
+    /// The text has no known form.
     Unrecognised,
-    /// The text has more bytes than are read.
+    /// The text has more bytes than the limit.
     TextTooLong,
-    /// The text is not the canonical one.
+    /// The text is not canonical.
     NotCanonical,
-    /// The text begins like a known form but does not go on like it.
+    /// The text begins like a known form, but the rest does not match it.
     BadSyntax,
-    /// What should be a number is none.
+    /// The text is not a number.
     BadNumber,
-    /// The name does not fit any scheme that has its characters.
+    /// The name is too long for every scheme that has its characters.
     SymbolTooLong,
-    /// The name is empty, and no scheme is named.
+    /// The name is empty, and no scheme is given.
     EmptySymbol,
     /// The character scheme is known but not supported.
     UnsupportedScheme,
     /// A serial number is zero.
     ZeroSerial,
-    /// A number does not fit the bits that are left for it.
+    /// A number does not fit the remaining bits.
     NumberTooBig,
-    /// The number has more decimals than there is room for.
+    /// The number has too many decimals.
     Precision,
-    /// The count of decimals is not one from 0 to 31.
+    /// The number of decimals is not from 0 to 31.
     BadDecimals,
-    /// The counts and widths of a vector are impossible.
+    /// A count or width of a vector is invalid.
     BadDims,
-    /// There are more or fewer values than announced.
+    /// The number of values differs from the stated count.
     CountMismatch,
-    /// A context that must be a number is none.
+    /// The context must be a number, but is not.
     ContextNotNumeric,
-    /// A context does not fit.
+    /// The context does not fit.
     BadContext,
-    /// No standard vector holds the values without changing them.
+    /// No standard vector stores the values exactly.
     NoRepresentation,
     /// The number is too large or too small for its floating-point format.
     FloatRange,
-    /// A unit's exponent is not a fraction of digits from 1 to 7.
+    /// A unit's exponent is not a fraction of numbers from 1 to 7.
     ExponentRange,
-    /// The text is not a number and units.
+    /// The text is not a number with units.
     BadQuant,
-    /// There is no such time.
+    /// The text is not a time.
     BadTime,
-    /// The time is too far away for its precision.
+    /// The time is too large for its precision.
     TimeRange,
     /// The date is before 1582-10-15.
     DateBeforeEpoch,
@@ -152,7 +152,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A refusal of a codec. Nothing has changed.
+/// An error from a codec. Codecs have no side effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodecError {
     code: ErrorCode,
@@ -161,24 +161,24 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    /// A refusal with this code; the message says what is wrong and what would be right.
+    /// Creates an error with this code. The message says what is wrong and what is allowed.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, at: None, message: message.into() }
     }
 
-    /// The same refusal, of the byte at this offset of the text (the first is 0).
+    /// Adds the offset of the offending byte in the text (the first is 0).
     #[must_use]
     pub const fn at(mut self, offset: usize) -> Self {
         self.at = Some(offset);
         self
     }
 
-    /// The error name.
+    /// The error code.
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The offset of the byte at fault (the first is 0), where there is one.
+    /// The offset of the offending byte (the first is 0), if one byte is to blame.
     pub const fn position(&self) -> Option<usize> {
         self.at
     }
@@ -188,7 +188,7 @@ impl CodecError {
         &self.message
     }
 
-    /// The same refusal with the offset counted from `bytes` earlier.
+    /// Adds `bytes` to the offset, for a text whose first `bytes` bytes were cut off before.
     pub(crate) fn shifted(mut self, bytes: usize) -> Self {
         self.at = self.at.map(|at| at + bytes);
         self
@@ -208,16 +208,16 @@ impl core::error::Error for CodecError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {value}, but must be from 0 to {max}")]
 pub struct OutOfRange {
-    /// Which number.
+    /// The name of the number.
     pub what: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: u128,
-    /// The largest that fits.
+    /// The largest value that fits.
     pub max: u128,
 }
 
 impl OutOfRange {
-    /// Refuses a `value` wider than `bits` (at most 127).
+    /// Rejects a `value` wider than `bits` (at most 127).
     pub(crate) const fn check(what: &'static str, value: u128, bits: u32) -> Result<(), Self> {
         let max = (1 << bits) - 1;
         if value > max { Err(Self { what, value, max }) } else { Ok(()) }
@@ -230,7 +230,7 @@ impl From<OutOfRange> for CodecError {
     }
 }
 
-/// One byte of a text, as a message shows it.
+/// One byte of a text, printed for a message.
 pub(crate) struct Byte(pub(crate) u8);
 
 impl fmt::Display for Byte {

@@ -1,12 +1,12 @@
-//! EXTUUID 2012: values, not only identifiers, in the 122 free bits of a UUID: names, serial numbers, fixed-point numbers,
-//! quantities with units, floats, times, and vectors of numbers.
+//! EXTUUID 2012: values in the 122 free bits of a UUID, such as names, serial numbers, fixed-point numbers, quantities
+//! with units, floats, times and vectors of numbers.
 //!
-//! An [`Ext`] is 122 bits. Every one of them has exactly one canonical text, and the minimal parser takes no other; the smart
-//! parser takes what people write. Bits without a typed form are carried and printed raw, with the reason; nothing that has
-//! 122 bits is an error. All arithmetic is exact: no floating point.
+//! An [`Ext`] is 122 bits. Every [`Ext`] has exactly one canonical text, and the minimal parser accepts no other text.
+//! The smart parser also accepts what people write. Bits without a typed form are kept and printed raw, with a reason,
+//! so no 122 bits are an error. All arithmetic is exact and uses no floating point.
 //!
-//! The UUIDs are of version 8. EXTUUID 2012 wrote version 6, which is another format since; such UUIDs are read, and written,
-//! only on request.
+//! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later gave to another format; such UUIDs are
+//! read and written only on request.
 
 mod bits;
 mod decode;
@@ -45,16 +45,16 @@ use crate::{
     field::BitRange,
 };
 
-/// 122 bits.
+/// An EXTUUID: 122 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ext(u128);
 
-/// How many hexadecimal digits the bits have: the first is 0 to 3.
+/// The number of hexadecimal digits of the bits. The first digit is 0 to 3.
 pub const HEX_DIGITS: usize = 31;
 
-/// The version of the UUIDs.
+/// The UUID version.
 const VERSION: u8 = 8;
-/// The version that EXTUUID 2012 says, which RFC 9562 gave to another format.
+/// The UUID version of EXTUUID 2012, which RFC 9562 gave to another format.
 const LEGACY_VERSION: u8 = 6;
 
 impl Ext {
@@ -70,7 +70,7 @@ impl Ext {
         }
     }
 
-    /// Bits of which at most 122 are set.
+    /// Keeps the low 122 bits.
     pub(crate) const fn truncate(bits: u128) -> Self {
         Self(bits & bits::mask(bits::EXT_BITS))
     }
@@ -108,7 +108,7 @@ impl Ext {
         Ok(Self(bits))
     }
 
-    /// The bits in a UUID of version 8 or, if `allow_v6`, of version 6 as EXTUUID 2012 wrote it.
+    /// Reads the bits from a UUID of version 8 or, if `allow_v6`, of version 6 (EXTUUID 2012).
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl Ext {
         self.with_version(VERSION)
     }
 
-    /// The UUID of version 6 with these bits, for readers of EXTUUID 2012. Others take it for a time-based UUID.
+    /// The UUID of version 6 with these bits, for readers of EXTUUID 2012. Other readers see a time-based UUID.
     pub const fn to_legacy_uuid(self) -> Uuid {
         self.with_version(LEGACY_VERSION)
     }
@@ -136,12 +136,12 @@ impl Ext {
         Uuid::from_u128(a << 80 | (version as u128) << 76 | b << 64 | 0b10 << 62 | c)
     }
 
-    /// What the bits stand for.
+    /// The value of the bits.
     pub fn value(self) -> Value {
         decode::decode(self).0
     }
 
-    /// Which bits of the UUID are what, most significant first, without gaps.
+    /// The fields of the UUID as bit ranges, most significant first, without gaps.
     pub fn layout(self) -> Vec<BitRange> {
         decode::decode(self).1
     }

@@ -1,4 +1,4 @@
-//! What an identifier holds, as values with names: the shape in which formats are inspected and made from fields.
+//! The named fields of an identifier, and the inputs from which a format makes one.
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -8,14 +8,14 @@ use crate::{
     time::UnixNanos,
 };
 
-/// Some of an identifier's bits, and what they are. Bit 0 is the most significant; both ends are included.
+/// A labelled range of an identifier's bits. Bit 0 is the most significant; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitRange {
     /// The first bit.
     pub first: u8,
     /// The last bit.
     pub last: u8,
-    /// What the bits are.
+    /// The name of the bits.
     pub label: &'static str,
 }
 
@@ -26,90 +26,89 @@ impl BitRange {
     }
 }
 
-/// One thing that an identifier holds.
+/// One field of an identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its name in the line protocol.
     pub name: &'static str,
     /// Its value.
     pub value: FieldValue,
-    /// What it is, for people.
+    /// A description for people.
     pub meaning: &'static str,
 }
 
-/// The value of a field, by how the line protocol writes it.
+/// The value of a field. Each variant has its own form in the line protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// A number of a narrow field: a JSON integer.
+    /// The number in a narrow field, written as a JSON integer.
     Small(u32),
-    /// A number of a wide field: a decimal string, since JSON readers round integers beyond 2^53.
+    /// The number in a wide field, written as a decimal string, since JSON readers round integers above 2^53.
     Large(i128),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
-    /// Hexadecimal digits, or a name.
+    /// A text: hexadecimal digits or a name.
     Text(String),
     /// An instant in RFC 3339 form; `None` outside the years 1 to 9999.
     Time(Option<String>),
-    /// Fields that belong together: a JSON object.
+    /// A group of fields, written as a JSON object.
     Group(Vec<Field>),
 }
 
 impl Field {
-    /// A number of a narrow field.
+    /// Creates a field with a narrow number.
     pub(crate) fn small(name: &'static str, value: impl Into<u32>, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Small(value.into()), meaning }
     }
 
-    /// A number of a wide field.
+    /// Creates a field with a wide number.
     pub(crate) fn large(name: &'static str, value: impl Into<i128>, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Large(value.into()), meaning }
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(crate) fn flag(name: &'static str, value: bool, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Flag(value), meaning }
     }
 
-    /// Hexadecimal digits, or a name.
+    /// A text: hexadecimal digits or a name.
     pub(crate) fn text(name: &'static str, value: String, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Text(value), meaning }
     }
 
-    /// Fields that belong together.
+    /// Creates a group of fields.
     pub(crate) fn group(name: &'static str, fields: Vec<Self>, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Group(fields), meaning }
     }
 
-    /// The identifier's time, to so many digits of the second.
+    /// Creates the field of the identifier's time, with `digits` digits after the second.
     pub(crate) fn time(at: UnixNanos, digits: u32, meaning: &'static str) -> Self {
         Self { name: "time", value: FieldValue::Time(at.rfc3339(digits)), meaning }
     }
 }
 
-/// Values by name, from which an identifier is made, or which say how to read one.
+/// Named values: the fields of an identifier to make, or the options for reading one.
 pub trait Inputs {
-    /// Whether there is a value of this name.
+    /// Whether a value has this name.
     fn has(&self, name: &'static str) -> bool;
 
-    /// The number of this name.
+    /// The number with this name.
     ///
     /// # Errors
     ///
-    /// `bad-input` if there is no such number, `range` if it is not within 2^127 of zero.
+    /// `bad-input` if no number has this name, `range` if its absolute value is not below 2^127.
     fn int(&self, name: &'static str) -> Result<i128, CodecError>;
 
-    /// The text of this name.
+    /// The text with this name.
     ///
     /// # Errors
-    ///
-    /// `bad-input` if there is no such text.
+    /// `bad-input` if no text has this name.
     fn text(&self, name: &'static str) -> Result<&str, CodecError>;
 
-    /// The number of this name, below `2^bits`; `bits` is at most 64.
+    /// The number with this name, which must be below `2^bits`; `bits` is at most 64.
     ///
     /// # Errors
     ///
-    /// `bad-input` if there is no such number, `range` if it does not fit.
+    /// `bad-input` if no number has this name, `range` if it does not fit.
     fn uint(&self, name: &'static str, bits: u32) -> Result<u64, CodecError> {
         let value = self.int(name)?;
         match u64::try_from(value) {
@@ -121,17 +120,17 @@ pub trait Inputs {
         }
     }
 
-    /// The number of this name that `2 * bytes` hexadecimal digits spell; `bytes` is at most 16.
+    /// The number with this name, given as `2 * bytes` hexadecimal digits; `bytes` is at most 16.
     ///
     /// # Errors
     ///
-    /// `bad-input` if there is no such text, `bad-length` or `bad-hex` if it is malformed.
+    /// `bad-input` if no text has this name, `bad-length` or `bad-hex` if it is malformed.
     fn hex(&self, name: &'static str, bytes: usize) -> Result<u128, CodecError> {
         dce::parse_hex(self.text(name)?, bytes)
     }
 }
 
-/// No values at all: for reading formats whose bits say everything.
+/// No values: for reading formats that need no options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInputs;
 

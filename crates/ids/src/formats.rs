@@ -1,7 +1,8 @@
-//! The registry of formats, and what a format is.
+//! The registry of formats, and the traits that every format implements.
 //!
-//! A format is one file below this one and one line in [`REGISTRY`]. [`Layout`] says how its identifiers are read and made
-//! from fields; a format that can be allocated is also a [`Mint`], which turns positions into identifiers in bulk.
+//! A format is a submodule of this one and a line in [`REGISTRY`]. It implements [`Layout`], which reads identifiers
+//! and makes them from fields. A format that Kent can issue also implements [`Mint`], which turns positions into
+//! identifiers in bulk.
 
 mod ext_uuid;
 mod gregorian;
@@ -36,7 +37,7 @@ use crate::{
     wide::wide,
 };
 
-/// Every format, in the order in which they are listed to people.
+/// Every format, in the order of listings.
 static REGISTRY: &[&dyn Layout] = &[
     &uuidv1::UuidV1Format,
     &uuidv2::UuidV2Format,
@@ -62,26 +63,26 @@ static REGISTRY: &[&dyn Layout] = &[
     &uid11_profiles::FullRandFormat,
 ];
 
-/// Which identifiers a format belongs to, and how it is named among them.
+/// The kind of identifiers of a format, and the name of the format among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A UUID.
     Uuid {
-        /// The version in its bits.
+        /// The UUID version.
         version: u8,
-        /// Whether a UUID of this version is read as this format unless another is named. The bits do not tell formats
-        /// apart that share a version.
+        /// Whether a UUID of this version is read as this format by default. The bits do not distinguish formats that
+        /// share a version.
         default: bool,
     },
     /// A uid11.
     Uid11 {
-        /// The name of the profile, which the text does not tell.
+        /// The name of the profile. The text of a uid11 does not contain it.
         profile: &'static str,
     },
 }
 
 impl Family {
-    /// How many bytes an identifier takes.
+    /// The size of an identifier in bytes.
     pub(crate) const fn width_bytes(self) -> usize {
         match self {
             Self::Uuid { .. } => 16,
@@ -90,47 +91,46 @@ impl Family {
     }
 }
 
-/// How the identifiers of one format are read and made from fields.
+/// Reads the identifiers of one format and makes them from fields.
 pub(crate) trait Layout: Send + Sync {
     /// The format's name.
     fn token(&self) -> &'static str;
 
-    /// Which identifiers it belongs to.
+    /// The kind of its identifiers.
     fn family(&self) -> Family;
 
-    /// Which bits are what, most significant first, without gaps.
+    /// The fields as bit ranges, most significant first, without gaps.
     fn bits(&self) -> &'static [BitRange];
 
-    /// The same of the identifier with this value, where it depends on the value.
+    /// Like [`bits`](Self::bits), for a given value, in formats where the ranges depend on the value.
     fn bits_of(&self, _value: u128) -> Vec<BitRange> {
         self.bits().to_vec()
     }
 
-    /// What the identifier holds. `options` says what the bits do not, for formats that need it.
-    ///
-    /// Refuses a UUID of another variant or version.
+    /// The fields of an identifier. `options` supplies what the bits do not say, for formats that need it. Rejects a
+    /// UUID of another variant or version.
     fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError>;
 
-    /// The identifier with these fields.
+    /// Makes the identifier with these fields.
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError>;
 
-    /// The format as one that can be allocated.
+    /// The format as a [`Mint`], if Kent can issue it.
     fn mint(&'static self) -> Option<&'static dyn Mint> {
         None
     }
 }
 
-/// How positions become identifiers of one format.
+/// Turns positions into identifiers of one format.
 pub(crate) trait Mint: Layout {
-    /// The positions.
+    /// The line of positions.
     fn line(&self) -> &'static Line;
 
-    /// What the formats have in common that draw from one sequence of positions.
+    /// The key of the sequence of positions. Formats with the same key share one sequence.
     fn sequence_key(&self) -> &'static str {
         self.token()
     }
 
-    /// How many bits of each identifier are random: at most 64.
+    /// The number of random bits of each identifier: at most 64.
     fn tail_bits(&self) -> u32;
 
     /// Whether the identifiers depend on the cluster's key.
@@ -143,42 +143,43 @@ pub(crate) trait Mint: Layout {
         false
     }
 
-    /// Refuses a slot and a tail that would leave bits zero which the format forbids to be.
+    /// Rejects a slot and a tail that leave bits zero which the format requires to be nonzero.
     fn check(&self, _slot: Slot, _position: Position, _tail: u64) -> Result<(), CodecError> {
         Ok(())
     }
 
-    /// What more the identifier with this value holds if it was allocated, which its bits do not tell; nothing if they
-    /// tell that it was not.
+    /// The extra fields that this value has if Kent issued it. The bits do not show whether Kent issued it; returns
+    /// nothing if they show that it did not.
     fn issued(&self, _value: u128) -> Vec<Field> {
         Vec::new()
     }
 
-    /// Turns a run of positions, all of the line, into identifiers: on entry `values[i]` is the random tail of position
-    /// `first + i`, on return it is the identifier. A tail that [`check`](Self::check) refuses is taken for another one.
+    /// Turns a run of positions into identifiers. On entry, `values[i]` is the random tail of position `first + i`; on
+    /// return, it is the identifier. All positions must be on the line. A tail that [`check`](Self::check) rejects is
+    /// replaced by another one.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
 
-    /// The same identifiers as bytes. Formats that are asked for by the gigabyte have one of their own, which spares the
-    /// numbers.
-    fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
-        let values = &mut lot.values[..lot.tails.len()];
-        values.iter_mut().zip(lot.tails).for_each(|(value, tail)| *value = u128::from(*tail));
+    /// Like [`fill`](Self::fill), but writes bytes. Formats issued in large volumes override this to skip the
+    /// conversion from numbers.
+    fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, batch: Batch<'_>) {
+        let values = &mut batch.values[..batch.tails.len()];
+        values.iter_mut().zip(batch.tails).for_each(|(value, tail)| *value = u128::from(*tail));
         self.fill(constants, first, scratch, values);
-        write_bytes(values, self.family().width_bytes(), lot.bytes);
+        write_bytes(values, self.family().width_bytes(), batch.bytes);
     }
 }
 
-/// Identifiers that are made as bytes.
-pub(crate) struct Lot<'a> {
+/// The buffers for a batch of identifiers that are written as bytes.
+pub(crate) struct Batch<'a> {
     /// The random tail of each position.
     pub(crate) tails: &'a [u64],
-    /// Room for as many numbers.
+    /// Scratch space for one number per tail.
     pub(crate) values: &'a mut [u128],
-    /// Where the identifiers go, the most significant byte first: as long as all of them together.
+    /// The output, exactly as long as all identifiers together. Each has its most significant byte first.
     pub(crate) bytes: &'a mut [u8],
 }
 
-/// Writes numbers as bytes, `width` each, the most significant first.
+/// Writes numbers as `width` bytes each, most significant byte first.
 pub(crate) fn write_bytes(values: &[u128], width: usize, bytes: &mut [u8]) {
     match width {
         16 => bytes.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_be_bytes()),
@@ -196,7 +197,8 @@ pub(crate) fn write_bytes(values: &[u128], width: usize, bytes: &mut [u8]) {
     }
 }
 
-/// Cuts a run of positions where ticks end, and hands each part on: its tick, its first counter and its values.
+/// Splits a run of positions at the ends of ticks. Calls `fill` for each part with its tick, its first counter and its
+/// values.
 pub(crate) fn each_tick<'a, T>(
     first: Position,
     counter_bits: u32,
@@ -216,14 +218,14 @@ pub(crate) fn each_tick<'a, T>(
     }
 }
 
-/// What a format keeps between the lots of one walk. It is a cache: a new one in its place changes no identifier.
+/// A cache that a format keeps between the batches of one walk. An empty cache gives the same identifiers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
     permutation: Option<(u64, NarrowPermutation)>,
 }
 
 impl Scratch {
-    /// The permutation of `param`, made by `make` unless it is the one that was used last. A walk has one key and one label.
+    /// The permutation of `param`: the cached one, or a new one from `make`. A walk has only one key and one label.
     fn permutation(&mut self, param: u64, make: impl FnOnce() -> NarrowPermutation) -> NarrowPermutation {
         match self.permutation {
             Some((known, permutation)) if known == param => permutation,
@@ -247,7 +249,7 @@ impl Codec {
         Self::all().find(|codec| codec.token() == token)
     }
 
-    /// The format that UUIDs of this version are read as unless another is named, or `None` if none is known.
+    /// The default format for reading UUIDs of this version, or `None` if the version has no format.
     pub fn by_version(version: u8) -> Option<Self> {
         Self::all().find(|codec| codec.family() == Family::Uuid { version, default: true })
     }
@@ -262,35 +264,37 @@ impl Codec {
         self.0.token()
     }
 
-    /// Which identifiers it belongs to.
+    /// The kind of its identifiers.
     pub fn family(&self) -> Family {
         self.0.family()
     }
 
-    /// Which bits are what, most significant first, without gaps; bit 0 is the most significant of the identifier.
+    /// The fields as bit ranges, most significant first, without gaps. Bit 0 is the most significant bit of the
+    /// identifier.
     pub fn bits(&self) -> &'static [BitRange] {
         self.0.bits()
     }
 
-    /// The same of the identifier with this value: in some formats, the bits say what the others are.
+    /// Like [`bits`](Self::bits), for a given value: in some formats, the ranges depend on the value.
     pub fn bits_of(&self, value: u128) -> Vec<BitRange> {
         self.0.bits_of(value)
     }
 
-    /// What the identifier with this value holds. `options` says what the bits do not, for formats that need it.
+    /// The fields of the identifier with this value. `options` supplies what the bits do not say, for formats that need
+    /// it.
     ///
     /// # Errors
     ///
-    /// `wrong-variant`, then `wrong-version`, if a UUID is not of this format; those of the options.
+    /// `wrong-variant`, then `wrong-version`, if a UUID does not have this format; the errors of the options.
     pub fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         self.0.read(value, options)
     }
 
-    /// The identifier with these fields.
+    /// Makes the identifier with these fields.
     ///
     /// # Errors
     ///
-    /// Those of the inputs: `bad-input` for a missing one, `range` for one that does not fit its field.
+    /// `bad-input` for a missing input, `range` for one that does not fit its field.
     pub fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         self.0.make(inputs)
     }
@@ -302,12 +306,12 @@ impl fmt::Debug for Codec {
     }
 }
 
-/// A format that can be allocated: a line of positions, each of which stands for one identifier.
+/// A format that Kent can issue: a line of positions, each of which stands for one identifier.
 #[derive(Clone, Copy)]
 pub struct Format(&'static dyn Mint);
 
 impl Format {
-    /// Every format that can be allocated.
+    /// Every format that Kent can issue.
     pub fn all() -> impl Iterator<Item = Self> {
         REGISTRY.iter().filter_map(|layout| layout.mint()).map(Self)
     }
@@ -327,23 +331,24 @@ impl Format {
         self.0.line()
     }
 
-    /// Formats with the same key draw from one sequence of positions, so that converting between them never makes two
-    /// identifiers meet. The key is the token, except for the faces of one source.
+    /// The key of the format's sequence of positions. Formats with the same key share one sequence, so converting
+    /// between them never makes two identifiers equal. The key is the token, except for `uuidv1` and `uuidv6`, which
+    /// share one.
     pub fn sequence_key(&self) -> &'static str {
         self.0.sequence_key()
     }
 
-    /// How many bytes an identifier takes.
+    /// The size of an identifier in bytes.
     pub fn width_bytes(&self) -> usize {
         self.0.family().width_bytes()
     }
 
-    /// How many bits of each identifier are random: 0 to 64.
+    /// The number of random bits of each identifier: 0 to 64.
     pub fn tail_bits(&self) -> u32 {
         self.0.tail_bits()
     }
 
-    /// Whether whoever expands a block needs the cluster's key.
+    /// Whether expanding a block requires the cluster's key.
     pub fn uses_key(&self) -> bool {
         self.0.uses_key()
     }
@@ -353,8 +358,8 @@ impl Format {
         self.0.uses_node()
     }
 
-    /// What more an identifier of this format holds *if* it was allocated by Kent: its bits do not tell that it was. Empty
-    /// for an identifier of another format, for one that was surely made elsewhere, and for formats that show nothing.
+    /// The extra fields that an identifier of this format has *if* Kent issued it, which its bits do not show. Empty
+    /// for an identifier of another format, for one that Kent cannot have issued, and for formats without extra fields.
     pub fn issued(&self, id: Id) -> Vec<Field> {
         match (self.0.family(), id) {
             (Family::Uuid { version, .. }, Id::Uuid(uuid)) if dce::version(uuid) == Some(version) => {
@@ -365,21 +370,23 @@ impl Format {
         }
     }
 
-    /// The identifier of one position, with this random tail.
+    /// Makes the identifier of one position, with this random tail.
     ///
     /// # Errors
     ///
-    /// `range` for a position beyond the line, or a tail wider than [`tail_bits`](Self::tail_bits); `node-zero` if that
-    /// leaves bits zero which the format forbids to be.
+    /// `range` for a position past the end of the line, or a tail wider than [`tail_bits`](Self::tail_bits);
+    /// `node-zero` if bits are zero that the format requires to be nonzero.
     pub fn encode(&self, constants: &SlotConstants, position: Position, tail: u64) -> Result<Id, CodecError> {
         if position >= self.line().end() {
-            let message =
-                format!("position {position} is beyond the line of {self}, which ends at {}", self.line().end());
+            let message = format!(
+                "position {position} is past the end of {self}, whose positions are below {}",
+                self.line().end()
+            );
             return Err(CodecError::new(ErrorCode::Range, message));
         }
         let tail_bits = self.tail_bits();
         if tail.checked_shr(tail_bits).unwrap_or(0) != 0 {
-            let message = format!("the tail is {tail}, but has {tail_bits} bits in {self}");
+            let message = format!("the tail is {tail}, but must fit {tail_bits} bits in {self}");
             return Err(CodecError::new(ErrorCode::Range, message));
         }
         self.0.check(constants.slot, position, tail)?;
@@ -388,7 +395,7 @@ impl Format {
         Ok(self.kind().id(values[0]))
     }
 
-    /// What its identifiers are.
+    /// The kind of its identifiers.
     pub(crate) fn kind(&self) -> IdKind {
         match self.0.family() {
             Family::Uuid { .. } => IdKind::Uuid,
@@ -402,8 +409,14 @@ impl Format {
     }
 
     /// See [`Mint::fill_bytes`].
-    pub(crate) fn fill_bytes(self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
-        self.0.fill_bytes(constants, first, scratch, lot);
+    pub(crate) fn fill_bytes(
+        self,
+        constants: &SlotConstants,
+        first: Position,
+        scratch: &mut Scratch,
+        batch: Batch<'_>,
+    ) {
+        self.0.fill_bytes(constants, first, scratch, batch);
     }
 }
 
@@ -436,11 +449,11 @@ impl fmt::Debug for Format {
 impl FromStr for Format {
     type Err = CodecError;
 
-    /// The format with this name, or `bad-format`.
+    /// Returns the format with this name, or the error `bad-format`.
     fn from_str(token: &str) -> Result<Self, CodecError> {
         Self::by_token(token).ok_or_else(|| {
             let known: Vec<_> = Self::all().map(|format| format.token()).collect();
-            let message = format!("no format {token:?} can be allocated: there are {}", known.join(", "));
+            let message = format!("there is no format {token:?} to allocate from: use one of {}", known.join(", "));
             CodecError::new(ErrorCode::BadFormat, message)
         })
     }
@@ -451,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_every_layout_accounts_for_every_bit_once() {
+    fn ok_every_layout_covers_every_bit_once() {
         for codec in Codec::all() {
             let width = match codec.family() {
                 Family::Uuid { .. } => 128,

@@ -1,4 +1,4 @@
-//! One identifier, whatever its format: a value of a fixed width with one canonical text.
+//! An identifier of any format: a value of a fixed width with one canonical text.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::uid11::Uid11;
 pub enum Id {
     /// A UUID (RFC 9562): 128 bits, written as 8-4-4-4-12 lower-case hexadecimal digits.
     Uuid(Uuid),
-    /// A uid11: 64 bits, written as 11 symbols of base 58 whose order is that of the values.
+    /// A uid11: 64 bits, written as 11 symbols of base 58 that sort like the values.
     Uid11(Uid11),
     /// An identifier of an n-bit space, written as a decimal number.
     Number {
@@ -22,7 +22,7 @@ pub enum Id {
     },
 }
 
-/// What identifiers are, apart from their values.
+/// The kind of an identifier, without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
     /// UUIDs.
@@ -31,13 +31,13 @@ pub enum IdKind {
     Uid11,
     /// Identifiers of a space.
     Number {
-        /// Their width: 1 to 128.
+        /// Their width in bits: 1 to 128.
         bits: u8,
     },
 }
 
 impl IdKind {
-    /// The identifier of this kind with this value.
+    /// Returns the identifier of this kind with this value.
     #[inline]
     pub const fn id(self, value: u128) -> Id {
         match self {
@@ -49,7 +49,7 @@ impl IdKind {
 }
 
 impl Id {
-    /// The value as a number: the big-endian reading of the bytes.
+    /// The value as a number: the bytes in big-endian order.
     pub const fn to_u128(&self) -> u128 {
         match self {
             Self::Uuid(uuid) => uuid.as_u128(),
@@ -58,7 +58,7 @@ impl Id {
         }
     }
 
-    /// How many bytes the identifier takes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
+    /// The size of the identifier in bytes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::Uuid(_) => 16,

@@ -1,11 +1,11 @@
 //! Kent's identifier formats: layout, encode, decode, text, positions and blocks.
 //!
-//! This crate is pure: it reads no clock, draws no randomness, does no I/O and knows no async. Time and random bits
-//! come in as arguments, so that every function here can be tested, replayed and checked exhaustively.
+//! This crate is pure: it reads no clock, has no random source of its own, does no I/O and uses no async. Callers pass
+//! the time and the random bits as arguments, so tests can replay every function and check many of them exhaustively.
 //!
 //! | to | use |
 //! |---|---|
-//! | name what identifiers are asked from | [`Source`], [`Format`], [`Series`] |
+//! | name the source of identifiers | [`Source`], [`Format`], [`Series`] |
 //! | turn an instant into a position | [`Format::line`], [`Line`] |
 //! | turn a run of positions into identifiers | [`Block`] |
 //! | read an identifier's fields, or make one from fields | [`Codec`]; typed: [`Gregorian`], [`UuidV7`], [`Xid`] |

@@ -1,4 +1,4 @@
-//! Lines of positions: the one dimension in which everything is issued.
+//! Lines of positions: every format issues identifiers along one line.
 //!
 //! A time-based format is a line `position = tick * 2^C + counter`. A [`Line`] knows its tick and its `C`, and turns an
 //! instant into the first position of that instant's tick; a format turns a position into an identifier.
@@ -25,7 +25,7 @@ impl Position {
         self.0
     }
 
-    /// The position `count` further on, or `None` beyond the last position that 128 bits can number.
+    /// The position `count` places later, or `None` if its number does not fit 128 bits.
     pub const fn checked_add(self, count: u128) -> Option<Self> {
         match self.0.checked_add(count) {
             Some(number) => Some(Self(number)),
@@ -33,12 +33,12 @@ impl Position {
         }
     }
 
-    /// The position `count` further on, or the last one that 128 bits can number.
+    /// The position `count` places later, or the one numbered `u128::MAX` if that does not fit.
     pub(crate) const fn saturating_add(self, count: u128) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// How many positions lie from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
+    /// The number of positions from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> u128 {
         self.0.saturating_sub(earlier.0)
     }
@@ -64,19 +64,19 @@ impl Line {
     /// `2^tick_bits - 1`, and in which each tick holds `2^counter_bits` positions.
     ///
     /// # Panics
-    ///
-    /// As [`Line::of_ticks`].
+    /// Like [`Line::of_ticks`].
     pub const fn new(tick_nanos: u64, origin: UnixNanos, tick_bits: u32, counter_bits: u32) -> Self {
         Self::of_ticks(tick_nanos, origin, 1 << tick_bits, counter_bits)
     }
 
-    /// The same with `ticks` ticks, for formats whose width is in seconds and whose ticks are fractions of one.
+    /// Like [`Line::new`], but with `ticks` ticks, for formats that store seconds and have ticks of a fraction of a
+    /// second.
     ///
     /// # Panics
     ///
-    /// If a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin, since window
-    /// arithmetic in whole seconds would then be inexact; or if the line does not fit 127 bits. Lines are constants:
-    /// the compiler evaluates this.
+    /// If a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin: windows
+    /// are whole seconds, and their arithmetic must be exact. Also if the line does not fit 127 bits. Lines are
+    /// constants, so the compiler evaluates these checks.
     pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
         assert!(origin.get() % tick_nanos as i128 == 0, "the origin must be a whole number of ticks");
@@ -84,7 +84,7 @@ impl Line {
         Self { tick_nanos, origin, ticks, counter_bits }
     }
 
-    /// How long one tick lasts, in nanoseconds.
+    /// The length of a tick in nanoseconds.
     pub const fn tick_nanos(&self) -> u64 {
         self.tick_nanos
     }
@@ -94,12 +94,12 @@ impl Line {
         self.origin
     }
 
-    /// How many bits of a position count within a tick.
+    /// The number of bits of a position that count within a tick.
     pub const fn counter_bits(&self) -> u32 {
         self.counter_bits
     }
 
-    /// The position just beyond the line: the number of ticks, times `2^counter_bits`.
+    /// The position one past the last one of the line: the number of ticks, times `2^counter_bits`.
     pub const fn end(&self) -> Position {
         Position(self.ticks << self.counter_bits)
     }
@@ -124,7 +124,7 @@ impl Line {
     /// The instant at which the position's tick begins.
     pub fn instant(&self, position: Position) -> UnixNanos {
         let tick = position.0 >> self.counter_bits;
-        // OK because a position of the line has fewer than 127 bits; a foreign one saturates.
+        // OK because a position of the line has fewer than 127 bits; a position of another line saturates.
         let ticks = i128::try_from(tick).unwrap_or(i128::MAX);
         self.origin.offset(ticks.saturating_mul(i128::from(self.tick_nanos)))
     }
@@ -132,7 +132,7 @@ impl Line {
     fn ticks(&self, at: UnixNanos) -> i128 {
         let nanos = at.offset(-self.origin.get()).get();
         match u64::try_from(nanos) {
-            // For five centuries from the origin on, a division that the processor has.
+            // Fast path: for five centuries after the origin, the division is a single 64-bit instruction.
             Ok(nanos) => (nanos / self.tick_nanos).into(),
             Err(_) => nanos.div_euclid(self.tick_nanos.into()),
         }
@@ -152,7 +152,7 @@ mod tests {
     const SECONDS: Line = Line::new(1_000_000_000, UnixNanos::new(0), 32, 20);
 
     #[test]
-    fn ok_a_window_of_whole_seconds_holds_the_ticks_after_it_up_to_its_end() {
+    fn ok_a_window_holds_the_ticks_after_its_start_up_to_its_end() {
         let (r0, r1) = (UnixSeconds::new(100), UnixSeconds::new(102));
         assert_eq!(MILLIS.after_second(r0), Position::new(100_001 << 22));
         assert_eq!(MILLIS.after_second(r1), Position::new(102_001 << 22));

@@ -1,27 +1,28 @@
-//! The keyed permutation: a bijection of the m-bit numbers onto themselves, for every m from 0 to 128.
+//! The keyed permutation: a bijection of the m-bit numbers, for every m from 0 to 128.
 //!
-//! An allocator that drew random tails would collide; it counts instead, and sends the count through this. It hides order
-//! and volume from a casual eye. It is no cipher, and identifiers are not secrets.
+//! Random tails would collide, so Kent counts and permutes the count. The permutation hides order and volume from
+//! casual observers. It is not a cipher, and identifiers are not secrets.
 
 use siphasher::sip::SipHasher24;
 
 use crate::{slot::ClusterKey, wide::wide};
 
-/// How many SipHashes key a permutation.
+/// The number of SipHash values that key a permutation.
 const HASHES: u64 = 8;
-/// The widest permutation.
+/// The largest width of a permutation in bits.
 pub const MAX_BITS: u32 = u128::BITS;
 
-/// The permutation of one key, label, parameter and width. Making one costs eight SipHashes, using it three products.
+/// The permutation for one key, label, parameter and width. Creating it takes eight SipHashes; applying it takes three
+/// multiplications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permutation {
-    /// First a mask to add, then three odd factors.
+    /// A mask that is XORed first, then three odd factors.
     constants: [u128; 4],
     bits: u32,
 }
 
 impl Permutation {
-    /// The permutation of the numbers below `2^bits`; `bits` above 128 counts as 128.
+    /// Creates a permutation of the numbers below `2^bits`; `bits` above 128 means 128.
     pub fn new(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32) -> Self {
         let bits = bits.min(MAX_BITS);
         let hasher = SipHasher24::new_with_key(key.bytes());
@@ -40,30 +41,30 @@ impl Permutation {
         Self { constants, bits }
     }
 
-    /// The image of `index`, of which only the low `bits` count.
+    /// The image of the low bits of `index`.
     pub fn apply(&self, index: u128) -> u128 {
-        let [added, factors @ ..] = &self.constants;
-        factors.iter().fold((index ^ added) & mask(self.bits), |x, factor| self.fold(x.wrapping_mul(*factor)))
+        let [xored, factors @ ..] = &self.constants;
+        factors.iter().fold((index ^ xored) & mask(self.bits), |x, factor| self.fold(x.wrapping_mul(*factor)))
     }
 
-    /// The index whose image is `value`, of which only the low `bits` count.
+    /// The index whose image is the low bits of `value`.
     pub fn invert(&self, value: u128) -> u128 {
-        let [added, factors @ ..] = &self.constants;
+        let [xored, factors @ ..] = &self.constants;
         let unmixed = factors.iter().rev().fold(value & mask(self.bits), |x, factor| {
-            // OK because twice the shift is at least the width: the step is its own inverse.
+            // OK because twice the shift is at least the width, which makes the step its own inverse.
             self.fold(x).wrapping_mul(inverse(*factor)) & mask(self.bits)
         });
-        (unmixed ^ added) & mask(self.bits)
+        (unmixed ^ xored) & mask(self.bits)
     }
 
-    /// The same permutation in 64-bit arithmetic, for widths up to 64: several times faster.
+    /// The same permutation in 64-bit arithmetic, which is several times faster. The width must be at most 64.
     pub(crate) fn narrow(&self) -> NarrowPermutation {
         debug_assert!(self.bits <= u64::BITS, "the permutation does not fit 64 bits");
         let mask = mask(self.bits) as u64; // OK because the width is at most 64
         NarrowPermutation { constants: self.constants.map(|constant| constant as u64), mask, shift: self.shift() }
     }
 
-    /// Cuts a product to the width, and adds its upper half to the lower.
+    /// Truncates a product to the width, and XORs its upper half into the lower half.
     fn fold(&self, x: u128) -> u128 {
         let x = x & mask(self.bits);
         x ^ x >> self.shift()
@@ -83,25 +84,25 @@ pub(crate) struct NarrowPermutation {
 }
 
 impl NarrowPermutation {
-    /// The image of `index`, of which only the low bits count.
+    /// The image of the low bits of `index`.
     #[inline(always)]
     pub(crate) fn apply(&self, index: u64) -> u64 {
-        let [added, factors @ ..] = &self.constants;
-        factors.iter().fold((index ^ added) & self.mask, |x, factor| {
+        let [xored, factors @ ..] = &self.constants;
+        factors.iter().fold((index ^ xored) & self.mask, |x, factor| {
             let x = x.wrapping_mul(*factor) & self.mask;
             x ^ x >> self.shift
         })
     }
 
-    /// Puts the images of `first` and the indices after it, for a permutation that is known to have so many bits, 32 at most: in
-    /// this form the compiler makes several at a time.
+    /// Calls `put` with each place and the image of its index, counted from `first`. The permutation must have exactly
+    /// `BITS` bits, at most 32: with a constant width, the compiler can vectorize the loop.
     #[inline(always)]
     pub(crate) fn map_bits<const BITS: u32, T>(&self, first: u32, places: &mut [T], put: impl Fn(&mut T, u32)) {
         debug_assert_eq!(u128::from(self.mask), mask(BITS), "a permutation of another width");
         let mask = const { mask(BITS) as u32 }; // OK because the width is at most 32
-        let [added, a, b, c] = self.constants.map(|constant| constant as u32); // likewise
+        let [xored, a, b, c] = self.constants.map(|constant| constant as u32); // OK for the same reason
         for (place, offset) in places.iter_mut().zip(0..) {
-            let mut x = ((first + offset) ^ added) & mask;
+            let mut x = ((first + offset) ^ xored) & mask;
             for factor in [a, b, c] {
                 x = x.wrapping_mul(factor) & mask;
                 x ^= x >> BITS.div_ceil(2);
@@ -123,8 +124,8 @@ pub fn unpermute(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32, value
 
 const OCTAVES: &[u8; 8] = b"octaves1";
 
-/// The suffix of a counter in a region of scrambled order: each octave `2^m` to `2^(m+1) - 1` is permuted in itself, so that
-/// the first `2^s` counters fill exactly the suffixes below `2^s`, for every s.
+/// The suffix of a counter in a region of scrambled order. Each octave `2^m` to `2^(m+1) - 1` is permuted separately,
+/// so the first `2^s` counters have exactly the suffixes below `2^s`, for every s.
 pub fn scramble(key: &ClusterKey, counter: u128) -> u128 {
     in_octave(counter, |bits, index| permute(key, OCTAVES, u64::from(bits), bits, index))
 }
@@ -134,7 +135,7 @@ pub fn unscramble(key: &ClusterKey, suffix: u128) -> u128 {
     in_octave(suffix, |bits, value| unpermute(key, OCTAVES, u64::from(bits), bits, value))
 }
 
-/// [`scramble`] of one number after another, with the permutation of the last octave kept.
+/// Applies [`scramble`] to runs of counters, and caches the permutation of the last octave.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrambler {
     last: Option<Octave>,
@@ -148,7 +149,7 @@ struct Octave {
 }
 
 impl Scrambler {
-    /// What the counters from `first` on become.
+    /// Fills `values` with the suffixes of the counters from `first` on.
     pub(crate) fn fill(&mut self, key: &ClusterKey, first: u128, values: &mut [u128]) {
         let (mut counter, mut rest) = (first, values);
         while !rest.is_empty() {
@@ -159,7 +160,7 @@ impl Scrambler {
                     (zero, later)
                 }
                 Some(bits) => {
-                    // How many are left of the octave, or of all counters.
+                    // How many counters are left in the octave, or in u128.
                     let left =
                         usize::try_from(mask(bits + 1) - counter).map_or(usize::MAX, |more| more.saturating_add(1));
                     let (now, later) = rest.split_at_mut(left.min(rest.len()));
@@ -181,11 +182,11 @@ impl Scrambler {
 }
 
 impl Octave {
-    /// What the counters from `first` on become, all of which are of this octave.
+    /// Fills `values` with the suffixes of the counters from `first` on, which must all be in this octave.
     fn fill(&self, first: u128, values: &mut [u128]) {
         let top = 1 << self.bits;
         if self.bits <= u64::BITS {
-            let (narrow, first) = (self.permutation.narrow(), first as u64); // OK because only its low bits count, at most 64
+            let (narrow, first) = (self.permutation.narrow(), first as u64); // OK because the permutation uses only its low bits, at most 64
             wide(
                 #[inline(always)]
                 || {
@@ -205,7 +206,7 @@ impl Octave {
 fn in_octave(number: u128, permute: impl FnOnce(u32, u128) -> u128) -> u128 {
     match number.checked_ilog2() {
         None => 0,
-        Some(octave) => 1 << octave | permute(octave, number), // OK because only the low bits of the number count
+        Some(octave) => 1 << octave | permute(octave, number), // OK because the permutation uses only the low bits of the number
     }
 }
 
@@ -218,8 +219,8 @@ const fn mask(bits: u32) -> u128 {
 
 /// The number whose product with `odd` is 1 modulo 2^128.
 const fn inverse(odd: u128) -> u128 {
-    // OK because an odd number is its own inverse modulo 8, and each step of Newton's doubles the bits that are right:
-    // 3, 6, 12, 24, 48, 96, 192.
+    // OK because an odd number is its own inverse modulo 8, and each Newton step doubles the number of correct bits: 3,
+    // 6, 12, 24, 48, 96, 192.
     let mut inverse = odd;
     let mut step = 0;
     while step < 6 {
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_many_at_once_are_mapped_as_one_by_one() {
+    fn ok_a_run_is_mapped_like_single_indices() {
         fn check<const BITS: u32>() {
             let permutation = Permutation::new(&KEY, b"octaves1", 3, BITS);
             for first in [0, 7, mask(BITS) - 99] {
@@ -285,31 +286,31 @@ mod tests {
         }
     }
 
-    /// What a scrambler makes of the counters from `first` on, `lot` at a time.
-    fn filled(first: u128, count: usize, lot: usize) -> Vec<u128> {
+    /// The suffixes of the counters from `first` on, scrambled in batches of `batch`.
+    fn filled(first: u128, count: usize, batch: usize) -> Vec<u128> {
         let (mut scrambler, mut suffixes) = (Scrambler::default(), vec![u128::MAX; count]);
-        for (lot, first) in suffixes.chunks_mut(lot).zip((first..).step_by(lot)) {
-            scrambler.fill(&KEY, first, lot);
+        for (batch, first) in suffixes.chunks_mut(batch).zip((first..).step_by(batch)) {
+            scrambler.fill(&KEY, first, batch);
         }
         suffixes
     }
 
     #[test]
-    fn ok_a_run_over_the_border_of_any_two_octaves_is_scrambled_one_by_one() {
+    fn ok_a_run_across_any_octave_border_is_scrambled_like_single_counters() {
         for bits in 0..128 {
             let border = 1_u128 << bits;
             for before in [0, 1, 2, 3, 63, 64, 65, 255, 256, 257, 300] {
                 let first = border.saturating_sub(before);
                 let one_by_one: Vec<u128> = (first..).take(600).map(|counter| scramble(&KEY, counter)).collect();
-                for lot in [1, 64, 256, 600] {
-                    assert_eq!(filled(first, 600, lot), one_by_one, "{before} before 2^{bits}, by {lot}");
+                for batch in [1, 64, 256, 600] {
+                    assert_eq!(filled(first, 600, batch), one_by_one, "{before} before 2^{bits}, by {batch}");
                 }
             }
         }
     }
 
     #[test]
-    fn ok_a_run_up_to_the_last_counter_is_scrambled_one_by_one() {
+    fn ok_a_run_up_to_the_last_counter_is_scrambled_like_single_counters() {
         let first = u128::MAX - 599;
         let one_by_one: Vec<u128> = (first..=u128::MAX).map(|counter| scramble(&KEY, counter)).collect();
         let (mut scrambler, mut suffixes) = (Scrambler::default(), vec![0; 600]);
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_around_each_border_every_octave_keeps_to_itself() {
+    fn ok_scrambling_never_leaves_the_octave() {
         for bits in 0..128 {
             let border = 1_u128 << bits;
             for counter in border.saturating_sub(300)..=border.saturating_add(300) {

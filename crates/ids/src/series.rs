@@ -1,6 +1,7 @@
-//! Series: identifiers that a durable counter counts, without a time in them.
+//! Series: identifiers made from a durable counter, without a time in them.
 //!
-//! Every number of the counter is one identifier, for ever, so that the counter alone is what must never go back.
+//! Every number of the counter permanently stands for one identifier, so uniqueness requires only that the counter
+//! never goes back.
 
 use alloc::{
     format,
@@ -17,20 +18,20 @@ use crate::{
     slot::ClusterKey,
 };
 
-/// The token of the series of 64-bit values that look random.
+/// The token of [`Series::FullRand`].
 const FULL_RAND: &str = "uid11-fullrand";
 /// The label and the parameter of its permutation. Changing them would let values repeat.
 const FULL_RAND_LABEL: &[u8; 8] = b"fullrnd1";
 const FULL_RAND_PARAM: u64 = 0;
-/// What the tokens of serials begin with, before the letter of a scheme.
+/// The prefix of the tokens of serials, before the optional letter of a scheme.
 const SERIAL: &str = "serial";
 
-/// Identifiers that a durable counter counts.
+/// Identifiers made from a durable counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Series {
     /// `uid11-fullrand`: each 64-bit value once, in the order of a keyed permutation.
     FullRand,
-    /// `serial:SYMBOL`: the EXTUUID serial numbers of a symbol, from 1 on.
+    /// `serial:SYMBOL`: the EXTUUID serial numbers of a symbol, starting at 1.
     Serial(Serials),
 }
 
@@ -40,7 +41,7 @@ impl Series {
         self.to_string()
     }
 
-    /// The number that the first identifier has.
+    /// The number of the first identifier.
     pub const fn first(&self) -> Position {
         match self {
             Self::FullRand => Position::ZERO,
@@ -48,7 +49,7 @@ impl Series {
         }
     }
 
-    /// One past the number that the last identifier has.
+    /// One past the number of the last identifier.
     pub const fn end(&self) -> Position {
         match self {
             Self::FullRand => Position::new(1 << u64::BITS),
@@ -56,7 +57,7 @@ impl Series {
         }
     }
 
-    /// How many bytes an identifier takes.
+    /// The size of an identifier in bytes.
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::FullRand => 8,
@@ -69,7 +70,7 @@ impl Series {
         matches!(self, Self::FullRand)
     }
 
-    /// What turns numbers into identifiers; `key` is only looked at if [`uses_key`](Self::uses_key).
+    /// The encoder that turns numbers into identifiers; `key` is used only if [`uses_key`](Self::uses_key).
     pub(crate) fn encoder(&self, key: &ClusterKey) -> SeriesEncoder {
         match self {
             Self::FullRand => {
@@ -80,14 +81,18 @@ impl Series {
         }
     }
 
-    /// The identifier with this number; `key` is only looked at if [`uses_key`](Self::uses_key).
+    /// The identifier with this number; `key` is used only if [`uses_key`](Self::uses_key).
     ///
     /// # Errors
     ///
-    /// `range` for a number that no identifier has.
+    /// `range` for a number outside the series.
     pub fn encode(&self, key: &ClusterKey, position: Position) -> Result<Id, CodecError> {
         if position < self.first() || position >= self.end() {
-            let message = format!("{self} counts from {} to below {}: not {position}", self.first(), self.end());
+            let message = format!(
+                "{self} has no number {position}: its numbers are from {} to below {}",
+                self.first(),
+                self.end()
+            );
             return Err(CodecError::new(ErrorCode::Range, message));
         }
         let mut values = [0];
@@ -95,7 +100,7 @@ impl Series {
         Ok(self.kind().id(values[0]))
     }
 
-    /// What its identifiers are.
+    /// The kind of its identifiers.
     pub(crate) const fn kind(&self) -> IdKind {
         match self {
             Self::FullRand => IdKind::Uid11,
@@ -104,7 +109,7 @@ impl Series {
     }
 }
 
-/// A series with what its identifiers have in common worked out beforehand.
+/// A series with the precomputed data that its identifiers share.
 #[derive(Clone, Debug)]
 pub(crate) enum SeriesEncoder {
     FullRand(NarrowPermutation),
@@ -112,7 +117,7 @@ pub(crate) enum SeriesEncoder {
 }
 
 impl SeriesEncoder {
-    /// The values of the identifiers with the numbers from `first` on, all of which are the series'.
+    /// Fills `values` with the identifiers of the numbers from `first` on, which must all be in the series.
     pub(crate) fn fill(&self, first: Position, values: &mut [u128]) {
         match self {
             Self::FullRand(permutation) => {
@@ -123,7 +128,6 @@ impl SeriesEncoder {
                 }
             }
             Self::Serial(serials) => {
-                // The number stands in the last bits of the UUID, below the variant or around it.
                 for (number, value) in (first.get()..).zip(values) {
                     *value = serials.ext(number).map_or(0, |ext| ext.to_uuid().as_u128());
                 }
@@ -144,15 +148,19 @@ impl fmt::Display for Series {
 impl FromStr for Series {
     type Err = CodecError;
 
-    /// The series of this name: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme. Spellings
-    /// of a symbol that its scheme writes alike are one series.
+    /// Reads the name of a series: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme.
+    /// Spellings of a symbol that its scheme writes the same way name one series.
     ///
-    /// `bad-format` for any other name; for a symbol that cannot be numbered, a code that says why.
+    /// Fails with `bad-format` for any other name, and with a more specific code for a symbol that cannot have serial
+    /// numbers.
     fn from_str(token: &str) -> Result<Self, CodecError> {
         match token.strip_prefix(SERIAL).and_then(|rest| rest.split_once(':')) {
             Some((letters, symbol)) => serial(letters, symbol).map(Self::Serial),
             None if token == FULL_RAND => Ok(Self::FullRand),
-            None => Err(CodecError::new(ErrorCode::BadFormat, format!("there is no series {token:?}"))),
+            None => Err(CodecError::new(
+                ErrorCode::BadFormat,
+                format!("there is no series {token:?}: use {FULL_RAND} or {SERIAL}:SYMBOL"),
+            )),
         }
     }
 }
@@ -197,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn err_symbols_that_cannot_be_numbered() {
+    fn err_symbols_that_cannot_have_serial_numbers() {
         for (text, code) in [
             ("serial:", ErrorCode::EmptySymbol),
             ("serial:a b", ErrorCode::BadSymbol),

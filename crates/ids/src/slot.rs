@@ -1,6 +1,6 @@
 //! The constants of a slot: its number, epoch, node field and clock sequence, and the cluster's key.
 //!
-//! Each is a number of a fixed width behind a checked constructor, so that no width can be exceeded silently further in.
+//! Each is a number of a fixed width with a checked constructor, so no later code can exceed a width silently.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::error::OutOfRange;
 pub struct SlotConstants {
     /// The slot's number.
     pub slot: Slot,
-    /// How often the slot has changed hands: the fencing token.
+    /// How often the slot has changed its holder: the fencing token.
     pub epoch: SlotEpoch,
     /// The node field of UUID versions 1 and 6.
     pub node: Node,
@@ -26,9 +26,9 @@ pub struct SlotConstants {
 pub struct Slot(u8);
 
 impl Slot {
-    /// How many slots there are.
+    /// The number of slots.
     pub const COUNT: u8 = 1 << Self::BITS;
-    /// How many bits an identifier spends on the slot.
+    /// The number of bits of a slot in an identifier.
     pub const BITS: u32 = 6;
 
     /// The slot with this number.
@@ -60,7 +60,7 @@ impl fmt::Display for Slot {
     }
 }
 
-/// How often a slot has changed hands: the fencing token in its blocks.
+/// How often a slot has changed its holder: the fencing token in its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotEpoch(u64);
 
@@ -78,8 +78,8 @@ impl SlotEpoch {
     /// The epoch of the next holder.
     #[must_use]
     pub const fn next(self) -> Self {
-        // OK because 2^64 changes of a slot's holder do not happen; if they did, staying put refuses blocks, and wrapping
-        // would admit old ones.
+        // OK because a slot never has 2^64 holders. If it had, a saturated epoch would reject blocks, while a wrapped
+        // one would admit old ones.
         Self(self.0.saturating_add(1))
     }
 }
@@ -95,11 +95,12 @@ impl fmt::Display for SlotEpoch {
 pub struct Node(u64);
 
 impl Node {
-    /// How many bits it has.
+    /// The width in bits.
     pub const BITS: u32 = 48;
-    /// The least significant bit of the first byte (RFC 9562, section 6.10): no IEEE address of a network card has it set.
+    /// The least significant bit of the first byte (RFC 9562, section 6.10). It is not set in the IEEE address of a
+    /// network card.
     const MULTICAST: u64 = 0x01 << 40;
-    /// The second least significant bit of the first byte: a locally administered address.
+    /// The second least significant bit of the first byte. It marks a locally administered address.
     const LOCAL: u64 = 0x02 << 40;
 
     /// The node field with this value.
@@ -114,14 +115,14 @@ impl Node {
         }
     }
 
-    /// The node field of a fresh slot, from the low 48 of these random bits: the last six are the slot's number, so that no
-    /// two slots of a cluster share a node, and the multicast bit is set, so that none collides with a network card's.
+    /// The node field of a new slot, from the low 48 of these random bits. The last six bits are the slot's number, so
+    /// no two slots of a cluster share a node. The multicast bit is set, so no node is a network card's address.
     pub const fn for_slot(random: u64, slot: Slot) -> Self {
         let slot_mask = (1 << Slot::BITS) - 1;
         Self(random & ((1 << Self::BITS) - 1) & !slot_mask | slot.0 as u64 | Self::MULTICAST)
     }
 
-    /// The low 48 bits of a value of which no more belong to the node.
+    /// Keeps the low 48 bits.
     pub(crate) const fn truncate(value: u64) -> Self {
         Self(value & ((1 << Self::BITS) - 1))
     }
@@ -136,7 +137,7 @@ impl Node {
         self.0
     }
 
-    /// Whether the multicast bit is set, as in every node that is not a network card's address.
+    /// Whether the multicast bit is set. It is not set in a network card's address.
     pub const fn is_multicast(self) -> bool {
         self.0 & Self::MULTICAST != 0
     }
@@ -159,12 +160,12 @@ impl fmt::Debug for Node {
     }
 }
 
-/// The 14-bit clock sequence of UUID versions 1 and 6: it moves when a clock went back or state was lost (DCE 1.1).
+/// The 14-bit clock sequence of UUID versions 1 and 6: it changes when a clock went back or state was lost (DCE 1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClockSeq(u16);
 
 impl ClockSeq {
-    /// How many bits it has.
+    /// The width in bits.
     pub const BITS: u32 = 14;
 
     /// The clock sequence with this value.
@@ -202,7 +203,7 @@ impl fmt::Display for ClockSeq {
     }
 }
 
-/// The 16 bytes that key a cluster's permutations. They hide order and volume; they are not printed by `Debug`.
+/// The 16 bytes that key a cluster's permutations, which hide order and volume. `Debug` does not print them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClusterKey([u8; 16]);
 
@@ -212,7 +213,7 @@ impl ClusterKey {
         Self(bytes)
     }
 
-    /// The bytes, for storing them and for sending them to those who expand blocks.
+    /// The bytes, for the store and for clients that expand blocks.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_node_of_a_slot_tells_the_slot_and_is_no_network_cards() {
+    fn ok_the_node_of_a_slot_has_its_number_and_the_multicast_bit() {
         for slot in Slot::all() {
             for random in [0, u64::MAX, 0x1234_5678_9abc_def0] {
                 let node = Node::for_slot(random, slot);

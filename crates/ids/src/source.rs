@@ -1,4 +1,4 @@
-//! What identifiers are asked from, and the constants that the blocks of a region share.
+//! The sources of identifiers, and the constants that the blocks of a region share.
 
 use alloc::{
     borrow::ToOwned,
@@ -33,18 +33,17 @@ pub struct RegionConstants {
     pub scramble: Option<ClusterKey>,
 }
 
-/// The space of a region that names none.
+/// The space of a region without a space in its name.
 pub const DEFAULT_SPACE: &str = "default";
 const REGION_SCHEME: &str = "region:";
 
-/// What identifiers are asked from: a format, a series, or a region of a space's prefix table.
-///
-/// Written as the token of the format or series, or as `region:NAME` or `region:NAME@SPACE`.
+/// A source of identifiers: a format, a series, or a region of a space's prefix table. Its text is the token of the
+/// format or series, `region:NAME`, or `region:NAME@SPACE`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A format whose identifiers hold the time.
     Format(Format),
-    /// Identifiers that a durable counter counts.
+    /// Identifiers made from a durable counter.
     Series(Series),
     /// A region.
     Region {
@@ -55,24 +54,24 @@ pub enum Source {
     },
 }
 
-/// A text names no source.
+/// An error from parsing a [`Source`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SourceError {
-    /// No format has this token.
-    #[error("there is no source {token:?}: say {}, serial:SYMBOL, region:NAME or region:NAME@SPACE", known_tokens())]
+    /// No format or series has this token.
+    #[error("there is no source {token:?}: use {}, serial:SYMBOL, region:NAME or region:NAME@SPACE", known_tokens())]
     Unknown {
         /// The text.
         token: String,
     },
-    /// The symbol cannot be numbered.
+    /// The symbol cannot have serial numbers.
     #[error("{token:?}: {error}")]
     BadSymbol {
         /// The text.
         token: String,
-        /// Why not.
+        /// The reason.
         error: CodecError,
     },
-    /// The name of the region or the space breaks the rules.
+    /// The name of the region or the space is invalid.
     #[error("{what} {name:?}: {fault}")]
     BadName {
         /// `region` or `space`.
@@ -87,19 +86,19 @@ pub enum SourceError {
 /// What is wrong with the name of a region or a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameFault {
-    /// There is none.
-    #[error("a name has at least one symbol")]
+    /// The name is empty.
+    #[error("the name is empty: a name has 1 to {MAX_NAME_LEN} symbols")]
     Empty,
-    /// It is too long.
+    /// The name is too long.
     #[error("a name has at most {MAX_NAME_LEN} symbols, but this one has {len}")]
     TooLong {
-        /// How many bytes it has.
+        /// The length of the name in bytes.
         len: usize,
     },
-    /// It begins with a symbol that may only follow.
-    #[error("a name begins with one of a-z A-Z 0-9")]
+    /// The first symbol is not a letter or a digit.
+    #[error("a name must begin with one of a-z A-Z 0-9")]
     BadStart,
-    /// It holds a symbol that no name may hold.
+    /// A symbol is not allowed in a name.
     #[error("{symbol:?} is not one of a-z A-Z 0-9 - _ .")]
     BadSymbol {
         /// The first such symbol.
@@ -107,10 +106,10 @@ pub enum NameFault {
     },
 }
 
-/// The longest name of a region or a space, in symbols.
+/// The maximum length of the name of a region or a space, in symbols.
 pub const MAX_NAME_LEN: usize = 63;
 
-/// Checks the name of a region or a space: 1 to 63 of `a-z A-Z 0-9 - _ .`, the first being a letter or a digit.
+/// Checks the name of a region or a space: 1 to 63 of `a-z A-Z 0-9 - _ .`, of which the first is a letter or a digit.
 ///
 /// # Errors
 ///
@@ -146,7 +145,7 @@ impl FromStr for Source {
 
 fn parse_region(text: &str) -> Result<Source, SourceError> {
     let (name, space) = text.split_once('@').unwrap_or((text, DEFAULT_SPACE));
-    // The space of a delegated region is named by a path.
+    // The name of a delegated region's space is a path.
     for (what, name) in [("region", name)].into_iter().chain(space.split('/').map(|part| ("space", part))) {
         check_name(name).map_err(|fault| SourceError::BadName { what, name: shown(name), fault })?;
     }
@@ -170,12 +169,12 @@ impl From<Format> for Source {
     }
 }
 
-/// As much of a text as an error repeats: whatever was given, the message stays small.
+/// The part of a text that an error repeats, so that the message stays small.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// In characters: a name and a little more.
+/// The number of characters of a text that an error repeats: a bit more than the longest name.
 const SHOWN_MAX: usize = 80;
 
 fn known_tokens() -> String {
@@ -196,7 +195,7 @@ mod tests {
 
     #[track_caller]
     fn check_err(text: &str, message: &str) {
-        assert_eq!(text.parse::<Source>().expect_err("no source").to_string(), message);
+        assert_eq!(text.parse::<Source>().expect_err("not a source").to_string(), message);
     }
 
     #[test]
@@ -212,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn err_says_what_is_wrong() {
-        let known = ["say ", &known_tokens(), ", serial:SYMBOL, region:NAME or region:NAME@SPACE"].concat();
+    fn err_names_the_fault() {
+        let known = ["use ", &known_tokens(), ", serial:SYMBOL, region:NAME or region:NAME@SPACE"].concat();
         let known = known.as_str();
         check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
         check_err("", &["there is no source \"\": ", known].concat());
         check_err("Region:a", &["there is no source \"Region:a\": ", known].concat());
-        check_err("region:", "region \"\": a name has at least one symbol");
-        check_err("region:a@", "space \"\": a name has at least one symbol");
-        check_err("region:-a", "region \"-a\": a name begins with one of a-z A-Z 0-9");
+        check_err("region:", "region \"\": the name is empty: a name has 1 to 63 symbols");
+        check_err("region:a@", "space \"\": the name is empty: a name has 1 to 63 symbols");
+        check_err("region:-a", "region \"-a\": a name must begin with one of a-z A-Z 0-9");
         check_err("region:a b", "region \"a b\": ' ' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:é", "region \"é\": 'é' is not one of a-z A-Z 0-9 - _ .");

@@ -1,8 +1,8 @@
-//! Random tails in bulk: a generator for identifiers by the million.
+//! A fast generator for the random tails of identifiers.
 //!
-//! AES-128 in counter mode, on processors that have instructions for it several times as fast as ChaCha, which otherwise is
-//! most of what a UUIDv7 costs. Whoever sees some of the output learns nothing of the rest; what makes identifiers unique is
-//! their positions, never this.
+//! It is AES-128 in counter mode. On processors with AES instructions it is several times as fast as ChaCha, which
+//! would take most of the time to make a UUIDv7. Part of the output reveals nothing about the rest. Uniqueness never
+//! depends on these bits: identifiers are unique because of their positions.
 
 use core::{convert::Infallible, fmt};
 
@@ -13,10 +13,10 @@ use ctr::{
 };
 use rand_core::{Rng, TryRng};
 
-/// How much is made at once, in bytes: the cipher is fastest with many blocks in flight.
+/// The size of the buffer in bytes: the cipher is fastest with many blocks in flight.
 const BUFFER: usize = 2048;
 
-/// A seed: the key, and where the counter begins.
+/// The sizes of the two parts of a seed, in bytes: the key and the first value of the counter.
 const KEY: usize = 16;
 const COUNTER: usize = 16;
 
@@ -24,12 +24,12 @@ const COUNTER: usize = 16;
 pub struct Tails {
     cipher: Ctr64LE<Aes128>,
     bytes: [u8; BUFFER],
-    /// What of `bytes` was given out.
+    /// How many of `bytes` have been returned.
     used: usize,
 }
 
 impl Tails {
-    /// A generator as strong as `seed`, from which 32 bytes are drawn.
+    /// Creates a generator from 32 bytes of `seed`. It is as unpredictable as they are.
     pub fn from_rng(seed: &mut impl Rng) -> Self {
         let (mut key, mut counter) = ([0; KEY], [0; COUNTER]);
         seed.fill_bytes(&mut key);
@@ -54,7 +54,7 @@ impl Tails {
         while !out.is_empty() {
             if self.used == BUFFER {
                 if out.len() >= BUFFER / 2 {
-                    // As much as a buffer is worth is made where it is wanted.
+                    // A large request is written in place, without a copy through the buffer.
                     out.fill(0);
                     self.cipher.apply_keystream(out);
                     return;
@@ -88,7 +88,7 @@ impl TryRng for Tails {
     }
 }
 
-/// Says nothing of what comes next.
+/// Prints no state, since it would reveal the bytes to come.
 impl fmt::Debug for Tails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tails").finish_non_exhaustive()
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives out zeros.
+    /// Returns zeros only.
     struct Zeros;
 
     impl TryRng for Zeros {
@@ -122,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn ok_it_is_aes_128_of_a_counter() {
-        // The block of zeros under the key of zeros.
+    fn ok_the_output_is_aes_128_of_a_counter() {
+        // AES-128 of a zero block under a zero key.
         let mut bytes = [0; 16];
         Tails::from_rng(&mut Zeros).fill_bytes(&mut bytes);
         assert_eq!(u128::from_be_bytes(bytes), 0x66e9_4bd4_ef8a_2c3b_884c_fa59_ca34_2b2e);
     }
 
     #[test]
-    fn ok_pieces_of_any_size_join_to_the_same_bytes() {
+    fn ok_requests_of_any_size_give_the_same_stream() {
         let mut whole = [0; 3 * BUFFER + 5];
         Tails::from_rng(&mut Zeros).fill_bytes(&mut whole);
         for size in [1, 7, 8, BUFFER - 1, BUFFER, BUFFER + 1] {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_numbers_are_the_next_bytes() {
+    fn ok_numbers_take_the_next_bytes() {
         let (mut rng, mut whole) = (Tails::from_rng(&mut Zeros), [0; 24]);
         Tails::from_rng(&mut Zeros).fill_bytes(&mut whole);
         let mut numbers = Vec::from(rng.next_u64().to_le_bytes());

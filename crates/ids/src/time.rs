@@ -1,10 +1,11 @@
-//! Instants on the Unix time scale, without leap seconds, as the formats and the issuing rules use them.
+//! Instants on the Unix time scale, without leap seconds.
 
 use core::fmt;
 
 /// Nanoseconds since 1970-01-01T00:00:00Z, leap seconds not counted; negative before.
 ///
-/// The range (years -5e21 to 5e21) holds every instant of every format, so that only a format's own width can be exceeded.
+/// The range (years -5e21 to 5e21) holds every instant of every format: a value can only exceed the width of its
+/// format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixNanos(i128);
 
@@ -24,7 +25,7 @@ impl UnixNanos {
         UnixSeconds(saturate(self.0.div_euclid(NANOS_PER_SECOND)))
     }
 
-    /// The first whole second that is not before this instant (rounded up).
+    /// The first whole second at or after this instant (rounded up).
     pub const fn ceil_seconds(self) -> UnixSeconds {
         UnixSeconds(saturate(-(-self.0).div_euclid(NANOS_PER_SECOND)))
     }
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_seconds_round_towards_the_named_side() {
+    fn ok_floor_rounds_down_and_ceil_rounds_up() {
         for (nanos, floor, ceil) in [
             (0, 0, 0),
             (1, 0, 1),

@@ -1,8 +1,8 @@
-//! The text of uid11 1.0: a 64-bit value as 11 symbols of base 58, in an order that is the order of the values.
+//! The text of uid11 1.0: a 64-bit value as 11 symbols of base 58 that sort like the values.
 //!
-//! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11 symbols,
-//! so that comparing bytes compares values. 58^11 is about 1.35 * 2^64: some texts of 11 symbols carry no value, and are
-//! refused rather than wrapped. Nothing is trimmed or folded.
+//! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11
+//! symbols, so comparing bytes compares values. Since 58^11 is about 1.35 * 2^64, some texts of 11 symbols have no
+//! value; they are rejected, not wrapped. The parser trims no blanks and does not ignore case.
 
 use alloc::format;
 use core::{
@@ -15,12 +15,12 @@ use crate::error::{Byte, CodecError, ErrorCode};
 /// The 58 digits, in ASCII order.
 const ALPHABET: &[u8; BASE as usize] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const BASE: u64 = 58;
-/// How many symbols a text has: the fewest that hold 64 bits.
+/// The number of symbols of a text: the fewest that hold 64 bits.
 pub const SYMBOLS: usize = 11;
 
-/// What a symbol that is no digit has in [`DIGITS`].
+/// The entry of [`DIGITS`] for a byte that is not a digit.
 const NO_DIGIT: u8 = u8::MAX;
-/// The digit that each byte stands for.
+/// The value of each byte as a digit.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;
@@ -36,7 +36,7 @@ const DIGITS: [u8; 256] = {
 pub struct Uid11(u64);
 
 impl Uid11 {
-    /// The identifier with this value: every value is one.
+    /// The identifier with this value. Every value is valid.
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
@@ -45,15 +45,15 @@ impl Uid11 {
     ///
     /// # Errors
     ///
-    /// In this order: `bad-length` unless there are 11 bytes, `bad-symbol` for one that is not of the alphabet, `overflow`
-    /// for a text beyond `jpXCZedGfVQ`, which stands for 2^64 - 1.
+    /// In this order: `bad-length` unless there are 11 bytes, `bad-symbol` for a byte that is not in the alphabet,
+    /// `overflow` for a text above `jpXCZedGfVQ`, which stands for 2^64 - 1.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
         let text = text.as_ref();
         if text.len() != SYMBOLS {
             return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} bytes", text.len())));
         }
         u64::try_from(value_of(text)?).map(Self).map_err(|_| {
-            let message = format!("the text is beyond {}, the largest that stands for 64 bits", Self(u64::MAX));
+            let message = format!("the text is above {}, the largest uid11", Self(u64::MAX));
             CodecError::new(ErrorCode::Overflow, message)
         })
     }
@@ -97,7 +97,7 @@ pub struct PrefixRange {
     pub lo: u64,
     /// The largest value.
     pub hi: u64,
-    /// Whether `hi` is 2^64 - 1 because the texts go on beyond the values.
+    /// Whether `hi` was reduced to 2^64 - 1, because some texts with the prefix have no value.
     pub clamped: bool,
 }
 
@@ -105,8 +105,8 @@ pub struct PrefixRange {
 ///
 /// # Errors
 ///
-/// In this order: `bad-length` unless there are 1 to 11 bytes, `bad-symbol`, `prefix-out-of-range` if no value's text
-/// begins so.
+/// In this order: `bad-length` unless there are 1 to 11 bytes, `bad-symbol`, `prefix-out-of-range` if no value has such
+/// a text.
 pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError> {
     let prefix = prefix.as_ref();
     if !(1..=SYMBOLS).contains(&prefix.len()) {
@@ -119,16 +119,16 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError>
     let size = u128::from(BASE).pow((SYMBOLS - prefix.len()) as u32);
     let first = value_of(prefix)? * size;
     let lo = u64::try_from(first).map_err(|_| {
-        let message = format!("no text begins so: {} is the largest", Uid11(u64::MAX));
+        let message = format!("no uid11 has this prefix: {} is the largest", Uid11(u64::MAX));
         CodecError::new(ErrorCode::PrefixOutOfRange, message)
     })?;
     let hi = u64::try_from(first + size - 1);
     Ok(PrefixRange { lo, hi: hi.unwrap_or(u64::MAX), clamped: hi.is_err() })
 }
 
-/// The number that at most 11 symbols spell: below 58^11, which is below 2^65.
+/// Reads up to 11 symbols as a number: below 58^11, which is below 2^65.
 fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
-    // In two parts, which a processor reckons at the same time, and each of which 64 bits hold.
+    // Each half fits 64 bits, and the processor can compute both in parallel.
     let (upper, lower) = symbols.split_at(symbols.len().saturating_sub(LOWER));
     let (upper, lower) = (digits(upper), digits(lower));
     if (upper.0 | lower.0) & NO_DIGIT_BIT != 0 {
@@ -137,13 +137,13 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     Ok(u128::from(upper.1) * u128::from(BASE.pow(LOWER as u32)) + u128::from(lower.1))
 }
 
-/// How many symbols the lower part of a text has: the upper one has no more.
+/// The number of symbols in the lower half of a text. The upper half has at most as many.
 const LOWER: usize = 6;
 
-/// The bit that is set in what is no digit, and in no digit.
+/// The bit that is set in [`NO_DIGIT`] and in no digit.
 const NO_DIGIT_BIT: u8 = 1 << 7;
 
-/// The bits of the digits of at most 6 symbols, one upon the other, and the number that they spell.
+/// The bitwise OR of the digits of at most 6 symbols, and their number in base 58.
 #[inline]
 fn digits(symbols: &[u8]) -> (u8, u64) {
     symbols.iter().fold((0, 0), |(bits, number), symbol| {
@@ -152,11 +152,11 @@ fn digits(symbols: &[u8]) -> (u8, u64) {
     })
 }
 
-/// What is wrong with symbols not all of which are digits.
+/// The error for the first symbol that is not a digit.
 #[cold]
 fn bad_symbol(symbols: &[u8]) -> CodecError {
     let bad = symbols.iter().enumerate().find(|(_, symbol)| DIGITS[usize::from(**symbol)] == NO_DIGIT);
-    let (offset, symbol) = bad.unwrap_or((0, &0)); // OK because one of them is no digit
+    let (offset, symbol) = bad.unwrap_or((0, &0)); // OK because at least one is not a digit
     let message = format!("{} is not in the base 58 alphabet (no 0, I, O or l)", Byte(*symbol));
     CodecError::new(ErrorCode::BadSymbol, message).at(offset)
 }
@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn err_texts_without_a_value() {
+    fn err_texts_that_are_not_a_uid11() {
         check_err("", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 0 bytes");
         check_err("1111111111é", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 12 bytes");
         let alphabet = "is not in the base 58 alphabet (no 0, I, O or l)";
         check_err("O1111111110", ErrorCode::BadSymbol, &format!("'O' {alphabet} (at offset 0)"));
         check_err("1111111111\n", ErrorCode::BadSymbol, &format!("byte 0x0a {alphabet} (at offset 10)"));
         check_err([0xff; 11], ErrorCode::BadSymbol, &format!("byte 0xff {alphabet} (at offset 0)"));
-        let overflow = "the text is beyond jpXCZedGfVQ, the largest that stands for 64 bits";
+        let overflow = "the text is above jpXCZedGfVQ, the largest uid11";
         check_err("jpXCZedGfVR", ErrorCode::Overflow, overflow);
         check_err("zzzzzzzzzzz", ErrorCode::Overflow, overflow);
     }

@@ -1,12 +1,13 @@
-//! Loops over many identifiers, compiled for the widest registers that the processor has.
+//! Loops over many identifiers that use the widest vector registers of the processor.
 //!
-//! A program for all processors of a kind may use the instructions only that the oldest of them has. Here the compiler makes a loop
-//! several times, and which one runs is seen from the processor. The results are the same, to the bit.
+//! By default, the compiler uses only the instructions that every processor of the target architecture has. Here it
+//! compiles each loop once per instruction set, and the program picks one at run time. All versions compute exactly the
+//! same results.
 
 use pulp::Arch;
 
-/// Runs `work` with the vector instructions that this processor has. Only what is inlined into it uses them: closures within it
-/// must be `#[inline(always)]`, as must be `work` itself.
+/// Runs `work` with the vector instructions of this processor. Only code that is inlined into `work` uses them, so
+/// `work` and every closure in it must be `#[inline(always)]`.
 #[inline]
 pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(work)

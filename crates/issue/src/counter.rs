@@ -1,7 +1,7 @@
-//! Counters: issuing a region's suffixes from chunks that were reserved beforehand.
+//! Counters: issue the suffixes of a region from chunks that were reserved in advance.
 //!
-//! The durable record of a counter says how many suffixes are reserved. A daemon moves it up by a chunk, and then grants
-//! from the chunk without any I/O. What is left of a chunk when the daemon crashes is a gap.
+//! The durable record of a counter says how many suffixes are reserved. A daemon raises it by a chunk, then grants from
+//! the chunk without any I/O. If the daemon crashes, the rest of its chunk becomes a gap.
 
 use core::time::Duration;
 
@@ -11,39 +11,39 @@ use thiserror::Error;
 
 use crate::{Exhausted, Sequence, Stored, TooFast, affordable, pay};
 
-/// How many positions to reserve at once.
+/// How many positions one commit reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chunk {
-    /// The size to begin with, and the smallest.
+    /// The initial size, which is also the smallest.
     pub min: u64,
-    /// The largest.
+    /// The largest size.
     pub max: u64,
 }
 
 impl Default for Chunk {
-    /// 1,024 to 1,048,576: a crash skips little in a quiet region, and a busy one commits about once a second.
+    /// 1,024 to 1,048,576: a crash skips few suffixes of a quiet region, and a busy region commits about once a second.
     fn default() -> Self {
         Self { min: 1 << 10, max: 1 << 20 }
     }
 }
 
-/// What a counter's record says.
+/// The durable record of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reserved {
-    /// Positions below this are issued, or in somebody's chunk.
+    /// Positions below this one are issued, or reserved in a daemon's chunk.
     pub below: Position,
-    /// Until when they are paid for.
+    /// The time until which they are paid for (see the pace rules in `pace.rs`).
     pub paid: UnixNanos,
 }
 
-/// What bounds a reservation.
+/// The bounds of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// One past the last position that there is.
+    /// One past the last position of the region.
     pub capacity: Position,
-    /// How fast the counter may move.
+    /// How fast the counter may advance.
     pub pace: Pace,
-    /// The time by which it is paid.
+    /// The present, by the pace clock.
     pub time: UnixNanos,
 }
 
@@ -62,21 +62,21 @@ impl CounterPlan {
         self.guard
     }
 
-    /// What to write.
+    /// The record to write.
     pub const fn reserved(&self) -> Reserved {
         self.reserved
     }
 }
 
-/// Nothing can be reserved. Nothing has changed.
+/// An error from planning a reservation. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CounterRefusal {
-    /// Fewer positions are left than were asked for.
+    /// Fewer positions are left than were requested.
     #[error("{reserved} of {capacity} suffixes are issued or reserved")]
     Full {
-        /// How many suffixes there are.
+        /// The number of suffixes of the region.
         capacity: Position,
-        /// How many of them are issued or reserved.
+        /// The number of suffixes that are issued or reserved.
         reserved: Position,
     },
     /// The pace does not allow it yet.
@@ -84,31 +84,31 @@ pub enum CounterRefusal {
     TooFast(#[from] TooFast),
 }
 
-/// Grants the suffixes of one region below the ceiling of the chunk that is held.
+/// Grants the suffixes of one region from the current chunk.
 ///
 /// Order of calls: [`grant`](Self::grant); if the chunk does not hold enough, read the record,
-/// [`plan_chunk`](Self::plan_chunk), commit, [`on_committed`](Self::on_committed), and grant again. If the outcome of the
-/// commit is a conflict or unknown, read again and plan anew: whatever the lost commit reserved is a gap.
+/// [`plan_chunk`](Self::plan_chunk), commit, [`on_committed`](Self::on_committed), and grant again. After a conflict or
+/// an unknown outcome, read and plan again: what the lost commit reserved becomes a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Counter {
     policy: Chunk,
     sequence: Sequence,
-    /// The version that our last commit gave the record; 0 before the first.
+    /// The version of the record after our last commit; 0 before the first.
     version: u64,
-    /// Until when our last commit paid.
+    /// The time until which our last commit paid.
     paid: UnixNanos,
     size: u64,
-    /// How many the last chunk held, which may be more or less than wanted.
+    /// The size of the last chunk, which may be above or below `size`.
     last: u128,
     reserved_at: Option<Duration>,
-    /// Whether the chunk before the last one did not last.
+    /// Whether the chunk before the last one was used up too soon.
     is_busy: bool,
-    /// Chunks that were committed before this version are dropped.
+    /// Chunks committed before this version must not be used.
     dropped: u64,
 }
 
 impl Counter {
-    /// A counter that holds no chunk yet.
+    /// Creates a counter without a chunk.
     pub const fn new(policy: Chunk) -> Self {
         let sequence = Sequence::new(Position::ZERO, Position::ZERO);
         let paid = UnixNanos::new(0);
@@ -125,21 +125,21 @@ impl Counter {
         }
     }
 
-    /// Cuts `count` suffixes off the chunk and returns the first.
+    /// Grants `count` suffixes from the chunk and returns the first.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if the chunk does not hold as many; nothing has changed then.
+    /// [`Exhausted`] if the chunk has fewer left; nothing has changed then.
     pub fn grant(&mut self, count: u64) -> Result<Position, Exhausted> {
         self.sequence.grant(Position::ZERO, count)
     }
 
-    /// Plans to reserve a chunk from which `count` can be granted, given what the record says and what bounds it. `now` is any
-    /// steady clock: a counter that used its last chunk up within a second reserves twice as much.
+    /// Plans to reserve a chunk from which `count` suffixes can be granted, given the record and its bounds. `now` is
+    /// the time of any steady clock: a counter that used up its last chunk within a second doubles its chunk size.
     ///
     /// # Errors
     ///
-    /// [`CounterRefusal`] if fewer are left, or the pace does not allow it.
+    /// [`CounterRefusal`] if fewer suffixes are left, or if the pace does not allow it.
     pub fn plan_chunk(
         &mut self,
         read: Stored<Reserved>,
@@ -148,7 +148,7 @@ impl Counter {
         now: Duration,
     ) -> Result<CounterPlan, CounterRefusal> {
         let (base, capacity) = (read.value.below, bound.capacity);
-        // If nobody else has reserved since, what is left of our chunk continues in the next one.
+        // If no other daemon has reserved since, the next chunk continues the rest of ours.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
         let missing = u128::from(count).saturating_sub(in_hand);
         let left = capacity.since(base);
@@ -158,16 +158,16 @@ impl Counter {
         let most = affordable(bound.pace, read.value.paid, bound.time);
         let least = pay(bound.pace, read.value.paid, bound.time, missing)?;
         self.resize(now);
-        let fair = (left / FAIR).max(1).min(most);
-        let chunk = missing.max(fair.min(self.size.into())).min(left);
+        let share = (left / SHARE_DIVISOR).max(1).min(most);
+        let chunk = missing.max(share.min(self.size.into())).min(left);
         let paid = pay(bound.pace, read.value.paid, bound.time, chunk).unwrap_or(least);
         // OK because the sum is at most the capacity.
         let reserved = Reserved { below: Position::new(base.get() + chunk), paid };
         Ok(CounterPlan { guard: read.version, base, reserved })
     }
 
-    /// Plans to reserve the chunk after the one in hand, if that is low; not where somebody else has reserved since, since what
-    /// is in hand would be lost then.
+    /// Plans to reserve the next chunk ahead of time if the current one is low. Returns `None` if another daemon has
+    /// reserved since, because the rest of the current chunk would be lost.
     pub fn plan_ahead(&mut self, read: Stored<Reserved>, bound: &Bound, now: Duration) -> Option<CounterPlan> {
         let is_ours = read.version == self.version && read.value.below == self.sequence.ceiling();
         let can_grow = affordable(bound.pace, read.value.paid, bound.time) > 0;
@@ -177,7 +177,7 @@ impl Counter {
         self.plan_chunk(read, 1, bound, now).ok()
     }
 
-    /// Takes back a plan that is durable at `version`: only now does the ceiling move.
+    /// Applies a plan that is durable at `version`. Only now does the ceiling rise.
     pub fn on_committed(&mut self, plan: CounterPlan, version: u64) {
         if version < self.dropped {
             return;
@@ -191,23 +191,25 @@ impl Counter {
         }
     }
 
-    /// How many positions would be reserved if the rest of the chunk were given back, given what the record says.
+    /// The value of the record without the unused rest of our chunk.
     pub const fn rest_of(&self, read: Stored<Position>) -> Position {
         let is_ours = read.version == self.version && read.value.get() == self.sequence.ceiling().get();
         if is_ours { self.sequence.next() } else { read.value }
     }
 
-    /// Gives the rest of the chunk back, if nobody has reserved since. From here on nothing is granted before the next
-    /// chunk, whatever the store answers.
+    /// Plans to give back the rest of the chunk; the commit fails if another daemon has reserved since. From now on,
+    /// this counter grants nothing until its next chunk, even if the commit fails.
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();
-        // What was paid stays paid: a copy of the record from before must allow for what was granted meanwhile.
+        // Giving suffixes back does not reduce `paid`: a restore of an older record must allow for what was granted
+        // meanwhile.
         let reserved = Reserved { below: next, paid: self.paid };
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
     }
 
-    /// Drops what was reserved before this version, also by a commit whose answer is still on its way: it is a gap.
+    /// Drops chunks that were reserved before this version, including a commit whose answer has not arrived yet. They
+    /// become gaps.
     pub fn drop_before(&mut self, version: u64) {
         self.dropped = self.dropped.max(version);
         if self.version < version {
@@ -215,28 +217,28 @@ impl Counter {
         }
     }
 
-    /// Reserves by another policy from now on.
+    /// Changes the policy for future chunks.
     pub const fn set_policy(&mut self, policy: Chunk) {
         self.policy = policy;
     }
 
-    /// The version that our last commit gave the record; 0 before the first.
+    /// The version of the record after our last commit; 0 before the first.
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// How many suffixes are left of the chunk.
+    /// How many suffixes of the chunk are left.
     pub const fn left(&self) -> u128 {
         self.sequence.left()
     }
 
-    /// Whether the next chunk should be reserved before this one is used up, so that nobody waits for the store: at the present
-    /// rate that will be soon, and half of it is gone. Not where more is asked for at once than a chunk holds.
+    /// Whether to reserve the next chunk now, so that no request waits for the store: the counter is busy, and half of
+    /// the chunk is used. Not if one request takes more than a chunk.
     pub fn is_low(&self) -> bool {
         self.is_busy && self.last <= self.size.into() && self.left() < self.last / 2
     }
 
-    /// A chunk should last about a second at the present rate, between the policy's bounds.
+    /// Adapts the size so that a chunk lasts about a second at the present rate, within the policy's bounds.
     fn resize(&mut self, now: Duration) {
         let lasted = self.reserved_at.map(|at| now.saturating_sub(at));
         self.is_busy = lasted.is_some_and(|lasted| lasted < TOO_SHORT);
@@ -250,9 +252,9 @@ impl Counter {
     }
 }
 
-/// A chunk takes at most this part of what is left, unless more is asked for at once: others draw from the region as well, and
-/// what a crash may skip is a part of it only.
-const FAIR: u128 = 16;
+/// A chunk takes at most 1/16 of the suffixes left, unless one request needs more. This leaves suffixes to other
+/// daemons, and bounds what a crash skips.
+const SHARE_DIVISOR: u128 = 16;
 const TOO_SHORT: Duration = Duration::from_secs(1);
 const TOO_LONG: Duration = Duration::from_secs(4);
 
@@ -282,7 +284,7 @@ mod tests {
     fn ok_nothing_is_granted_before_a_chunk_is_durable() {
         let mut counter = counter();
         assert!(counter.grant(1).is_err());
-        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("enough suffixes are left");
         assert_eq!((plan.guard(), plan.reserved().below), (0, at(10)));
         assert!(counter.grant(1).is_err());
         counter.on_committed(plan, 7);
@@ -291,22 +293,22 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_chunk_that_follows_ours_continues_it() {
+    fn ok_an_adjacent_chunk_continues_ours() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("enough suffixes are left");
         counter.on_committed(plan, 1);
         assert_eq!(counter.grant(4), Ok(at(0)));
-        let plan = counter.plan_chunk(stored(1, 10), 30, &below(1000), SECOND * 3).expect("room");
+        let plan = counter.plan_chunk(stored(1, 10), 30, &below(1000), SECOND * 3).expect("enough suffixes are left");
         assert_eq!(plan.reserved().below, at(34), "6 in hand, 24 missing");
         counter.on_committed(plan, 2);
         assert_eq!(counter.grant(30), Ok(at(4)));
     }
 
     #[test]
-    fn ok_what_was_reserved_before_numbers_were_declared_is_dropped_whenever_its_commit_is_answered() {
+    fn ok_a_chunk_from_before_a_declaration_is_dropped_even_if_its_answer_is_late() {
         for is_answered in [false, true] {
             let mut counter = counter();
-            let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
+            let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("enough suffixes are left");
             if is_answered {
                 counter.on_committed(plan.clone(), 1);
             }
@@ -315,38 +317,39 @@ mod tests {
                 counter.on_committed(plan, 1);
             }
             assert!(counter.grant(1).is_err(), "{is_answered}");
-            let plan = counter.plan_chunk(stored(2, 50), 4, &below(1000), SECOND * 3).expect("room");
+            let plan =
+                counter.plan_chunk(stored(2, 50), 4, &below(1000), SECOND * 3).expect("enough suffixes are left");
             counter.on_committed(plan, 3);
-            // What is heard of late does not take a newer chunk away.
+            // A late notice does not drop a newer chunk.
             counter.drop_before(2);
             assert_eq!(counter.grant(4), Ok(at(50)), "{is_answered}");
         }
     }
 
     #[test]
-    fn ok_a_chunk_after_somebody_elses_leaves_a_gap() {
+    fn ok_a_chunk_after_another_daemons_leaves_a_gap() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("enough suffixes are left");
         counter.on_committed(plan, 1);
-        let plan = counter.plan_chunk(stored(2, 50), 12, &below(1000), SECOND * 3).expect("room");
+        let plan = counter.plan_chunk(stored(2, 50), 12, &below(1000), SECOND * 3).expect("enough suffixes are left");
         assert_eq!((plan.guard(), plan.reserved().below), (2, at(62)));
         counter.on_committed(plan, 3);
         assert_eq!(counter.grant(12), Ok(at(50)));
     }
 
     #[test]
-    fn err_a_region_without_room_says_how_much_there_is() {
+    fn err_a_full_region_reports_its_capacity() {
         let mut counter = counter();
         let refusal = counter.plan_chunk(stored(3, 95), 6, &below(100), SECOND).expect_err("only 5 are left");
         assert_eq!(refusal, CounterRefusal::Full { capacity: at(100), reserved: at(95) });
         let plan = counter.plan_chunk(stored(3, 95), 5, &below(100), SECOND).expect("5 are left");
-        assert_eq!(plan.reserved().below, at(100), "a chunk never reaches beyond the capacity");
+        assert_eq!(plan.reserved().below, at(100), "a chunk never exceeds the capacity");
     }
 
     #[test]
-    fn ok_what_is_given_back_is_not_granted_again_by_us() {
+    fn ok_a_counter_grants_nothing_that_it_gave_back() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("enough suffixes are left");
         counter.on_committed(plan, 5);
         assert_eq!(counter.grant(3), Ok(at(0)));
         let back = counter.plan_give_back().expect("7 are left");
@@ -359,29 +362,30 @@ mod tests {
     fn ok_a_busy_counter_reserves_ahead_when_half_of_its_chunk_is_gone() {
         let mut counter = counter();
         let reserve = |counter: &mut Counter, version, reserved, now| {
-            let plan = counter.plan_chunk(stored(version, reserved), 1, &below(1000), now).expect("room");
+            let plan =
+                counter.plan_chunk(stored(version, reserved), 1, &below(1000), now).expect("enough suffixes are left");
             counter.on_committed(plan, version + 1);
         };
         reserve(&mut counter, 0, 0, SECOND);
         counter.grant(10).expect("in hand");
-        assert!(!counter.is_low(), "nobody knows yet how long it lasts");
+        assert!(!counter.is_low(), "it is not known yet how long a chunk lasts");
         reserve(&mut counter, 1, 10, SECOND + SECOND / 2);
         counter.grant(10).expect("in hand");
         assert!(!counter.is_low(), "10 of 20 are left");
         assert_eq!(counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2), None);
         counter.grant(1).expect("in hand");
         assert!(counter.is_low());
-        assert_eq!(counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2), None, "somebody else has reserved");
+        assert_eq!(counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2), None, "another daemon has reserved");
         for read in [stored(3, 30), stored(2, 60)] {
-            assert_eq!(counter.plan_ahead(read, &below(1000), SECOND * 2), None, "the record is not as we left it");
+            assert_eq!(counter.plan_ahead(read, &below(1000), SECOND * 2), None, "the record has changed");
         }
         let paid = below(1000).time.offset(crate::BURST.as_nanos() as i128);
         let spent = Stored { version: 2, value: Reserved { below: at(30), paid } };
         assert_eq!(counter.plan_ahead(spent, &below(1000), SECOND * 2), None, "the pace allows nothing");
-        assert_eq!(counter.plan_ahead(stored(2, 30), &below(30), SECOND * 2), None, "there is no more");
-        let plan = counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2).expect("room");
+        assert_eq!(counter.plan_ahead(stored(2, 30), &below(30), SECOND * 2), None, "no suffixes are left");
+        let plan = counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2).expect("enough suffixes are left");
         assert_eq!((plan.guard(), plan.reserved().below), (2, at(70)), "a chunk twice as large");
-        // What is in hand is granted meanwhile, and then without a gap what was reserved.
+        // Meanwhile the rest of the chunk is granted, then the new chunk without a gap.
         assert_eq!(counter.grant(4), Ok(at(21)));
         counter.on_committed(plan, 3);
         assert_eq!(counter.grant(45), Ok(at(25)));
@@ -391,11 +395,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_chunk_that_lasts_a_second_is_not_followed_ahead() {
+    fn ok_after_a_chunk_that_lasts_a_second_none_is_reserved_ahead() {
         for (lasted, is_low) in [(SECOND, false), (SECOND - Duration::from_nanos(1), true)] {
             let mut counter = counter();
             for (version, reserved, now) in [(0, 0, SECOND), (1, 10, SECOND + lasted)] {
-                let plan = counter.plan_chunk(stored(version, reserved), 1, &below(1000), now).expect("room");
+                let plan = counter
+                    .plan_chunk(stored(version, reserved), 1, &below(1000), now)
+                    .expect("enough suffixes are left");
                 counter.on_committed(plan, version + 1);
                 // More than half of a chunk of 10, or of one twice as large.
                 counter
@@ -411,11 +417,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_more_at_once_than_a_chunk_holds_is_no_reason_to_reserve_ahead() {
+    fn ok_a_request_larger_than_a_chunk_does_not_reserve_ahead() {
         let mut counter = counter();
         for (version, reserved, count, now) in [(0, 0, 1, 0), (1, 10, 50, 500)] {
             let now = Duration::from_millis(now);
-            let plan = counter.plan_chunk(stored(version, reserved), count, &below(1000), now).expect("room");
+            let plan = counter
+                .plan_chunk(stored(version, reserved), count, &below(1000), now)
+                .expect("enough suffixes are left");
             counter.on_committed(plan, version + 1);
         }
         counter.grant(49).expect("in hand");
@@ -423,9 +431,9 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_rest_of_a_chunk_is_what_nobody_else_has_reserved_after() {
+    fn ok_the_rest_of_a_chunk_counts_only_if_no_other_daemon_has_reserved() {
         let mut counter = counter();
-        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("enough suffixes are left");
         counter.on_committed(plan, 5);
         counter.grant(3).expect("in hand");
         assert_eq!((counter.version(), counter.left()), (5, 7));
@@ -436,10 +444,10 @@ mod tests {
     }
 
     #[test]
-    fn ok_another_policy_bounds_the_next_chunk() {
+    fn ok_a_new_policy_applies_to_the_next_chunk() {
         let mut counter = counter();
         counter.set_policy(Chunk { min: 20, max: 20 });
-        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("room");
+        let plan = counter.plan_chunk(stored(0, 0), 1, &below(1000), SECOND).expect("enough suffixes are left");
         assert_eq!(plan.reserved().below, at(20));
     }
 
@@ -455,7 +463,7 @@ mod tests {
                 stored(version, reserved)
             };
             if counter.grant(1).is_err() {
-                let plan = counter.plan_chunk(read, 1, &bound, now).expect("room");
+                let plan = counter.plan_chunk(read, 1, &bound, now).expect("enough suffixes are left");
                 read = commit(&mut counter, plan);
                 counter.grant(1).expect("in hand");
             }
@@ -469,7 +477,8 @@ mod tests {
     #[test]
     fn ok_a_chunk_leaves_most_of_a_small_region_to_others() {
         for (left, count, expected) in [(160, 1, 10), (64, 1, 4), (64, 30, 30), (16, 1, 1), (3, 1, 1), (3, 3, 3)] {
-            let plan = counter().plan_chunk(stored(0, 0), count, &below(left), SECOND).expect("room");
+            let plan =
+                counter().plan_chunk(stored(0, 0), count, &below(left), SECOND).expect("enough suffixes are left");
             assert_eq!(plan.reserved().below, at(expected), "{count} of {left}");
         }
     }
@@ -490,8 +499,9 @@ mod tests {
             (20_000, 10),
             (30_000, 10),
         ] {
-            let plan =
-                counter.plan_chunk(stored(1, reserved), 1, &below(10_000), Duration::from_millis(at_ms)).expect("room");
+            let plan = counter
+                .plan_chunk(stored(1, reserved), 1, &below(10_000), Duration::from_millis(at_ms))
+                .expect("enough suffixes are left");
             assert_eq!(plan.reserved().below.get() - reserved, expected, "at {at_ms} ms");
             reserved = plan.reserved().below.get();
         }

@@ -1,16 +1,15 @@
-//! What may be issued next: sequences, slots, windows and chunks.
+//! Decides what Kent may issue next: sequences, slots, windows and chunks.
 //!
-//! Everything Kent issues is a run of positions below a durable ceiling. This crate decides which run, and what must be
-//! committed before the ceiling may rise. It is pure: it reads no clock, draws no randomness, does no I/O and knows no
-//! async. The caller brings instants, random bits and the store's answers, in this order:
+//! Kent issues runs of positions below a durable ceiling. This crate decides which run comes next, and what must be
+//! committed before the ceiling may rise. It is pure: it reads no clock, has no random source, does no I/O and uses no
+//! async. The caller supplies instants, random bits and the store's answers, in this order:
 //!
-//! 1. a `plan_*` function says what to commit, and under which version;
-//! 2. the caller commits it, and waits until it is durable;
-//! 3. an `on_*` function takes the plan back, together with the version that the store answered, and only then does a
-//!    ceiling move;
-//! 4. `grant` cuts runs below the ceiling, without any I/O.
+//! 1. a `plan_*` function returns what to commit, and the version that the commit must compare;
+//! 2. the caller commits it and waits until it is durable;
+//! 3. an `on_*` function takes the plan and the version that the store returned, and only then raises a ceiling;
+//! 4. `grant` returns runs below the ceiling, without any I/O.
 //!
-//! A plan that is dropped, or whose outcome is unknown, is a gap at worst, never a duplicate.
+//! A plan that is dropped, or whose outcome is unknown, can leave a gap but never a duplicate.
 #![no_std]
 
 extern crate alloc;
@@ -33,9 +32,10 @@ pub use strict::{RequestRules, Run, StrictId, StrictOutcome, StrictPlan, StrictR
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 
-/// What the store said of a key: its value, and the version that a commit must compare.
+/// A value read from the store, with the version that a commit must compare.
 ///
-/// A version is the store's number for the write that left this value; 0 says that the key has never been written.
+/// The store numbers its writes: a version is the number of the write of this value, or 0 if the key has never been
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stored<T> {
     /// The version to compare.

@@ -1,99 +1,99 @@
-//! What is kept, and what is forgotten: request_ids of grants and edits, and the edits of a table.
+//! Retention of records: request_ids of grants and edits, and the edits of a table.
 //!
-//! Whatever is forgotten lies below a *floor*, which is durable before anything below it is removed. So what is not on record is
-//! new above the floor, and forgotten below it, whatever clocks say.
+//! A durable *floor* is raised before records below it are removed. So a request_id without a record is new if it is
+//! above the floor, and may have been forgotten if it is below, independent of any clock.
 
 use core::time::Duration;
 
 use kent_ids::{UnixNanos, Uuid, dce};
 use thiserror::Error;
 
-/// A request_id that says when it was made: a UUID of version 7, in any spelling.
+/// A request_id that contains its creation time: a UUID of version 7, in any spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatedRequest(Uuid);
 
 impl DatedRequest {
-    /// The UUID, if the request_id is one of version 7.
+    /// Parses a request_id. Returns `None` if it is not a UUID of version 7.
     pub fn parse(request_id: &str) -> Option<Self> {
         Uuid::try_parse(request_id).ok().filter(|uuid| dce::version(*uuid) == Some(7)).map(Self)
     }
 
-    /// When it was made, as its author's clock said: the first 48 bits are milliseconds since 1970.
+    /// The creation time, by its author's clock: the first 48 bits are milliseconds since 1970.
     pub const fn time(self) -> UnixNanos {
         UnixNanos::new((self.0.as_u128() >> 80) as i128 * NANOS_PER_MILLI) // OK because 48 bits are left
     }
 
-    /// All of its bits: their order is that of the times.
+    /// All bits of the UUID. They sort by time.
     pub const fn bits(self) -> u128 {
         self.0.as_u128()
     }
 }
 
-/// How far ahead of the clock a dated request_id may be: its author's clock may be wrong, or in another zone.
+/// How far ahead of the clock a dated request_id may be. Its author's clock may be wrong or in another time zone.
 pub const REQUEST_AHEAD_MAX: Duration = Duration::from_secs(86_400);
 
-/// For how long request_ids are kept, and how many.
+/// How long request_ids are kept, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestPolicy {
-    /// A dated request_id is kept for this long.
+    /// How long a dated request_id is kept.
     pub retention: Duration,
-    /// Others are kept for ever: this many of one region, or of the edits of one space.
+    /// The maximum number of undated request_ids, which are kept permanently: per region, and per space for edits.
     pub undated_max: u64,
 }
 
 impl Default for RequestPolicy {
-    /// 30 days; ten million.
+    /// 30 days, and ten million undated request_ids.
     fn default() -> Self {
         Self { retention: Duration::from_secs(30 * 86_400), undated_max: 10_000_000 }
     }
 }
 
-/// Nothing is granted under a request_id that is not on record. Nothing has changed.
+/// An error from checking a new request_id. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestRefusal {
-    /// It may have been granted, and forgotten since.
+    /// It is older than the retention, so its grant may have been forgotten.
     #[error(
-        "request_id is of {}, and those from before {} are forgotten (kentd --request-retention): whether it was used is not \
-         known any more",
+        "request_id was made at {}, but request_ids from before {} are forgotten (kentd --request-retention), so it may have been \
+         used already: make a new one (kent alloc uuidv7)",
         time.rfc3339(0).unwrap_or_default(),
         oldest.rfc3339(0).unwrap_or_default()
     )]
     TooOld {
-        /// When it was made.
+        /// The creation time.
         time: UnixNanos,
-        /// What was made before is forgotten.
+        /// Request_ids made before this time are forgotten.
         oldest: UnixNanos,
     },
-    /// It would be kept for too long.
+    /// Its creation time is too far in the future, so it would be kept too long.
     #[error(
-        "request_id is of {}, more than a day ahead of the clock, which says {}: make it by a clock that is right",
+        "request_id was made at {}, more than a day ahead of the clock ({}): make it with a correct clock",
         time.rfc3339(0).unwrap_or_default(),
         now.rfc3339(0).unwrap_or_default()
     )]
     TooNew {
-        /// When it was made.
+        /// The creation time.
         time: UnixNanos,
         /// The present.
         now: UnixNanos,
     },
-    /// As many that are kept for ever are kept already.
+    /// The maximum number of undated request_ids is reached.
     #[error(
-        "{max} request_ids without a time are kept, and more are not (kentd --requests-max): use UUIDs of version 7, which are kept \
-         for a time (kent alloc uuidv7)"
+        "{max} request_ids without a time are stored, the maximum (kentd --requests-max): use UUIDs of version 7, which expire \
+         (kent alloc uuidv7)"
     )]
     TooMany {
-        /// How many are kept.
+        /// The maximum number.
         max: u64,
     },
 }
 
 impl RequestPolicy {
-    /// Whether something may be granted under a dated request_id that is not on record, given the floor and the clock, if that is
-    /// believed. The commit must compare the floor's version.
+    /// Checks whether a dated request_id without a record may be used, given the floor and the clock (`None` if it is
+    /// not trusted). The commit must compare the floor's version.
     ///
     /// # Errors
     ///
-    /// [`RequestRefusal`].
+    /// [`RequestRefusal`] if the request_id must not be used.
     pub fn check_dated(
         &self,
         request: DatedRequest,
@@ -101,7 +101,7 @@ impl RequestPolicy {
         now: Option<UnixNanos>,
     ) -> Result<(), RequestRefusal> {
         let time = request.time();
-        // One that the clock says is due would be forgotten at once, and is of no use.
+        // A request_id whose retention has already passed would be forgotten immediately.
         let oldest = now.map_or(floor, |now| floor.max(self.due(now)));
         match now {
             _ if time < oldest => Err(RequestRefusal::TooOld { time, oldest }),
@@ -110,44 +110,44 @@ impl RequestPolicy {
         }
     }
 
-    /// Whether one more request_id without a time can be kept. The commit must count it.
+    /// Checks whether one more undated request_id can be stored. The commit must count it.
     ///
     /// # Errors
     ///
-    /// [`RequestRefusal`].
+    /// [`RequestRefusal`] if the request_id must not be used.
     pub const fn check_undated(&self, kept: u64) -> Result<(), RequestRefusal> {
         if kept < self.undated_max { Ok(()) } else { Err(RequestRefusal::TooMany { max: self.undated_max }) }
     }
 
-    /// Where the floor must be, durably, before the oldest dated request_id on record is removed; `None` while that is kept.
+    /// The floor that must be durable before the oldest dated request_id is removed; `None` while that is still kept.
     pub fn raised(&self, floor: UnixNanos, oldest: DatedRequest, now: Option<UnixNanos>) -> Option<UnixNanos> {
         let due = self.due(now?);
         (oldest.time() < due && floor < due).then_some(due)
     }
 
-    /// What was made before this is not kept any more.
+    /// The end of the retention: request_ids made before this time are no longer kept.
     fn due(&self, now: UnixNanos) -> UnixNanos {
         now.offset(-nanos(self.retention))
     }
 }
 
-/// Which edits of a table are forgotten.
+/// The edits of a table that are forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The last revision whose edit is forgotten, and those before it; 0 if none is. It is the oldest that the table can be shown
-    /// at.
+    /// The edits up to this revision are forgotten; 0 if none is. The table can be shown at this revision and later
+    /// ones.
     pub through: u64,
-    /// How many revisions above it no edit has made, since a restore passed over them.
+    /// The number of revisions above `through` that a restore skipped, so no edit made them.
     pub passed_over: u64,
 }
 
 impl Forgotten {
-    /// How many edits of a table at revision `present` are more than are kept.
+    /// By how many edits a table at revision `present` exceeds `kept_max`.
     pub const fn excess(&self, present: u64, kept_max: u64) -> u64 {
         present.saturating_sub(self.through).saturating_sub(self.passed_over).saturating_sub(kept_max)
     }
 
-    /// Forgets the next edit: the one that made `revision` after `follows`, or after the one below.
+    /// Forgets the next edit: the one that made `revision` from the revision `follows`, by default the one below.
     #[must_use]
     pub const fn and(self, revision: u64, follows: Option<u64>) -> Self {
         let before = match follows {
@@ -161,7 +161,7 @@ impl Forgotten {
 
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// Nanoseconds; a duration has fewer than 2^94 of them.
+/// The duration in nanoseconds, fewer than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -179,7 +179,7 @@ mod tests {
         UnixNanos::new(seconds * 1_000_000_000)
     }
 
-    /// A request_id that was made so many seconds after `NOW`.
+    /// A request_id made `after` seconds after `NOW`.
     fn made(after: i128) -> DatedRequest {
         let millis = (NOW + after) * 1000;
         let digits = format!("{millis:012x}");
@@ -205,9 +205,9 @@ mod tests {
         }
     }
 
-    /// Times in seconds from `NOW`: of the request_id, of the floor, of the clock; and whether it may be granted.
+    /// Times in seconds from `NOW` of the request_id, the floor and the clock, and the expected result.
     #[test]
-    fn ok_and_err_what_may_be_granted_under_a_dated_request_id() {
+    fn ok_and_err_dated_request_ids() {
         let policy = RequestPolicy::default();
         for (time, floor, now, expected) in [
             (0, -40 * DAY, Some(0), "ok"),
@@ -215,11 +215,11 @@ mod tests {
             (-30 * DAY - 1, -40 * DAY, Some(0), "old"),
             (DAY, -40 * DAY, Some(0), "ok"),
             (DAY + 1, -40 * DAY, Some(0), "new"),
-            // What is below the floor is forgotten, although the clock was set back.
+            // Below the floor everything is forgotten, even if the clock was set back.
             (-1, 0, Some(-100 * DAY), "old"),
             (-1, 0, None, "old"),
             (0, 0, None, "ok"),
-            // Without a clock nothing is too new.
+            // Without a clock, no request_id is too new.
             (1000 * DAY, 0, None, "ok"),
         ] {
             let now = now.map(|now| seconds(NOW + now));
@@ -234,17 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn ok_whatever_is_due_lies_below_the_raised_floor_and_is_refused_from_then_on() {
+    fn ok_request_ids_below_the_raised_floor_are_rejected() {
         let policy = RequestPolicy::default();
         let raised = |floor: i128, oldest: i128, now: Option<i128>| {
             let now = now.map(|now| seconds(NOW + now));
             policy.raised(seconds(NOW + floor), made(oldest), now).map(|raised| raised.get() / 1_000_000_000 - NOW)
         };
         assert_eq!(raised(-50 * DAY, -31 * DAY, Some(0)), Some(-30 * DAY));
-        assert_eq!(raised(-50 * DAY, -30 * DAY, Some(0)), None, "it is kept");
-        assert_eq!(raised(-20 * DAY, -31 * DAY, Some(0)), None, "the floor is above already");
-        assert_eq!(raised(-30 * DAY, -31 * DAY, Some(0)), None, "the floor is there already");
-        assert_eq!(raised(-50 * DAY, -31 * DAY, None), None, "nobody knows the time");
+        assert_eq!(raised(-50 * DAY, -30 * DAY, Some(0)), None, "it is still kept");
+        assert_eq!(raised(-20 * DAY, -31 * DAY, Some(0)), None, "the floor is already higher");
+        assert_eq!(raised(-30 * DAY, -31 * DAY, Some(0)), None, "the floor is already there");
+        assert_eq!(raised(-50 * DAY, -31 * DAY, None), None, "the time is not known");
         assert_eq!(raised(0, -200 * DAY, Some(-100 * DAY)), None, "a floor never goes back");
         let floor = seconds(NOW - 30 * DAY);
         assert!(policy.check_dated(made(-31 * DAY), floor, None).is_err());
@@ -260,7 +260,7 @@ mod tests {
     fn ok_edits_are_counted_across_a_restore() {
         let none = Forgotten::default();
         assert_eq!([none.excess(99, 100), none.excess(100, 100), none.excess(107, 100)], [0, 0, 7]);
-        // Edits 1 to 5, then a restore that goes on at 1005, then 1006.
+        // Edits 1 to 5, then a restore that continues at 1005, then edit 1006.
         let restored = Forgotten { through: 0, passed_over: 999 };
         assert_eq!(restored.excess(1006, 4), 3);
         let forgotten = (1..=5).fold(restored, |forgotten, revision| forgotten.and(revision, None));

@@ -1,38 +1,39 @@
-//! A sequence: the positions `next..ceiling` that one daemon may grant of one source.
+//! A sequence: the positions `next..ceiling` of one source that one daemon may grant.
 //!
-//! The ceiling is what is durable, `next` lives in memory: after a crash a sequence starts at the ceiling, never below it.
+//! The ceiling is durable, while `next` is only in memory. After a crash, a sequence starts at the ceiling, never
+//! below.
 
 use kent_ids::Position;
 use thiserror::Error;
 
-/// The positions from `next` (included) to `ceiling` (excluded), which nobody else may grant.
+/// The positions from `next` (included) to `ceiling` (excluded). No other daemon may grant them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sequence {
     next: Position,
     ceiling: Position,
 }
 
-/// Fewer positions are left below the ceiling than were asked for. Nothing was granted.
+/// The error if fewer positions are left than requested. Nothing was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{left} positions are left below the ceiling")]
 pub struct Exhausted {
-    /// How many are left, counted from the floor that was asked for.
+    /// How many are left, counted from the requested floor.
     pub left: u128,
 }
 
 impl Sequence {
-    /// A sequence that may grant the positions of `next..ceiling`.
+    /// Creates a sequence that may grant the positions `next..ceiling`.
     ///
-    /// The caller vouches that the ceiling is durable, and that nobody else was ever given these positions.
+    /// The caller guarantees that the ceiling is durable, and that no other daemon was ever given these positions.
     pub const fn new(next: Position, ceiling: Position) -> Self {
         Self { next, ceiling }
     }
 
-    /// Cuts `count` positions off, at `floor` or later, and returns the first.
+    /// Grants `count` positions at `floor` or later, and returns the first.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if they would reach the ceiling; the sequence is then unchanged.
+    /// [`Exhausted`] if they would exceed the ceiling; the sequence is then unchanged.
     pub fn grant(&mut self, floor: Position, count: u64) -> Result<Position, Exhausted> {
         let first = self.next.max(floor);
         let left = self.ceiling.since(first);
@@ -44,15 +45,16 @@ impl Sequence {
         Ok(first)
     }
 
-    /// Moves the ceiling up to `ceiling`, and `next` up to `start` if it lies below; neither ever goes down.
+    /// Raises the ceiling to `ceiling`, and `next` to `start`. Neither ever goes down.
     ///
-    /// The caller vouches that the ceiling is durable, and that nobody else was given the positions of `start..ceiling`.
+    /// The caller guarantees that the ceiling is durable, and that no other daemon was given the positions
+    /// `start..ceiling`.
     pub fn raise(&mut self, start: Position, ceiling: Position) {
         self.next = self.next.max(start);
         self.ceiling = self.ceiling.max(ceiling);
     }
 
-    /// Gives up all that is left: `ceiling = next`. What is given up may be handed to somebody else only afterwards.
+    /// Gives up the remaining positions: `ceiling = next`. Call it before another daemon may be given them.
     pub fn close(&mut self) {
         self.ceiling = self.next;
     }
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_floor_skips_positions_and_a_refusal_changes_nothing() {
+    fn ok_a_floor_skips_positions_and_an_error_changes_nothing() {
         let mut sequence = Sequence::new(at(10), at(20));
         assert_eq!(sequence.grant(at(15), 6), Err(Exhausted { left: 5 }));
         assert_eq!(sequence.grant(at(12), 3), Ok(at(12)));

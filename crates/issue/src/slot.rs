@@ -1,9 +1,9 @@
 //! Slots: numbered durable records through which daemons issue time-based identifiers.
 //!
-//! A record says up to which whole second its ticks are spoken for. Every commit on it moves `reserved_until` from r to
-//! r', and the ticks of (r, r'] belong to that commit's author alone. Two daemons can therefore never issue the same tick
-//! of the same slot: the second one's commit starts above the first one's ceiling, and the first one's next commit fails on
-//! the version. No clock, lease or timeout is needed for that.
+//! A record says up to which whole second its ticks are reserved. Every commit moves `reserved_until` from r to r', and
+//! the ticks of (r, r'] belong to the author of that commit alone. Two daemons can therefore never issue the same tick
+//! of the same slot: the second daemon's commit starts above the first daemon's ceiling, and the first daemon's next
+//! commit fails on a version mismatch. This needs no clock, lease or timeout.
 
 use core::{fmt, str::FromStr};
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::Stored;
 
-/// One run of one daemon: 16 random bytes, drawn when it starts.
+/// One run of one daemon: 16 random bytes, generated when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HolderId([u8; 16]);
 
@@ -28,16 +28,16 @@ impl HolderId {
     }
 }
 
-/// A text that is no holder.
+/// An error from parsing a [`HolderId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a holder is written as 32 hexadecimal digits")]
+#[error("a holder has exactly 32 hexadecimal digits")]
 pub struct BadHolder;
 
 impl FromStr for HolderId {
     type Err = BadHolder;
 
     fn from_str(text: &str) -> Result<Self, BadHolder> {
-        // OK because a text with other symbols, such as a sign, is longer or is refused.
+        // `from_str_radix` alone would accept a sign.
         let is_hex = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex).ok_or(BadHolder)?;
         Ok(Self(number.to_be_bytes()))
@@ -59,22 +59,23 @@ impl fmt::Display for HolderId {
 /// The durable record of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotRecord {
-    /// The node field of v1 and v6: drawn once, its last six bits being the slot's number.
+    /// The node field of v1 and v6. It is generated once; its last six bits are the slot's number.
     pub node: Node,
-    /// Grows whenever the slot changes hands (DCE 1.1: state was lost, or the clock went back).
+    /// Grows whenever the slot changes its holder (DCE 1.1: state was lost, or the clock went back).
     pub clock_seq: ClockSeq,
-    /// Grows whenever the slot changes hands: the fencing token of every block.
+    /// Grows whenever the slot changes its holder: the fencing token of every block.
     pub epoch: SlotEpoch,
-    /// Who holds the slot.
+    /// The run of a daemon that holds the slot.
     pub holder: HolderId,
-    /// The ticks up to and including the one that begins at this second are spoken for.
+    /// The ticks up to and including the one that begins at this second are reserved.
     pub reserved_until: UnixSeconds,
-    /// What the holder's clock said when it wrote this: a later start is compared with it. It has no part in what may be issued.
+    /// The holder's clock when it wrote the record. A later start compares its clock with it. It does not affect what
+    /// may be issued.
     pub seen: UnixSeconds,
 }
 
 impl SlotRecord {
-    /// The latest time that the record knows of.
+    /// The latest time in the record.
     pub fn latest(&self) -> UnixSeconds {
         self.reserved_until.max(self.seen)
     }
@@ -87,14 +88,13 @@ pub struct SlotPlan {
     slot: Slot,
     guard: u64,
     record: SlotRecord,
-    /// The ticks up to this second belong to somebody else; `None` if the slot was never used.
+    /// The ticks up to this second belong to an earlier commit; `None` if the slot was never used.
     start: Option<UnixSeconds>,
 }
 
 impl SlotPlan {
-    /// Takes the slot for `holder`, whatever its record says (an absent record: a fresh slot), and reserves up to `until`.
-    ///
-    /// `random` makes the node field of a fresh slot.
+    /// Takes the slot for `holder` and reserves up to `until`. Without a record, the slot is new. A new slot's node
+    /// field and clock sequence are made from `random`.
     pub(crate) fn take(
         slot: Slot,
         read: Option<Stored<SlotRecord>>,
@@ -124,7 +124,7 @@ impl SlotPlan {
         }
     }
 
-    /// Rewrites the record that this daemon holds, with another `reserved_until`.
+    /// Rewrites the record of a slot that this daemon holds, with another `reserved_until`.
     pub(crate) fn rewrite(
         slot: Slot,
         held: Stored<SlotRecord>,
@@ -135,7 +135,7 @@ impl SlotPlan {
         Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
     }
 
-    /// Which slot.
+    /// The slot.
     pub const fn slot(&self) -> Slot {
         self.slot
     }
@@ -150,39 +150,38 @@ impl SlotPlan {
         &self.record
     }
 
-    /// The ticks up to this second belong to somebody else.
+    /// The ticks up to this second belong to an earlier commit.
     pub(crate) const fn start(&self) -> Option<UnixSeconds> {
         self.start
     }
 }
 
-/// Every slot's reservation reaches beyond the present.
+/// The error if every slot is reserved beyond the present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("all {} slots are reserved; the first reservation ends at Unix second {}", Slot::COUNT, earliest.get())]
 pub struct AllSlotsReserved {
-    /// When the first reservation ends.
+    /// The end of the first reservation to end.
     pub earliest: UnixSeconds,
 }
 
-/// Chooses the slot to take at `now`: the lowest one whose reservation has passed and whose holder is not there any more, or
-/// else the lowest fresh one, or else the lowest one whose reservation has passed.
-///
-/// `records` are the slots that have a record, `there` the holders that are known to be there. That serves to choose well:
-/// taking the slot of somebody who is there would only make them take another.
+/// Chooses the slot to take at `now`: the lowest one whose reservation has passed and whose holder is not alive, else
+/// the lowest new one, else the lowest one whose reservation has passed. `records` are the slots that have a record,
+/// `alive` the holders known to be alive. Safety does not depend on `alive`: taking the slot of a live daemon only
+/// makes it take another one.
 ///
 /// # Errors
 ///
-/// [`AllSlotsReserved`] if every slot is spoken for at `now`.
+/// [`AllSlotsReserved`] if every slot is reserved at `now`.
 pub fn choose_slot(
     records: &[(Slot, Stored<SlotRecord>)],
-    there: &[HolderId],
+    alive: &[HolderId],
     now: UnixNanos,
 ) -> Result<(Slot, Option<Stored<SlotRecord>>), AllSlotsReserved> {
     let past = || records.iter().filter(|(_, stored)| stored.value.reserved_until.nanos() < now);
     let lowest = |(slot, _): &&(Slot, Stored<SlotRecord>)| slot.get();
-    let left = past().filter(|(_, stored)| !there.contains(&stored.value.holder)).min_by_key(lowest);
+    let abandoned = past().filter(|(_, stored)| !alive.contains(&stored.value.holder)).min_by_key(lowest);
     let fresh = || Slot::all().find(|slot| records.iter().all(|(used, _)| used != slot));
-    match (left, fresh()) {
+    match (abandoned, fresh()) {
         (Some((slot, stored)), _) => Ok((*slot, Some(*stored))),
         (None, Some(slot)) => Ok((slot, None)),
         (None, None) => match past().min_by_key(lowest) {
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_slot_whose_reservation_has_passed_comes_first_then_a_fresh_one() {
+    fn ok_a_slot_with_a_past_reservation_comes_first_then_a_new_one() {
         check(&[], 5_000, Ok((0, false)));
         check(&[(0, 4)], 5_000, Ok((0, true)));
         check(&[(0, 5)], 5_000, Ok((1, false)));
@@ -234,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn err_when_all_are_reserved_the_refusal_says_until_when() {
+    fn err_if_all_slots_are_reserved_says_until_when() {
         let all: Vec<(u8, i64)> = (0..64).map(|slot| (slot, 100 + i64::from(slot))).collect();
         check(&all, 5_000, Err(100));
         check(&all, 100_500, Ok((0, true)));
     }
 
     #[test]
-    fn ok_taking_a_used_slot_starts_above_its_ceiling_and_changes_the_fence() {
+    fn ok_taking_a_used_slot_starts_above_its_ceiling_and_changes_the_epoch() {
         let (slot, stored) = record(5, 100);
         let plan =
             SlotPlan::take(slot, Some(stored), HolderId::new([2; 16]), UnixSeconds::new(80), UnixSeconds::new(90), 0);
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_fresh_slot_is_made_of_random_bits() {
+    fn ok_a_new_slot_is_made_of_random_bits() {
         let (slot, _) = record(5, 0);
         let (holder, random) = (HolderId::new([2; 16]), 0x1234_5678_9abc_def0);
         let plan = SlotPlan::take(slot, None, holder, UnixSeconds::new(80), UnixSeconds::new(90), random);
@@ -272,21 +271,21 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_slot_of_a_holder_that_is_there_is_the_last_choice() {
+    fn ok_the_slot_of_a_live_holder_is_the_last_choice() {
         let choose = |records: &[(Slot, Stored<SlotRecord>)]| {
             let chosen =
                 choose_slot(records, &[HolderId::new([1; 16])], UnixNanos::new(5_000_000_000)).expect("a slot");
             (chosen.0.get(), chosen.1.is_some())
         };
-        assert_eq!(choose(&[record(0, 4)]), (1, false), "rather a fresh one");
+        assert_eq!(choose(&[record(0, 4)]), (1, false), "a new slot is preferred");
         let mut all: Vec<_> = (0..64).rev().map(|slot| record(slot, 4)).collect();
-        assert_eq!(choose(&all), (0, true), "rather than none");
+        assert_eq!(choose(&all), (0, true), "a live holder's slot is better than none");
         all[20].1.value.holder = HolderId::new([2; 16]);
-        assert_eq!(choose(&all), (43, true), "its holder has gone");
+        assert_eq!(choose(&all), (43, true), "its holder is not alive");
     }
 
     #[test]
-    fn ok_the_latest_time_of_a_record_is_the_later_one() {
+    fn ok_the_latest_time_of_a_record_is_the_later_of_its_two() {
         for (reserved_until, seen) in [(100, 120), (120, 100)] {
             let record = SlotRecord { seen: UnixSeconds::new(seen), ..record(0, reserved_until).1.value };
             assert_eq!(record.latest(), UnixSeconds::new(120));

@@ -1,9 +1,11 @@
-//! Strict counters: every grant is durable before it is answered, nothing is reserved beyond it, and a request_id is granted once.
+//! Strict counters: every grant is durable before it is answered, nothing is reserved ahead, and a request_id is
+//! granted once.
 //!
-//! Requests that come at the same time share one commit. In order: read what is on record under their request_ids
-//! ([`StrictRequest::before`]), then the counter, unless the last commit left it ([`StrictState`]); [`StrictState::plan`]; commit what
-//! the plan says, which compares the counter, and the floor of dated request_ids where one is granted; [`StrictPlan::on_committed`].
-//! After a conflict, or without an answer, read everything again: nothing that was planned counts.
+//! Concurrent requests share one commit. The order of calls: read the records of their request_ids
+//! ([`StrictId::before`]), then the counter, unless the last commit returned it ([`StrictState`]);
+//! [`StrictState::plan`]; commit the plan, which compares the counter and, if a dated request_id is granted, the floor
+//! of dated request_ids; [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and
+//! read everything again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::num::NonZeroU64;
@@ -16,96 +18,97 @@ use crate::{Bound, DatedRequest, RequestPolicy, RequestRefusal, Reserved, Stored
 /// A request for suffixes.
 #[derive(Clone, Copy, Debug)]
 pub struct StrictRequest<'k, K> {
-    /// How many.
+    /// The number of suffixes.
     pub count: NonZeroU64,
-    /// Its request_id, if it has one.
+    /// The request_id, if it has one.
     pub id: Option<StrictId<'k, K>>,
 }
 
-/// A request_id, and what is on record under it.
+/// A request_id and its record.
 #[derive(Clone, Copy, Debug)]
 pub struct StrictId<'k, K> {
-    /// What tells request_ids apart.
+    /// The key that identifies the request_id.
     pub key: &'k K,
-    /// When it was made, if it says so.
+    /// The request_id with its creation time, if it is dated.
     pub dated: Option<DatedRequest>,
-    /// What was granted under it before.
+    /// The suffixes granted under it before.
     pub before: Option<Run>,
 }
 
-/// Suffixes that follow each other.
+/// Consecutive suffixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// The first.
+    /// The first suffix.
     pub first: Position,
-    /// How many.
+    /// The number of suffixes.
     pub count: u64,
 }
 
-/// What a commit rests on.
+/// The stored state that a commit compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StrictState {
     /// The counter's record.
     pub counter: Stored<Reserved>,
-    /// After a restore, whether it is unknown how far the counter had come.
+    /// Whether the counter's value is unknown after a restore.
     pub is_unsure: bool,
-    /// How many undated request_ids are kept. Without it, a request under one has to be tried again.
+    /// The number of undated request_ids. If it was not read, requests with one must be retried.
     pub undated: Option<Stored<u64>>,
-    /// Whether it is what our last commit left, and not what is stored now: others may have moved the counter since.
+    /// Whether this is the state after our last commit, and not read from the store: other daemons may have advanced
+    /// the counter since.
     pub is_remembered: bool,
 }
 
-/// By what request_ids are judged.
+/// The rules for new request_ids.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules {
-    /// For how long they are kept, and how many.
+    /// How long they are kept, and how many.
     pub policy: RequestPolicy,
-    /// Below this, dated ones are forgotten.
+    /// Dated request_ids below this time are forgotten.
     pub floor: UnixNanos,
-    /// The time, if the clock is believed.
+    /// The time, if the clock is trusted.
     pub now: Option<UnixNanos>,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StrictOutcome {
-    /// It gets the suffixes from this one on, once the commit is durable.
+    /// Granted, starting at this suffix, once the commit is durable.
     Granted(Position),
-    /// It got the suffixes from this one on before, under the same request_id.
+    /// Granted before under the same request_id, starting at this suffix.
     GrantedBefore(Position),
-    /// It gets nothing.
+    /// Rejected.
     Refused(StrictRefusal),
-    /// It must be tried again, after this commit, with what is stored then.
+    /// To be retried after this commit, with the state stored then.
     Again,
 }
 
-/// Nothing is granted to a request.
+/// The reason for which a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum StrictRefusal {
-    /// Not enough suffixes are left.
+    /// Too few suffixes are left.
     #[error("{} suffixes are issued, and too few are left", issued.get())]
     Full {
-        /// How many are issued.
+        /// The number of issued suffixes.
         issued: Position,
     },
     /// The pace does not allow it yet.
     #[error(transparent)]
     TooFast(#[from] TooFast),
-    /// After a restore it is unknown how far the counter had come.
-    #[error("after a restore it is unknown how far the counter had come")]
+    /// The counter's value is unknown after a restore.
+    #[error("the counter's value is unknown after a restore")]
     Unsure,
-    /// The request_id was used before, for another count.
-    #[error("{count} suffixes were granted under the same request_id before")]
+    /// The request_id was used before, with another count.
+    #[error("the same request_id was used before, for {count} suffixes")]
     Reused {
-        /// How many were granted.
+        /// The number of suffixes granted before.
         count: u64,
     },
-    /// Nothing is granted under the request_id.
+    /// The request_id must not be used.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
 }
 
-/// What to commit, and what becomes of the requests then.
+/// A commit, and the outcomes of its requests.
 #[must_use = "nothing is granted before the commit is durable"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StrictPlan {
@@ -125,7 +128,7 @@ impl StrictState {
         for request in requests {
             let outcome = match request.id {
                 Some(StrictId { before: Some(run), .. }) => Self::repeat(run, request.count.get()),
-                // Of two with one request_id, the second gets what the first was granted, once that is durable.
+                // Of two requests with one request_id, the second returns the first one's grant once that is durable.
                 Some(StrictId { key, .. }) if !keys.insert(key) => StrictOutcome::Again,
                 _ => plan.add(bound, rules, request).unwrap_or_else(StrictOutcome::Refused),
             };
@@ -177,19 +180,19 @@ impl StrictPlan {
         Ok(StrictOutcome::Granted(first))
     }
 
-    /// What becomes of each request. Those granted now have their records in the commit if they have a request_id.
+    /// The outcome of each request. The commit must also write a record for each granted request_id.
     pub fn outcomes(&self) -> &[StrictOutcome] {
         &self.outcomes
     }
 
-    /// Whether there is anything to commit.
+    /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.after == self.base.counter.value
     }
 
     /// How many suffixes the commit grants.
     pub fn count(&self) -> u64 {
-        // Several large requests may come to more, which is as good as all.
+        // Several large requests may exceed u64; then the maximum is close enough.
         u64::try_from(self.after.below.since(self.base.counter.value.below)).unwrap_or(u64::MAX)
     }
 
@@ -198,7 +201,7 @@ impl StrictPlan {
         self.base.counter.version
     }
 
-    /// What to write to the counter's record.
+    /// The counter's record to write.
     pub const fn reserved(&self) -> Reserved {
         self.after
     }
@@ -208,13 +211,13 @@ impl StrictPlan {
         self.is_dated
     }
 
-    /// The number of undated request_ids that the commit must compare, and what to write instead.
+    /// The number of undated request_ids that the commit must compare, and its new value.
     pub fn undated(&self) -> Option<(Stored<u64>, u64)> {
         let kept = self.base.undated.filter(|_| self.added > 0)?;
         Some((kept, kept.value.saturating_add(self.added)))
     }
 
-    /// What a commit that is durable at `version` left for the next one.
+    /// The state after this commit became durable at `version`, for the next plan.
     pub fn on_committed(&self, version: u64) -> StrictState {
         let undated = match self.undated() {
             Some((_, value)) => Some(Stored { version, value }),

@@ -1,9 +1,10 @@
-//! Issuing time-based identifiers through a slot, and what to do when the clock moves.
+//! Issues time-based identifiers through a slot, and handles steps of the clock.
 //!
-//! All time-based sources of a daemon share one slot and so one durable ceiling in time; each line of positions has a
-//! [`Sequence`] of its own below it. A grant starts at the present tick or where the last one ended, whichever is later, and
-//! never reaches further ahead of the clock than [`ClockPolicy::max_ahead`]. A small step back is absorbed by that; after a
-//! larger one the slot is left for another, whose ticks lie in the past of the new clock.
+//! All time-based sources of a daemon share one slot and one durable ceiling in time. Each line of positions has its
+//! own [`Sequence`] below that ceiling. A grant starts at the present tick or at the end of the last grant, whichever
+//! is later, and never reaches further ahead of the clock than [`ClockPolicy::max_ahead`]. This absorbs a small step
+//! back. After a larger one, the daemon leaves the slot and takes another, whose reserved ticks are in the past of the
+//! new clock.
 
 use alloc::vec::Vec;
 use core::{num::NonZeroU64, time::Duration};
@@ -13,16 +14,16 @@ use thiserror::Error;
 
 use crate::{AllSlotsReserved, HolderId, Sequence, SlotPlan, SlotRecord, Stored, choose_slot};
 
-/// How the daemon's clock is trusted, and how far ahead the store is asked.
+/// The limits of the daemon's clock, and the lengths of reserved windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClockPolicy {
-    /// A step back of the wall clock up to this is absorbed; a larger one costs the slot.
+    /// The largest step back of the wall clock that is absorbed. After a larger one, the daemon leaves its slot.
     pub tolerance: Duration,
-    /// No timestamp lies further ahead of the clock than this when it is granted.
+    /// How far ahead of the clock a timestamp may be when it is granted.
     pub max_ahead: Duration,
-    /// The window of a slot just taken; it doubles with each extension.
+    /// The first window of a slot. Each extension doubles the window.
     pub window_first: Duration,
-    /// The window of a daemon that has run for a while: how long the store may be away.
+    /// The largest window, which is how long a daemon can issue while the store is unavailable.
     pub window_last: Duration,
 }
 
@@ -38,7 +39,7 @@ impl Default for ClockPolicy {
     }
 }
 
-/// What the daemon has seen of its wall clock.
+/// The readings of the daemon's wall clock so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     latest: Option<UnixNanos>,
@@ -46,8 +47,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Takes note of a reading. If the clock went back by more than `tolerance`, a new epoch begins, and by how much it
-    /// went back is returned.
+    /// Records a reading. If the clock went back by more than `tolerance`, begins a new epoch and returns the size of
+    /// the step.
     fn observe(&mut self, now: UnixNanos, tolerance: Duration) -> Option<Duration> {
         let back = self.latest.map_or(0, |latest| latest.get().saturating_sub(now.get()));
         if back > nanos(tolerance) {
@@ -59,7 +60,7 @@ impl Clock {
         None
     }
 
-    /// How many steps back beyond the tolerance there have been.
+    /// The number of steps back beyond the tolerance.
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -70,20 +71,20 @@ impl Clock {
 pub struct TimeGrant {
     /// The block.
     pub block: Block,
-    /// Blocks of one source ascend while this stays the same.
+    /// Blocks of one source ascend as long as this stays the same.
     pub clock_epoch: u64,
 }
 
-/// Why nothing was granted. Nothing has changed, except that the slot may have been left.
+/// An error from a grant. Nothing has changed, except that the daemon may have left its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// No slot is held: take one first.
-    #[error("no slot is held")]
+    /// The daemon holds no slot. It must take one first.
+    #[error("the daemon holds no slot")]
     NoSlot,
-    /// The clock went back beyond the tolerance and the slot was left: take another.
+    /// The clock went back beyond the tolerance, so the daemon left its slot. It must take another one.
     #[error("the clock went back by {} ms", back.as_millis())]
     ClockStepped {
-        /// How far it went back.
+        /// The size of the step.
         back: Duration,
     },
     /// The slot's window must be extended first.
@@ -92,22 +93,22 @@ pub enum Refusal {
         /// The durable ceiling in time.
         reserved_until: UnixSeconds,
     },
-    /// The identifiers of the time up to `max_ahead` are used up: wait for the clock.
-    #[error("the clock allows this in {} ms", wait.as_millis())]
+    /// The identifiers up to `max_ahead` are used up. The caller must wait for the clock.
+    #[error("the identifiers of this time are used up: the clock allows more in {} ms", wait.as_millis())]
     Ahead {
-        /// How long until the clock allows the grant.
+        /// The time until the clock allows the grant.
         wait: Duration,
     },
-    /// The clock never allows so many at once.
-    #[error("the clock never allows more than {max} identifiers at once")]
+    /// The request is larger than any one grant can be.
+    #[error("one request can have at most {max} identifiers")]
     TooMany {
-        /// The most that one grant can hold.
+        /// The largest number of identifiers in one grant.
         max: u64,
     },
-    /// The wall clock is further ahead than anything explains, and there is nothing else to go on from.
-    #[error("the clock is not believed: it is {} s further ahead than anything recorded explains", ahead.as_secs())]
+    /// The wall clock is implausibly far ahead, and no other time is known.
+    #[error("the clock is not trusted: it is {} s ahead of the latest plausible time", ahead.as_secs())]
     Quarantined {
-        /// By how much it is ahead of what could be believed.
+        /// How far it is ahead of the latest plausible time.
         ahead: Duration,
     },
     /// The format has no identifiers for this time.
@@ -116,7 +117,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the grant may be possible after a wait: for the clock, a slot or its window.
+    /// Whether the grant may succeed after waiting for the clock, a slot or its window.
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::NoSlot | Self::ClockStepped { .. } | Self::WindowSpent { .. } | Self::Ahead { .. } => true,
@@ -125,21 +126,21 @@ impl Refusal {
     }
 }
 
-/// What an extension did.
+/// The outcome of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extended {
-    /// The slot is ours up to this second.
+    /// The daemon holds the slot up to this second.
     Until(UnixSeconds),
-    /// The slot is somebody else's now: take another.
+    /// Another commit has changed the slot's record. The daemon must take another slot.
     Fenced,
 }
 
 /// Grants time-based identifiers below the durable ceiling of one slot.
 ///
-/// Order of calls: [`plan_take`](Self::plan_take), commit, [`on_committed`](Self::on_committed); then
-/// [`grant`](Self::grant) at will, with [`plan_extension`](Self::plan_extension), commit, `on_committed` in time before the
-/// window ends. If the outcome of a commit is unknown or a conflict, read the record and call [`on_read`](Self::on_read).
-/// At the end [`plan_give_back`](Self::plan_give_back), after which nothing is granted any more.
+/// Order of calls: [`plan_take`](Self::plan_take), commit, [`on_committed`](Self::on_committed). Then any number of
+/// [`grant`](Self::grant), with [`plan_extension`](Self::plan_extension), commit and `on_committed` before the window
+/// ends. After a conflict or an unknown outcome, read the record and call [`on_read`](Self::on_read). At the end,
+/// [`plan_give_back`](Self::plan_give_back), after which the issuer grants nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TimeIssuer {
     policy: ClockPolicy,
@@ -151,7 +152,7 @@ pub struct TimeIssuer {
     tracks: Vec<Track>,
 }
 
-/// The slot that is held, and since which second its ticks are ours.
+/// The slot that this daemon holds, and the second after which its ticks belong to this daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
     slot: Slot,
@@ -173,31 +174,31 @@ impl TimeIssuer {
         self.holder
     }
 
-    /// An issuer that holds no slot yet, for the run of a daemon called `holder`.
+    /// Creates an issuer without a slot, for the daemon run `holder`.
     pub fn new(policy: ClockPolicy, holder: HolderId, key: ClusterKey) -> Self {
         let window = policy.window_first;
         Self { policy, holder, key, clock: Clock::default(), window, held: None, tracks: Vec::new() }
     }
 
-    /// Plans to take a slot at `now`, given all slots that have a record, and the holders that are there as far as is known;
-    /// `random` makes the node of a fresh one.
+    /// Plans to take a slot at `now`, given all slots that have a record, and the holders known to be alive. A new
+    /// slot's node is made from `random`.
     ///
     /// # Errors
     ///
-    /// [`AllSlotsReserved`] if every slot is spoken for.
+    /// [`AllSlotsReserved`] if every slot is reserved.
     pub fn plan_take(
         &self,
         records: &[(Slot, Stored<SlotRecord>)],
-        there: &[HolderId],
+        alive: &[HolderId],
         now: UnixNanos,
         random: u64,
     ) -> Result<SlotPlan, AllSlotsReserved> {
-        let (slot, read) = choose_slot(records, there, now)?;
+        let (slot, read) = choose_slot(records, alive, now)?;
         let until = self.horizon(now, self.policy.window_first);
         Ok(SlotPlan::take(slot, read, self.holder, now.ceil_seconds(), until, random))
     }
 
-    /// Plans to move the slot's ceiling, if less than three quarters of the window are left at `now`.
+    /// Plans to raise the slot's ceiling, if at most three quarters of the window are left at `now`.
     pub fn plan_extension(&self, now: UnixNanos) -> Option<SlotPlan> {
         let held = self.held?;
         let window = self.window.saturating_mul(2).min(self.policy.window_last);
@@ -208,26 +209,26 @@ impl TimeIssuer {
             .then(|| SlotPlan::rewrite(held.slot, held.stored, now.ceil_seconds(), until))
     }
 
-    /// Takes back a plan that is durable at `version`: only now does the ceiling move.
+    /// Applies a plan that is durable at `version`. Only now does the ceiling rise.
     pub fn on_committed(&mut self, plan: SlotPlan, version: u64, now: UnixNanos) {
-        // A slot whose ticks lie where the clock is now must be left if the clock goes back from here.
+        // From now on, a step back of the clock must make the daemon leave this slot.
         self.observe(now);
         let stored = Stored { version, value: *plan.record() };
         if self.holds(&stored.value, plan.slot()) {
             self.window = self.window.saturating_mul(2).min(self.policy.window_last);
             self.raise(stored);
         } else if self.held.is_none() && plan.start().is_none_or(|start| start.nanos() < now) {
-            // A slot whose ticks are not yet past, since the clock went back after it was chosen, is left alone.
+            // If the clock went back after the slot was chosen, its earlier ticks may not be past: do not use it.
             self.window = self.policy.window_first;
             self.held = Some(Held { slot: plan.slot(), stored, start: plan.start() });
             self.open_tracks();
         }
     }
 
-    /// Takes note of what the slot's record says, after a commit that conflicted or whose outcome is unknown.
+    /// Handles the slot's record, read after a conflict or an unknown outcome.
     ///
-    /// The slot is ours only while its record has the version that our last answered commit gave it. Any later one was not made by
-    /// us for sure, also where it names us: a clone of this machine has our holder, our epoch and all that we remember.
+    /// The slot is ours only while its record has the version of our last answered commit. A later version may not be
+    /// ours even if it names us: a clone of this machine has the same holder, epoch and memory.
     pub fn on_read(&mut self, slot: Slot, read: Option<Stored<SlotRecord>>) -> Extended {
         let ours = self.held.filter(|held| held.slot == slot).map(|held| held.stored.version);
         match read {
@@ -241,11 +242,12 @@ impl TimeIssuer {
         }
     }
 
-    /// Takes note of the clock; if it went back beyond the tolerance, leaves the slot and returns by how much.
+    /// Records a reading of the clock. If it went back beyond the tolerance, leaves the slot and returns the size of
+    /// the step.
     pub fn observe(&mut self, now: UnixNanos) -> Option<Duration> {
         let back = self.clock.observe(now, self.policy.tolerance)?;
         self.leave();
-        // What was granted before lies in the future of the new clock: the sequences start anew in the new slot.
+        // Earlier grants are in the future of the new clock, so the sequences start again in the new slot.
         self.tracks.clear();
         Some(back)
     }
@@ -253,8 +255,7 @@ impl TimeIssuer {
     /// Grants a block of `count` identifiers of `format` at `now`.
     ///
     /// # Errors
-    ///
-    /// See [`Refusal`].
+    /// [`Refusal`] if nothing is granted.
     pub fn grant(&mut self, format: Format, count: NonZeroU64, now: UnixNanos) -> Result<TimeGrant, Refusal> {
         if let Some(back) = self.observe(now) {
             return Err(Refusal::ClockStepped { back });
@@ -279,7 +280,7 @@ impl TimeIssuer {
         Ok(TimeGrant { block, clock_epoch: self.clock.epoch })
     }
 
-    /// Gives the slot's unused time back: the holder's last act. From here on nothing is granted, whatever the store answers.
+    /// Plans to give back the slot's unused time. From now on, this issuer grants nothing, even if the commit fails.
     pub fn plan_give_back(&mut self) -> Option<SlotPlan> {
         let held = self.held?;
         let used = self.tracks.iter().filter_map(Track::last_second).max();
@@ -289,35 +290,35 @@ impl TimeIssuer {
         (until < held.stored.value.reserved_until).then(|| SlotPlan::rewrite(held.slot, held.stored, seen, until))
     }
 
-    /// The most identifiers of `format` that one grant can hold: those of `max_ahead`.
+    /// The largest number of identifiers of `format` in one grant: those of `max_ahead`.
     fn max_count(&self, format: Format) -> u64 {
         let line = format.line();
         let ticks = self.policy.max_ahead.as_nanos() / u128::from(line.tick_nanos()) + 1;
         u64::try_from(ticks << line.counter_bits()).unwrap_or(u64::MAX)
     }
 
-    /// The slot that is held, and its record.
+    /// The slot that this daemon holds, and its record.
     pub fn held(&self) -> Option<(Slot, &SlotRecord)> {
         self.held.as_ref().map(|held| (held.slot, &held.stored.value))
     }
 
-    /// For how long the slot lasts without the store, counted from `now`.
+    /// How long the slot's window lasts from `now`.
     pub fn window_left(&self, now: UnixNanos) -> Duration {
         let until = self.held.map(|held| held.stored.value.reserved_until.nanos().get());
         duration(until.map_or(0, |until| until - now.get()))
     }
 
-    /// What the daemon has seen of its clock.
+    /// The readings of the clock.
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The policy in force.
+    /// The policy.
     pub const fn policy(&self) -> &ClockPolicy {
         &self.policy
     }
 
-    /// The first second that a window of length `window`, and all that may be granted ahead of the clock, does not reach.
+    /// The end of a window of length `window` that starts at `now`, including `max_ahead`, rounded up.
     fn horizon(&self, now: UnixNanos, window: Duration) -> UnixSeconds {
         now.offset(nanos(window + self.policy.max_ahead)).ceil_seconds()
     }
@@ -342,7 +343,7 @@ impl TimeIssuer {
         self.open_tracks();
     }
 
-    /// Lets every sequence run up to the slot's ceiling, from no lower than the slot's start.
+    /// Raises every sequence to the slot's start and ceiling.
     fn open_tracks(&mut self) {
         let Some(held) = self.held else { return };
         for track in &mut self.tracks {
@@ -383,20 +384,20 @@ impl Held {
 }
 
 impl Track {
-    /// The first whole second that is not before the last tick granted.
+    /// The first whole second at or after the last granted tick.
     fn last_second(&self) -> Option<UnixSeconds> {
         let last = self.sequence.next().get().checked_sub(1)?;
         Some(self.line.instant(Position::new(last)).ceil_seconds())
     }
 }
 
-/// Refuses a run that would reach `limit`, and says when the clock will allow it.
+/// Rejects a run that would reach `limit`, with the time until the clock allows it.
 fn check_ahead(line: &Line, first: Position, count: NonZeroU64, limit: Position) -> Result<(), Refusal> {
     let last = Position::new(first.get() + u128::from(count.get() - 1));
     if last < limit {
         return Ok(());
     }
-    // OK because the last allowed tick is the one before the limit's.
+    // OK because the limit is the first position of the tick after the last allowed one.
     let allowed = Position::new(limit.get() - 1);
     let wait = line.instant(last).get() - line.instant(allowed).get();
     Err(Refusal::Ahead { wait: duration(wait) })

@@ -1,80 +1,79 @@
-//! How far a wall clock is believed: what it says is compared with a steady clock and with what the store has recorded.
+//! Decides whether to trust the wall clock, by comparing it with a steady clock and with the times in the store.
 //!
-//! A clock that jumps forward poisons every allocator that writes down what it saw. A reading that is further ahead than a wrong
-//! setting or a long absence explains is therefore not taken: the issuer goes on from the steady clock, or, where it has just
-//! started and has nothing to go on from, grants nothing until an operator vouches for the clock. Readings that go back are
-//! believed: they cost a slot at most.
+//! A clock that jumps forward would poison the stored ceilings. A reading that is implausibly far ahead is therefore
+//! rejected. A running issuer then continues from the steady clock. An issuer that has just started grants nothing
+//! until an operator vouches for the clock. Readings that go back are trusted, since they cost at most a slot.
 
 use core::time::Duration;
 
 use kent_ids::UnixNanos;
 
-/// What a wall clock may do before it is not believed any more.
+/// The limits beyond which a wall clock is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustPolicy {
-    /// A jump ahead of the steady clock by more than this, while running, is not believed.
+    /// The largest plausible jump ahead of the steady clock while the daemon runs.
     pub jump_max: Duration,
-    /// A start later than everything recorded by more than this is not believed.
+    /// The longest plausible time between the latest time in the store and a start.
     pub absence_max: Duration,
 }
 
 impl Default for TrustPolicy {
-    /// A jump of an hour; an absence of 31 days.
+    /// A jump of up to an hour, and an absence of up to 31 days.
     fn default() -> Self {
         Self { jump_max: Duration::from_secs(3600), absence_max: Duration::from_secs(31 * 86_400) }
     }
 }
 
-/// Readings of the wall clock and of a steady one that also counts while the machine sleeps, taken together.
+/// Simultaneous readings of the wall clock, and of a steady clock that also counts while the machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The wall clock.
     pub wall: UnixNanos,
-    /// The steady clock, since any moment in the past.
+    /// The steady clock, counted from any moment in the past.
     pub steady: Duration,
 }
 
-/// The wall clock is not believed.
+/// The state of a wall clock that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// By how much it is ahead of what could be believed at the most.
+    /// How far it is ahead of the latest plausible time.
     pub ahead: Duration,
-    /// The time that is issued meanwhile, from the steady clock; `None` right after a start, when nothing is known.
+    /// The time to issue meanwhile, from the steady clock; `None` after a start, when no trusted time is known.
     pub instead: Option<UnixNanos>,
 }
 
-/// A wall clock, as far as it is believed.
+/// A wall clock with checks of its plausibility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedClock {
     policy: TrustPolicy,
-    /// What the wall clock is ahead of the steady one, as of the last reading that was believed.
+    /// How far the wall clock is ahead of the steady one in nanoseconds, at the last trusted reading.
     offset: Option<i128>,
-    /// The same, the largest that has been believed or is recorded: a clock that was set back may return.
+    /// The largest such offset that was trusted or is recorded: a clock that was set back may return to it.
     largest: i128,
     quarantine: Option<Quarantine>,
 }
 
 impl TrustedClock {
-    /// A clock of which nothing is known yet.
+    /// Creates a clock without any reading.
     pub const fn new(policy: TrustPolicy) -> Self {
         Self { policy, offset: None, largest: i128::MIN, quarantine: None }
     }
 
-    /// Whether anything is known of the clock, so that a reading can be judged.
+    /// Whether [`start`](Self::start) or [`vouch`](Self::vouch) has been called, so that readings can be checked.
     pub const fn has_started(&self) -> bool {
         self.offset.is_some() || self.quarantine.is_some()
     }
 
-    /// Judges the clock at a start, given the latest time that the store has recorded (none, if it is new), and the latest that
-    /// is the time for others on the store right now (none, if there are no others); returns the time to issue. It may be
-    /// judged again, when others are heard of that agree with it.
+    /// Checks the clock at a start, given the latest time in the store (`None` for a new store) and the latest time of
+    /// other live daemons on the store (`None` without any). Returns the time to issue. It may be called again when
+    /// other daemons turn out to agree with the clock.
     pub fn start(
         &mut self,
         reading: Reading,
         recorded: Option<UnixNanos>,
         others: Option<UnixNanos>,
     ) -> Option<UnixNanos> {
-        // Where others are, nobody was absent for long.
+        // While other daemons are alive, the store's times are recent.
         let later = if others.is_some() { self.policy.jump_max } else { self.policy.absence_max };
         let allowed = recorded.max(others).map(|latest| latest.offset(nanos(later)));
         let offset = offset(reading);
@@ -86,15 +85,15 @@ impl TrustedClock {
             self.largest = offset - ahead - nanos(self.policy.jump_max);
             return None;
         }
-        // A clock that starts behind what is recorded may be put right later.
+        // A clock that starts behind the recorded times may be corrected later.
         let credible = allowed.map_or(offset, |allowed| allowed.get() - nanos(self.policy.jump_max) - steady(reading));
-        self.believe(reading);
+        self.trust(reading);
         self.largest = self.largest.max(credible);
         Some(reading.wall)
     }
 
-    /// The time to issue, given a reading; `None` if there is none to go on from. Before the start every reading is taken, and
-    /// none is remembered.
+    /// The time to issue, given a reading; `None` if the reading is not trusted and no other time is known. Before the
+    /// start, every reading is accepted and none is remembered.
     pub fn read(&mut self, reading: Reading) -> Option<UnixNanos> {
         if !self.has_started() {
             return Some(reading.wall);
@@ -105,21 +104,21 @@ impl TrustedClock {
             self.quarantine = Some(Quarantine { ahead: duration(ahead), instead });
             return instead;
         }
-        self.believe(reading);
+        self.trust(reading);
         Some(reading.wall)
     }
 
-    /// Takes an operator's word for a reading.
+    /// Trusts a reading because an operator vouches for it.
     pub fn vouch(&mut self, reading: Reading) {
-        self.believe(reading);
+        self.trust(reading);
     }
 
-    /// Why the clock is not believed now, as of the last reading.
+    /// The quarantine as of the last reading, if the clock is not trusted.
     pub const fn quarantine(&self) -> Option<Quarantine> {
         self.quarantine
     }
 
-    fn believe(&mut self, reading: Reading) {
+    fn trust(&mut self, reading: Reading) {
         let offset = offset(reading);
         self.offset = Some(offset);
         self.largest = self.largest.max(offset);
@@ -135,7 +134,7 @@ fn steady(reading: Reading) -> i128 {
     nanos(reading.steady)
 }
 
-/// Nanoseconds; a duration has fewer than 2^94 of them.
+/// The duration in nanoseconds, fewer than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -157,7 +156,7 @@ mod tests {
         UnixNanos::new(seconds * 1_000_000_000)
     }
 
-    /// Readings while the steady clock goes on by a second each, as seconds from `NOW`, and what is issued for each.
+    /// Readings one second of the steady clock apart, as seconds from `NOW`, and the time issued for each.
     #[track_caller]
     fn check(recorded: Option<i128>, start: (i128, Option<i128>), readings: &[(i128, Option<i128>)]) {
         let mut clock = TrustedClock::new(TrustPolicy::default());
@@ -172,32 +171,32 @@ mod tests {
     }
 
     #[test]
-    fn ok_an_ordinary_clock_is_believed_whatever_was_recorded() {
+    fn ok_an_ordinary_clock_is_trusted_for_any_recorded_time() {
         for recorded in [None, Some(-20 * DAY), Some(-1), Some(60), Some(YEARS)] {
             check(recorded, (0, Some(0)), &[(1, Some(1)), (2, Some(2)), (HOUR, Some(HOUR)), (4, Some(4))]);
         }
     }
 
     #[test]
-    fn ok_steps_back_are_believed_and_so_is_the_way_back() {
+    fn ok_steps_back_and_the_return_are_trusted() {
         check(None, (0, Some(0)), &[(-DAY, Some(-DAY)), (-DAY + 1, Some(-DAY + 1)), (3, Some(3)), (4, Some(4))]);
     }
 
     #[test]
-    fn ok_a_clock_that_starts_behind_what_is_recorded_may_be_put_right_by_as_much_as_that_explains() {
+    fn ok_a_clock_that_starts_behind_the_recorded_time_may_be_corrected() {
         let explained = 10 * DAY + 31 * DAY;
         let readings = [(explained + 2, Some(1)), (explained + 2, Some(explained + 2))];
         check(Some(10 * DAY), (0, Some(0)), &readings);
     }
 
     #[test]
-    fn err_a_jump_of_more_than_an_hour_is_not_and_the_steady_clock_goes_on() {
+    fn err_after_a_jump_of_more_than_an_hour_the_steady_clock_continues() {
         check(None, (0, Some(0)), &[(1, Some(1)), (YEARS, Some(2)), (YEARS + 1, Some(3)), (4, Some(4)), (5, Some(5))]);
         check(None, (0, Some(0)), &[(HOUR + 1, Some(HOUR + 1)), (2 * HOUR + 10, Some(HOUR + 2)), (3, Some(3))]);
     }
 
     #[test]
-    fn err_a_start_far_ahead_of_what_is_recorded_has_nothing_to_go_on_from() {
+    fn err_a_start_far_ahead_of_the_recorded_time_issues_nothing() {
         check(
             Some(-YEARS),
             (0, None),
@@ -205,13 +204,13 @@ mod tests {
         );
         check(Some(-31 * DAY - 1), (0, None), &[(1, None)]);
         check(Some(-31 * DAY), (0, Some(0)), &[(1, Some(1))]);
-        // What is recorded explains 31 days; the second reading is a second later by the steady clock.
+        // The recorded time allows 31 days; the second reading is a second later by the steady clock.
         let explained = -YEARS + 31 * DAY;
         check(Some(-YEARS), (0, None), &[(explained + 2, None), (explained + 2, Some(explained + 2))]);
     }
 
     #[test]
-    fn err_a_quarantine_says_by_how_much_the_clock_is_ahead_and_what_is_issued_instead() {
+    fn err_a_quarantine_has_the_distance_and_the_time_issued_instead() {
         let mut clock = TrustedClock::new(TrustPolicy::default());
         let at = |wall, steady| Reading { wall: seconds(NOW + wall), steady: Duration::from_secs(steady) };
         let quarantine = |ahead, instead: Option<i128>| {
@@ -228,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_clock_that_starts_in_1970_may_be_put_right() {
+    fn ok_a_clock_that_starts_in_1970_may_be_corrected() {
         check(Some(-DAY), (-NOW, Some(-NOW)), &[(-NOW + 1, Some(-NOW + 1)), (2, Some(2)), (3, Some(3))]);
         check(Some(-DAY), (-NOW, Some(-NOW)), &[(YEARS, Some(-NOW + 1)), (2, Some(2))]);
     }
 
     #[test]
-    fn ok_a_reading_before_the_start_says_nothing() {
+    fn ok_a_reading_before_the_start_is_not_remembered() {
         let mut clock = TrustedClock::new(TrustPolicy::default());
         let at = |wall| Reading { wall: seconds(wall), steady: Duration::from_secs(1) };
         assert_eq!(clock.read(at(NOW)), Some(seconds(NOW)));
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_others_are_believed_and_who_is_far_from_them_is_not() {
+    fn ok_a_clock_must_agree_with_other_live_daemons() {
         let judge = |recorded, others: Option<i128>| {
             let mut clock = TrustedClock::new(TrustPolicy::default());
             let reading = Reading { wall: seconds(NOW), steady: Duration::from_secs(100) };

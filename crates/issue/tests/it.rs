@@ -1,4 +1,4 @@
-//! The rules of issuing, tried out: a table of clock behaviour, and random histories against a set that holds every grant.
+//! Tests of issuing: a table of clock steps, and random histories checked against a set of all grants.
 
 mod it {
     mod clock;

@@ -1,27 +1,27 @@
-//! What is kept with a region beside its place: the order of issue, policies, and what people write about it.
+//! The attributes of a region: its order of issue, its policy, and its texts for people.
 
 use alloc::{collections::BTreeMap, string::String};
 
 use crate::{count::Count, limits::TEXT_BYTES_MAX, rare::Usual, refusal::Refusal};
 
-/// In which order a region's suffixes are issued. Fixed when the region is made.
+/// The order in which a region's suffixes are issued. It is fixed when the region is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Suffix = counter.
     #[default]
     Sequential,
-    /// A keyed permutation inside each octave of the counter: neighbours in time are not neighbours in value.
+    /// A keyed permutation within each octave of the counter: consecutive counters do not give adjacent suffixes.
     Scrambled,
-    /// Nothing is issued: the values come from users (Kent 1992: employee and part numbers).
+    /// Kent issues nothing: users supply the values (Kent 1992: employee and part numbers).
     External,
 }
 
 impl Order {
-    /// All of them.
+    /// All orders.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
-    /// The first number to issue above every suffix below `next`: in a scrambled order, numbers follow no order inside an octave,
-    /// and another key has another one, so it is that of the next octave.
+    /// The lowest counter from which on all suffixes are `next` or above. In a scrambled order this is the start of the
+    /// next octave, since the order within an octave depends on the key.
     pub const fn floor(self, next: Count) -> Count {
         match (self, next) {
             (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {
@@ -42,53 +42,53 @@ impl Order {
     }
 }
 
-/// What a region does by itself, and what it does not do.
+/// What a region does automatically, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// Expand before it is full.
+    /// Whether and when it expands before it is full.
     pub auto_expand: Option<AutoExpand>,
-    /// Never more than so many suffixes, whatever the capacity.
+    /// The largest number of suffixes to issue, if below the capacity.
     pub cap: Option<Count>,
-    /// How many suffixes are reserved at once, and whether at all.
+    /// How many suffixes each chunk reserves, if any.
     pub chunk: ChunkPolicy,
 }
 
-/// When and how far a region expands by itself.
+/// When and how far a region expands automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AutoExpand {
-    /// When so many percent of the capacity are reserved: 1 to 100.
+    /// The region expands when this percentage of the capacity is reserved: 1 to 100.
     pub at_percent: u8,
-    /// By so many bits, at least 1, or as many as the zone leaves.
+    /// The number of bits of one expansion: at least 1. A smaller zone limits it.
     pub by_bits: u8,
-    /// To a suffix of at most so many bits.
+    /// The largest suffix in bits to expand to.
     pub max_suffix: u8,
 }
 
-/// How many suffixes of a region are reserved at once.
+/// How many suffixes of a region one chunk reserves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChunkPolicy {
-    /// As many as last about a second, within the daemon's bounds.
+    /// Enough for about a second, within the daemon's bounds.
     #[default]
     Adaptive,
-    /// Within these bounds: at least 1, and not more than `max`.
+    /// Enough for about a second, within these bounds.
     Within {
-        /// The smallest chunk.
+        /// The smallest chunk: at least 1.
         min: u64,
-        /// The largest.
+        /// The largest chunk: at least `min`.
         max: u64,
     },
-    /// None: every grant is durable before it is answered, and once for each request.
+    /// No chunks: every grant is durable before it is answered, and each request_id is granted once.
     Strict,
 }
 
-/// What people write about a region.
+/// Texts about a region, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Texts {
-    /// Whose it is.
+    /// The owner.
     pub owner: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// Whatever else, by name.
+    /// Other texts, by label.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -101,7 +101,7 @@ impl Usual for Texts {
 }
 
 impl Texts {
-    /// How many bytes they have together.
+    /// The total length in bytes.
     pub fn bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.owner.len() + self.description.len() + labels
@@ -118,39 +118,39 @@ impl Policy {
         let refused = |what| Err(Refusal::BadPolicy { what });
         match self.auto_expand {
             Some(AutoExpand { at_percent, .. }) if !(1..=100).contains(&at_percent) => {
-                return refused("a region expands by itself at 1 to 100 percent");
+                return refused("auto_expand.at_percent must be 1 to 100");
             }
-            Some(AutoExpand { by_bits: 0, .. }) => return refused("a region expands by at least 1 bit"),
+            Some(AutoExpand { by_bits: 0, .. }) => return refused("auto_expand.by_bits must be at least 1"),
             _ => {}
         }
         match self.chunk {
             ChunkPolicy::Within { min, max } if min == 0 || min > max => {
-                refused("a chunk has at least 1 suffix, and its smallest size is not above its largest")
+                refused("the smallest chunk must have at least 1 suffix, and must not be larger than the largest chunk")
             }
             ChunkPolicy::Strict if order == Order::Scrambled => {
-                refused("a strict region numbers without gaps: it cannot be scrambled")
+                refused("a strict region issues numbers without gaps, so it cannot be scrambled")
             }
             _ => Ok(()),
         }
     }
 }
 
-/// A change of what is kept with a region. What is `None` stays.
+/// A change of a region's attributes. `None` leaves an attribute as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
     /// A new name.
     pub name: Option<String>,
-    /// Stop granting, or resume.
+    /// Whether to stop granting (`true`) or to resume (`false`).
     pub sealed: Option<bool>,
-    /// Another owner.
+    /// A new owner.
     pub owner: Option<String>,
-    /// Another description.
+    /// A new description.
     pub description: Option<String>,
-    /// Labels to set, or with `None` to remove.
+    /// Labels to set, or to remove if the value is `None`.
     pub labels: BTreeMap<String, Option<String>>,
-    /// Another policy, whole.
+    /// A new policy, which replaces the whole old one.
     pub policy: Option<Policy>,
-    /// Suffixes below this count as issued: the counter never goes back.
+    /// Declares that suffixes below this one are issued. The counter never goes back.
     pub next: Option<Count>,
 }
 

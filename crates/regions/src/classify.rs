@@ -1,4 +1,4 @@
-//! Classification: to which regions an identifier belongs, the longest matching prefix deciding.
+//! Classification: finds the regions of an identifier, by the longest matching prefix.
 
 use alloc::vec::Vec;
 
@@ -12,30 +12,30 @@ use crate::{
     table::Table,
 };
 
-/// Where an identifier belongs.
+/// The regions of an identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classification<'t> {
-    /// All regions around it, outermost first; the last one is the one that it belongs to.
+    /// All regions that contain it, outermost first. It belongs to the last one.
     pub path: Vec<&'t Region>,
-    /// What it is there.
+    /// Its status in that region.
     pub status: Status,
 }
 
-/// What an identifier is in the innermost region around it.
+/// The status of an identifier in its innermost region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// In no region.
+    /// It is in no region.
     Free,
-    /// In a closed region, under an extension that no subregion has.
+    /// It is in a closed region, under an extension without a subregion.
     Unassigned,
-    /// A bit of the expansion zone is set.
+    /// It has a one bit in the expansion zone.
     Reserved,
-    /// One of the region's identifiers.
+    /// It is an identifier of the region.
     Member {
-        /// Its suffix.
+        /// The suffix.
         suffix: u128,
-        /// The number behind the suffix: the suffix itself or, in a region of scrambled order, what the table's key makes of it;
-        /// `None` there if the table has no key.
+        /// The counter of the suffix: equal to the suffix or, in a region of scrambled order, computed with the table's
+        /// key. `None` if the order is scrambled and the table has no key.
         counter: Option<u128>,
     },
 }
@@ -53,7 +53,7 @@ impl Status {
 }
 
 impl Classification<'_> {
-    /// Whether the identifier is issued or reserved; `None` if that cannot be told, since the region is of scrambled order and the
+    /// Whether the identifier is issued or reserved. `None` if this is unknown, because the order is scrambled and the
     /// table has no key.
     pub fn issued(&self) -> Option<bool> {
         match (self.status, self.path.last()) {
@@ -62,7 +62,7 @@ impl Classification<'_> {
         }
     }
 
-    /// The region whose local table says more, if the identifier is in a delegated region, and the identifier that it is there.
+    /// If the identifier is in a delegated region: the number of that region, and the identifier in its local table.
     pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
         match (self.status, self.path.last()) {
             (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
@@ -70,7 +70,7 @@ impl Classification<'_> {
         }
     }
 
-    /// The prefix that its region had when the identifier was issued, where the region had others before.
+    /// The prefix of the region when the identifier was issued, if the region has had several prefixes.
     pub fn issued_prefix(&self) -> Option<Prefix> {
         let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
             return None;
@@ -81,7 +81,7 @@ impl Classification<'_> {
 }
 
 impl Table {
-    /// Where an identifier belongs, or `None` if it has more than n bits.
+    /// Classifies an identifier. Returns `None` if it has more than n bits.
     pub fn classify(&self, id: u128) -> Option<Classification<'_>> {
         if !self.is_wide_enough(id) {
             return None;
@@ -93,7 +93,7 @@ impl Table {
         Some(self.classified(id, region))
     }
 
-    /// What [`classify`](Self::classify) says about each of many identifiers; with an index, faster than one by one.
+    /// Classifies many identifiers. With an index, this is faster than calling [`classify`](Self::classify) for each.
     pub fn classify_all(&self, ids: &[u128]) -> Vec<Option<Classification<'_>>> {
         let Some(index) = self.index() else { return ids.iter().map(|id| self.classify(*id)).collect() };
         let mut found = Vec::new();
@@ -107,10 +107,10 @@ impl Table {
         self.bits() >= 128 || id >> self.bits() == 0
     }
 
-    /// The innermost region around an identifier, without an index.
+    /// Finds the innermost region of an identifier, without an index.
     fn innermost(&self, id: u128) -> Option<&Region> {
         let mut region = self.at_or_before(Prefix::new(id, self.bits()));
-        // The regions around an identifier are around the last one that begins before it, too.
+        // Every region that contains the identifier also contains the last region that begins at or before it.
         while let Some(candidate) = region
             && !candidate.prefix.holds(id, self.bits())
         {
@@ -135,7 +135,7 @@ impl Table {
         }
     }
 
-    /// The number behind a suffix.
+    /// The counter of a suffix.
     fn counter(&self, region: &Region, suffix: u128) -> Option<u128> {
         match region.order {
             Order::Sequential | Order::External => Some(suffix),
@@ -143,17 +143,18 @@ impl Table {
         }
     }
 
-    /// The regions around and including this one, outermost first.
+    /// This region and those that contain it, outermost first.
     fn path<'t>(&'t self, innermost: Option<&'t Region>) -> Vec<&'t Region> {
         let mut path: Vec<&Region> = core::iter::successors(innermost, |region| self.parent(region)).collect();
         path.reverse();
         path
     }
 
-    /// Every region that has or had this prefix, with the first and last revision in which it did (`None`: still has it).
+    /// Every region that has or had this prefix, with the first and the last revision of that (`None`: it still has
+    /// it).
     pub fn held(&self, prefix: Prefix) -> Vec<(&Region, Revision, Option<Revision>)> {
         let mut holders = Vec::new();
-        // A region's present prefix begins with every one that it had.
+        // A region's present prefix begins with all of its former prefixes.
         for region in self.within(prefix) {
             let former = region.history.iter().filter(|former| former.prefix == prefix);
             holders.extend(former.map(|FormerPrefix { from, to, .. }| (region, *from, Some(*to))));
@@ -190,32 +191,36 @@ mod tests {
     }
 
     fn issued(table: &Table) -> Vec<Option<u128>> {
-        let issued = |suffix: &u128| table.classify(0x5400 | suffix).expect("of the space").issued();
+        let issued = |suffix: &u128| table.classify(0x5400 | suffix).expect("within the space").issued();
         (0..256).filter(|suffix| issued(suffix) != Some(false)).map(|suffix| issued(&suffix).map(|_| suffix)).collect()
     }
 
     #[test]
-    fn ok_a_suffix_counts_as_issued_if_its_counter_does() {
+    fn ok_a_suffix_is_issued_if_its_counter_is() {
         assert_eq!(issued(&table(Order::Sequential)), [0, 1, 2, 3, 4].map(Some));
         let mut scrambled = table(Order::Scrambled);
-        assert_eq!(issued(&scrambled), [None; 256], "nobody can tell without the key");
+        assert_eq!(issued(&scrambled), [None; 256], "unknown without the key");
         scrambled.set_scramble_key(KEY);
         let mut expected = [0, 1, 2, 3, 4].map(|counter| scramble(&KEY, counter));
         expected.sort_unstable();
         assert_eq!(issued(&scrambled), expected.map(Some));
-        assert_ne!(expected, [0, 1, 2, 3, 4], "a key that shows it");
+        assert_ne!(expected, [0, 1, 2, 3, 4], "the key changes the order");
     }
 
     #[test]
-    fn ok_an_issued_identifier_has_the_prefix_of_when_it_was_issued() {
+    fn ok_an_issued_identifier_has_the_prefix_of_its_time() {
         for order in [Order::Sequential, Order::Scrambled] {
             let mut table = table(order);
             table.set_scramble_key(KEY);
             let prefix = |table: &Table, counter| {
                 let suffix = if order == Order::Scrambled { scramble(&KEY, counter) } else { counter };
-                table.classify(0x5400 | suffix).expect("of the space").issued_prefix().map(|prefix| prefix.to_string())
+                table
+                    .classify(0x5400 | suffix)
+                    .expect("within the space")
+                    .issued_prefix()
+                    .map(|prefix| prefix.to_string())
             };
-            assert_eq!(prefix(&table, 3), None, "the region had no other");
+            assert_eq!(prefix(&table, 3), None, "the region has had one prefix only");
             let split = Edit::Split { name: "r".to_string(), by: 1, new_regions: Vec::new() };
             let plan = table.plan(&split).expect("legal");
             table.apply(&plan).expect("applied");

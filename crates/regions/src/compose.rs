@@ -1,4 +1,4 @@
-//! Suffixes as identifiers, and back: `prefix | zeros | suffix`.
+//! Converts suffixes to identifiers, `prefix | zeros | suffix`, and back.
 
 use alloc::string::String;
 
@@ -9,26 +9,26 @@ use crate::{
     region::{Kind, Region},
 };
 
-/// What is no suffix, or no identifier, of a region.
+/// An error from [`Region::compose`] or [`Region::decompose`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotComposed {
-    /// The region has no identifiers of its own.
-    #[error("is {region:?}, which is closed: its subregions take its place")]
+    /// The region is closed, so it has no identifiers of its own.
+    #[error("region {region:?} is closed: use one of its subregions")]
     Closed {
         /// The region.
         region: String,
     },
-    /// It has more bits than the region's suffixes.
+    /// The suffix has too many bits.
     #[error("{suffix} does not fit the {bits} bits of the suffix of {region:?}")]
     Suffix {
         /// The suffix.
         suffix: u128,
-        /// s.
+        /// The width of the region's suffixes in bits.
         bits: u8,
         /// The region.
         region: String,
     },
-    /// It does not begin as the region's identifiers do, or has more bits than the space's.
+    /// The identifier does not begin with the region's prefix, or has more bits than the space.
     #[error("{id} does not begin with {prefix}, the prefix of {region:?}")]
     Prefix {
         /// The identifier.
@@ -38,8 +38,8 @@ pub enum NotComposed {
         /// The region.
         region: String,
     },
-    /// A bit of the expansion zone is set.
-    #[error("{id} has bits in the expansion zone of {region:?}, which are zero in all of its identifiers")]
+    /// The identifier has a one bit in the expansion zone.
+    #[error("{id} has a one bit in the expansion zone of {region:?}, where all of its identifiers have zeros")]
     Zone {
         /// The identifier.
         id: u128,
@@ -53,7 +53,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// [`NotComposed`].
+    /// [`NotComposed`] if the conversion is not possible.
     pub fn compose(&self, suffix: u128, bits: u8) -> Result<u128, NotComposed> {
         self.check_composing()?;
         match self.capacity().includes(suffix) {
@@ -66,7 +66,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// [`NotComposed`].
+    /// [`NotComposed`] if the conversion is not possible.
     pub fn decompose(&self, id: u128, bits: u8) -> Result<u128, NotComposed> {
         self.check_composing()?;
         if !self.prefix.holds(id, bits) || bits < 128 && id >> bits != 0 {
@@ -95,7 +95,7 @@ mod tests {
     use crate::{Count, Edit, Order, Place, RegionNumber, Start, Table};
 
     #[test]
-    fn ok_what_is_composed_comes_back_and_nothing_else_does() {
+    fn ok_decompose_inverts_compose_and_rejects_all_else() {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("0101".parse().expect("a prefix"));
         let (order, next) = (Order::Sequential, Count::ZERO);

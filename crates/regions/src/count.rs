@@ -1,4 +1,4 @@
-//! Numbers of suffixes: 0 to 2^128, both included, since a region can span a whole 128-bit space.
+//! Numbers of suffixes from 0 to 2^128 inclusive, since a region can span a whole 128-bit space.
 
 use core::{fmt, str::FromStr};
 
@@ -18,15 +18,15 @@ impl Default for Count {
 }
 
 impl Count {
-    /// None.
+    /// Zero.
     pub const ZERO: Self = Self::Below(0);
 
-    /// 2^bits; `bits` beyond 128 counts as 128.
+    /// 2^bits; `bits` above 128 means 128.
     pub const fn power_of_two(bits: u8) -> Self {
         if bits >= 128 { Self::Max } else { Self::Below(1 << bits) }
     }
 
-    /// This many and one for `suffix`: how many suffixes there are up to and including it.
+    /// The number of suffixes up to and including `suffix`.
     pub const fn through(suffix: u128) -> Self {
         match suffix.checked_add(1) {
             Some(count) => Self::Below(count),
@@ -42,7 +42,7 @@ impl Count {
         }
     }
 
-    /// This many and `more`, or `None` beyond 2^128.
+    /// The sum with `more`, or `None` above 2^128.
     pub const fn checked_add(self, more: u128) -> Option<Self> {
         match (self, more) {
             (_, 0) => Some(self),
@@ -55,7 +55,7 @@ impl Count {
         }
     }
 
-    /// Whether the suffix is one of the first so many.
+    /// Whether the suffix is below this count.
     pub const fn includes(self, suffix: u128) -> bool {
         match self {
             Self::Below(count) => suffix < count,
@@ -63,7 +63,7 @@ impl Count {
         }
     }
 
-    /// The smallest s with 2^s suffixes or more.
+    /// The smallest s with 2^s of at least this count.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Below(0) => 0,

@@ -1,4 +1,4 @@
-//! Edits of a table, as their authors write them.
+//! The edits of a table.
 
 use alloc::{string::String, vec::Vec};
 
@@ -12,143 +12,144 @@ use crate::{
 /// An edit of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Makes a top-level region.
+    /// Creates a top-level region.
     Create {
-        /// Its name.
+        /// The name of the region.
         name: String,
-        /// s.
+        /// The width of its suffix in bits (s).
         suffix: u8,
-        /// Where it goes.
+        /// Where to place it.
         place: Place,
-        /// How it begins.
+        /// Its initial attributes.
         start: Start,
     },
     /// Moves `by` bits from the zone to the suffix.
     Expand {
-        /// Which region.
+        /// The name of the region.
         name: String,
-        /// k.
+        /// The number of bits (k).
         by: u8,
     },
-    /// Expands the region as its policy says, if that is due before `count` more are granted.
+    /// Expands the region by its policy, if that is due before `count` more suffixes are granted.
     ExpandIfDue {
-        /// Which region.
+        /// The name of the region.
         name: String,
-        /// How many suffixes are wanted.
+        /// The number of suffixes to grant.
         count: u64,
     },
     /// Moves `by` bits from the suffix to the zone.
     Shrink {
-        /// Which region.
+        /// The name of the region.
         name: String,
-        /// k.
+        /// The number of bits (k).
         by: u8,
     },
-    /// Lengthens a top-level region's prefix by `by` zeros, and gives freed prefixes to new regions (Kent 1992, 3.2).
+    /// Lengthens a top-level region's prefix by `by` zeros, and creates new regions on the freed prefixes (Kent 1992,
+    /// 3.2).
     Split {
-        /// Which region.
+        /// The name of the region.
         name: String,
-        /// k.
+        /// The number of bits (k).
         by: u8,
-        /// Regions to make on the freed prefixes.
+        /// The new regions on the freed prefixes.
         new_regions: Vec<NewRegion>,
     },
-    /// Makes subregions, `by` bits below their parent (Kent 1992, 3.3).
+    /// Creates subregions, `by` bits below their parent (Kent 1992, 3.3).
     Subdivide {
-        /// The parent.
+        /// The name of the parent.
         name: String,
-        /// k.
+        /// The number of bits (k).
         by: u8,
         /// The subregions.
         new_regions: Vec<NewRegion>,
-        /// Take the all-zero extension although others stay unassigned.
+        /// Whether to assign the all-zero extension although others stay unassigned.
         reserve_others: bool,
     },
-    /// Makes the suffixes of a region a space of their own, with an empty table (Kent 1992, end of 3.3).
+    /// Turns the suffixes of a region into a separate space with an empty table (Kent 1992, end of 3.3).
     Delegate {
-        /// Which region.
+        /// The name of the region.
         name: String,
     },
-    /// Changes what is kept with a region beside its place.
+    /// Changes the attributes of a region.
     Update {
-        /// Which region.
+        /// The name of the region.
         name: String,
-        /// What changes.
+        /// The changes.
         patch: Patch,
     },
 }
 
-/// Where a new top-level region goes.
+/// The place of a new top-level region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On this prefix; the zone is what is left.
+    /// On this prefix. The remaining bits become the zone.
     At(Prefix),
-    /// Where it wastes least, with this zone.
+    /// On the free prefix that wastes the least space, with this zone.
     Chosen {
-        /// z.
+        /// The width of the zone (z).
         zone: Zone,
-        /// Where no prefix is free, whom to split.
+        /// The region to split if no prefix is free.
         donor: Donate,
     },
 }
 
-/// Which region is split to make room for a new one.
+/// The region to split for a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Donate {
-    /// None.
+    /// No region.
     Never,
-    /// The one that loses least.
+    /// The region with the largest zone, leftmost on a tie.
     Best,
-    /// This one.
+    /// The region with this name.
     Named(String),
 }
 
-/// How large a zone a new region asks for.
+/// The requested width of a new region's zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
-    /// So many bits.
+    /// Exactly this many bits.
     Exactly(u8),
-    /// So many bits, or as many as the best free block leaves below that.
+    /// This many bits, or as many as possible below that.
     UpTo(u8),
 }
 
-/// How a new region begins: all that its grants depend on, so that none is made before it holds.
+/// The initial attributes of a new region: all that its grants depend on, so that they apply from the first grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// Suffixes below this count as issued.
+    /// Suffixes below this one count as issued.
     pub next: Count,
-    /// In which order its suffixes are issued.
+    /// The order in which its suffixes are issued.
     pub order: Order,
-    /// How fast; `None` for the default of its suffix.
+    /// The pace; `None` for the default of its suffix width.
     pub pace: Option<Pace>,
-    /// Whether nothing is granted for now.
+    /// Whether it is sealed: it grants nothing until it is unsealed.
     pub sealed: bool,
-    /// What it does by itself.
+    /// The policy.
     pub policy: Policy,
 }
 
-/// A region that a split or a subdivision makes.
+/// A region that a split or a subdivision creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRegion {
-    /// Its name.
+    /// The name of the region.
     pub name: String,
-    /// s; only the all-zero subregion may leave it out, and takes its parent's then.
+    /// The width of its suffix in bits (s). Only the all-zero subregion may leave it out, and then has its parent's.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix; without them the lowest free ones, in the order given.
+    /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions.
     pub extension: Option<Prefix>,
-    /// How it begins. The all-zero subregion goes on with its parent's counter: it has its parent's order, pace and policy, whatever
-    /// this says, and its parent's seal and counter are kept.
+    /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
+    /// pace and policy, its counter is at least its parent's, and it is sealed if its parent is.
     pub start: Start,
 }
 
 impl Edit {
-    /// Whether it says where a region's counter goes on.
+    /// Whether the edit declares numbers as issued.
     pub const fn names_a_floor(&self) -> bool {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
     }
 
-    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update what it is
-    /// mainly about: `rename`, `seal`, `unseal`, `note` or `update`.
+    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update its main
+    /// effect: `rename`, `seal`, `unseal`, `note` or `update`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -165,7 +166,7 @@ impl Edit {
         }
     }
 
-    /// The name of the region that the edit is about.
+    /// The name of the region to edit.
     pub fn subject(&self) -> &str {
         match self {
             Self::Create { name, .. }
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_an_edit_says_what_it_does_and_to_whom() {
+    fn ok_an_edit_has_an_operation_and_a_subject() {
         let name = || String::from("r");
         let update = |patch| Edit::Update { name: name(), patch };
         let create = Edit::Create { name: name(), suffix: 4, place: Place::At(Prefix::EMPTY), start: Start::default() };

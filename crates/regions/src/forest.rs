@@ -1,8 +1,8 @@
-//! Forests: a table, and the local tables of its delegated regions, to any depth (Kent 1992, end of 3.3).
+//! Forests: a table with the local tables of its delegated regions, to any depth (Kent 1992, end of 3.3).
 //!
-//! A local table divides the suffixes of one region, as if they were identifiers of their own. The tables know nothing of
-//! each other; this module keeps them together, addresses them by paths, and classifies through all of them. However deep
-//! they nest, nothing recurses.
+//! A local table divides the suffixes of one region as if they were identifiers. The tables do not refer to each other:
+//! this module keeps them together, addresses them by paths, and classifies through all of them. It does not recurse,
+//! so deep nesting cannot overflow the stack.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
@@ -19,12 +19,12 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forest {
     root: Table,
-    /// In the order of their delegation.
+    /// The local tables, in the order of their delegation.
     locals: Vec<Table>,
     keys: BTreeMap<(TableKey, RegionNumber), TableKey>,
 }
 
-/// A table of the forest that gave this key.
+/// The key of a table in its forest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableKey(usize);
 
@@ -34,17 +34,16 @@ impl TableKey {
 }
 
 impl Forest {
-    /// A forest of one empty table over identifiers of `bits` bits.
+    /// Creates a forest of one empty table over identifiers of `bits` bits.
     ///
     /// # Errors
-    ///
-    /// [`BadWidth`] unless 1 to 128.
+    /// [`BadWidth`] unless `bits` is 1 to 128.
     pub fn new(bits: u32) -> Result<Self, BadWidth> {
         Ok(Self { root: Table::new(bits)?, locals: Vec::new(), keys: BTreeMap::new() })
     }
 
-    /// The table that a path leads to: the names of delegated regions, outermost first, with `/` between them. An empty
-    /// path leads to the outermost table.
+    /// Finds a table by its path: the names of delegated regions, outermost first, separated by `/`. The empty path is
+    /// the outermost table.
     ///
     /// # Errors
     ///
@@ -62,30 +61,28 @@ impl Forest {
         key.0.checked_sub(1).and_then(|local| self.locals.get(local)).unwrap_or(&self.root)
     }
 
-    /// A table of this forest, to move its counters.
+    /// A table of this forest, mutable so that its counters can be set.
     pub fn table_mut(&mut self, key: TableKey) -> &mut Table {
         key.0.checked_sub(1).and_then(|local| self.locals.get_mut(local)).unwrap_or(&mut self.root)
     }
 
-    /// The local table of a region, if it is delegated.
+    /// The local table of a region, if the region is delegated.
     pub fn local(&self, key: TableKey, region: &Region) -> Option<TableKey> {
         self.keys.get(&(key, region.number)).copied()
     }
 
-    /// What an edit of one of the tables would do.
+    /// Plans an edit of one of the tables.
     ///
     /// # Errors
-    ///
-    /// As [`Table::plan`].
+    /// Those of [`Table::plan`].
     pub fn plan(&self, key: TableKey, edit: &Edit) -> Result<Plan, Refusal> {
         self.table(key).plan(edit)
     }
 
-    /// Applies a plan to the table that it was made on; delegating adds an empty local table.
+    /// Applies a plan to the table that it was made for. A delegation adds an empty local table.
     ///
     /// # Errors
-    ///
-    /// As [`Table::apply`].
+    /// Those of [`Table::apply`].
     pub fn apply(&mut self, key: TableKey, plan: &Plan) -> Result<(), Refusal> {
         self.table_mut(key).apply(plan)?;
         let made = plan.delegated.and_then(|number| self.table(key).get(number));
@@ -97,8 +94,8 @@ impl Forest {
         Ok(())
     }
 
-    /// What each table says of an identifier, or of the suffix that the table around it left: outermost first, at least
-    /// one. `None` if the identifier has more bits than the first table's.
+    /// Classifies an identifier in each table, outermost first: a local table classifies the suffix from the table
+    /// around it. Returns at least one result, or `None` if the identifier has more bits than the first table.
     pub fn classify(&self, key: TableKey, id: u128) -> Option<Vec<Classification<'_>>> {
         let mut found = vec![self.table(key).classify(id)?];
         let mut inside = key;
@@ -131,7 +128,8 @@ mod tests {
         forest.apply(key, &plan)
     }
 
-    /// A region D of 4 bits in 8, delegated, with x of 2 bits in it, delegated too, with y in it.
+    /// A delegated region D of 4 bits in a space of 8, with a delegated region x of 2 bits in it, with a region y in
+    /// that.
     fn nested() -> Forest {
         let mut forest = Forest::new(8).expect("a width");
         for (path, edit) in [
@@ -151,13 +149,13 @@ mod tests {
         let mut forest = nested();
         assert_eq!(forest.table(forest.resolve("D/x").expect("a table")).bits(), 2);
         let y = forest.resolve("D/x").expect("a table");
-        forest.table_mut(y).issue("y", 1).expect("room");
-        let told: Vec<String> = forest.classify(TableKey::ROOT, 0).expect("8 bits").iter().map(describe).collect();
-        assert_eq!(told, ["D member", "x member", "y member"]);
-        let told: Vec<String> = forest.classify(TableKey::ROOT, 4).expect("8 bits").iter().map(describe).collect();
-        assert_eq!(told, ["D member", "x reserved"]);
-        let told: Vec<String> = forest.classify(TableKey::ROOT, 3).expect("8 bits").iter().map(describe).collect();
-        assert_eq!(told, ["D member", "x member", "- free"]);
+        forest.table_mut(y).issue("y", 1).expect("enough suffixes are left");
+        let found: Vec<String> = forest.classify(TableKey::ROOT, 0).expect("8 bits").iter().map(describe).collect();
+        assert_eq!(found, ["D member", "x member", "y member"]);
+        let found: Vec<String> = forest.classify(TableKey::ROOT, 4).expect("8 bits").iter().map(describe).collect();
+        assert_eq!(found, ["D member", "x reserved"]);
+        let found: Vec<String> = forest.classify(TableKey::ROOT, 3).expect("8 bits").iter().map(describe).collect();
+        assert_eq!(found, ["D member", "x member", "- free"]);
         assert!(forest.classify(TableKey::ROOT, 256).is_none());
     }
 
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn err_what_delegation_forbids() {
+    fn err_edits_that_delegation_forbids() {
         let mut forest = nested();
         for (path, edit, code) in [
             ("", Edit::Delegate { name: "D".into() }, "delegated"),
@@ -177,20 +175,20 @@ mod tests {
             ("D/x/y", create("z", 0, 0), "not-delegated"),
         ] {
             let before = forest.clone();
-            assert_eq!(apply(&mut forest, path, &edit).expect_err("refused").code(), code, "{edit:?}");
+            assert_eq!(apply(&mut forest, path, &edit).expect_err("rejected").code(), code, "{edit:?}");
             assert_eq!(forest, before);
         }
-        assert_eq!(forest.table_mut(TableKey::ROOT).issue("D", 1).expect_err("refused").code(), "delegated");
+        assert_eq!(forest.table_mut(TableKey::ROOT).issue("D", 1).expect_err("rejected").code(), "delegated");
     }
 
     #[test]
-    fn err_only_an_untouched_region_without_subregions_is_delegated() {
+    fn err_only_an_unused_region_with_a_suffix_is_delegated() {
         let mut forest = Forest::new(8).expect("a width");
         apply(&mut forest, "", &create("used", 2, 2)).expect("legal");
-        forest.table_mut(TableKey::ROOT).issue("used", 1).expect("room");
+        forest.table_mut(TableKey::ROOT).issue("used", 1).expect("enough suffixes are left");
         apply(&mut forest, "", &create("empty", 0, 2)).expect("legal");
         for (name, code) in [("used", "region-populated"), ("empty", "suffix-range")] {
-            let refused = apply(&mut forest, "", &Edit::Delegate { name: name.into() }).expect_err("refused");
+            let refused = apply(&mut forest, "", &Edit::Delegate { name: name.into() }).expect_err("rejected");
             assert_eq!(refused.code(), code);
         }
     }

@@ -1,23 +1,23 @@
-//! Free blocks: the maximal subtrees that meet no top-level region.
+//! Free blocks: the largest subtrees of prefixes that overlap no top-level region.
 //!
-//! They are kept with the table, as a buddy allocator keeps them: a region takes its prefix out of the block around it, and
-//! a prefix that is given back joins its sibling if that is free, too. Both take at most 128 steps.
+//! The table maintains them like a buddy allocator. A new region splits the block around its prefix, and a released
+//! prefix merges with its sibling if that is also free. Both take at most 128 steps.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use crate::prefix::Prefix;
 
-/// The free blocks of a table, larger ones first, from left to right among equals.
+/// The free blocks of a table, larger blocks first, equal ones from left to right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FreeBlocks(BTreeSet<(u8, Prefix)>);
 
 impl FreeBlocks {
-    /// Everything is free.
+    /// The blocks of an empty table.
     pub(crate) fn all() -> Self {
         Self(BTreeSet::from([(0, Prefix::EMPTY)]))
     }
 
-    /// Takes a prefix out of the free block around it. What is not free stays so.
+    /// Removes a prefix from the free block around it. Does nothing if the prefix is not free.
     pub(crate) fn take(&mut self, prefix: Prefix) {
         let Some(around) = self.around(prefix) else { return };
         self.0.remove(&(around.len(), around));
@@ -25,7 +25,7 @@ impl FreeBlocks {
         self.0.extend(siblings.map(|sibling| (sibling.len(), sibling)));
     }
 
-    /// Gives back a prefix that was taken.
+    /// Releases a prefix that was taken.
     pub(crate) fn give(&mut self, prefix: Prefix) {
         let mut block = prefix;
         while let Some(sibling) = block.sibling()
@@ -36,12 +36,12 @@ impl FreeBlocks {
         self.0.insert((block.len(), block));
     }
 
-    /// The free block that holds all of `prefix`.
+    /// The free block that contains all of `prefix`.
     fn around(&self, prefix: Prefix) -> Option<Prefix> {
         (0..=prefix.len()).map(|len| prefix.first(len)).find(|outer| self.0.contains(&(outer.len(), *outer)))
     }
 
-    /// The smallest block whose prefix has at most `len` bits, leftmost on a tie.
+    /// The smallest block whose prefix has at most `len` bits; the leftmost on a tie.
     pub(crate) fn smallest(&self, len: u8) -> Option<Prefix> {
         let (longest, _) = self.0.range(..(len.saturating_add(1), Prefix::EMPTY)).next_back()?;
         self.0.range((*longest, Prefix::EMPTY)..).next().map(|(_, block)| *block)
@@ -57,21 +57,21 @@ impl FreeBlocks {
         blocks
     }
 
-    /// All blocks, larger ones first.
+    /// All blocks, larger blocks first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> {
         self.0.iter().map(|(_, block)| *block)
     }
 }
 
-/// The largest blocks below `under` that meet none of `taken`, from left to right. `taken` is sorted, its members are not
-/// related to each other, and all of them begin with `under`.
+/// The largest blocks below `under` that overlap none of `taken`, from left to right. The prefixes of `taken` must be
+/// sorted, must not overlap each other, and must all begin with `under`.
 pub(crate) fn blocks(under: Prefix, taken: &[Prefix]) -> Vec<Prefix> {
     let mut found = Vec::new();
     collect(under, taken, &mut found);
     found
 }
 
-/// Goes down as long as something below is taken: at most 128 levels.
+/// Recurses while something below is taken: at most 128 levels.
 fn collect(under: Prefix, taken: &[Prefix], found: &mut Vec<Prefix>) {
     match taken {
         [] => found.push(under),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_is_left_beside_what_is_taken() {
+    fn ok_the_blocks_that_taken_prefixes_leave() {
         let prefixes =
             |texts: &[&str]| -> Vec<Prefix> { texts.iter().map(|text| text.parse().expect("a prefix")).collect() };
         for (under, taken, left) in [

@@ -1,4 +1,4 @@
-//! Whether a region grants, and when it expands by itself first.
+//! Decides whether a region grants identifiers, and when it expands automatically.
 
 use crate::{
     attributes::Order,
@@ -6,25 +6,24 @@ use crate::{
     region::{Kind, Region},
 };
 
-/// Why a region grants nothing.
+/// The reason for which a region grants nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotGranting {
-    /// Its subregions take its place.
+    /// It is closed: its subregions have replaced it.
     Closed,
-    /// Its suffixes are a space of their own.
+    /// It is delegated: its suffixes are a separate space.
     Delegated,
-    /// Its identifiers come from users.
+    /// Users supply its identifiers.
     External,
     /// An operator has sealed it.
     Sealed,
 }
 
 impl Region {
-    /// Whether identifiers are granted from the region, however many are left.
+    /// Checks whether the region grants identifiers, without regard to how many are left.
     ///
     /// # Errors
-    ///
-    /// [`NotGranting`]: of several reasons the one that lasts longest.
+    /// [`NotGranting`]. Of several reasons, it is the most permanent one.
     pub fn check_granting(&self) -> Result<(), NotGranting> {
         match self {
             Self { kind: Kind::Closed, .. } => Err(NotGranting::Closed),
@@ -35,8 +34,8 @@ impl Region {
         }
     }
 
-    /// By how many bits the region's policy expands it before `count` more are granted, if it does: the policy says at which share
-    /// of the capacity, by how many bits and how far.
+    /// The number of bits by which the policy expands the region before `count` more suffixes are granted, or `None` if
+    /// no expansion is due.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
         let auto = self.policy.auto_expand?;
         let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
@@ -52,8 +51,8 @@ impl Region {
         (needed > threshold || needed >= capacity).then_some(by)
     }
 
-    /// In how many seconds nothing is left at this rate, when so much is issued; as far as the region expands by itself. `None` if
-    /// nothing is drawn.
+    /// The seconds until the region is full, given how much is issued and the rate per second. Counts what automatic
+    /// expansion adds. `None` if the rate is zero.
     pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
         if rate <= 0.0 {
             return None;
@@ -66,7 +65,7 @@ impl Region {
             None => self.capacity(),
         };
         let reach = self.policy.cap.map_or(reach, |cap| cap.min(reach));
-        // OK because a forecast needs no more digits than a float has.
+        // OK because the precision of a float is enough for a forecast.
         let number = |count: Count| count.get().unwrap_or(u128::MAX) as f64;
         Some((number(reach) - number(issued)).max(0.0) / rate)
     }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_only_an_open_region_that_is_its_own_and_not_sealed_grants() {
+    fn ok_closed_delegated_external_and_sealed_regions_grant_nothing() {
         let open = region();
         for (region, expected) in [
             (open.clone(), Ok(())),
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_forecast_goes_as_far_as_the_region_expands_by_itself() {
+    fn ok_a_forecast_counts_automatic_expansion() {
         let forecast = |auto: Option<(u8, u8)>, cap, issued| {
             let auto_expand = auto.map(|(by_bits, max_suffix)| AutoExpand { at_percent: 80, by_bits, max_suffix });
             let policy = Policy { auto_expand, cap, ..Policy::default() };
@@ -127,11 +126,11 @@ mod tests {
         ] {
             assert_eq!(forecast(auto, cap, issued), Some(expected), "{auto:?} {cap:?} {issued:?}");
         }
-        assert_eq!(region().full_in(Count::ZERO, 0.0), None, "nothing is drawn");
+        assert_eq!(region().full_in(Count::ZERO, 0.0), None, "the rate is zero");
     }
 
     #[test]
-    fn ok_a_region_expands_at_its_share_and_as_far_as_its_policy_and_zone_allow() {
+    fn ok_an_expansion_follows_the_policy_and_the_zone() {
         let due = |issued, count, auto: (u8, u8, u8), cap| {
             let (at_percent, by_bits, max_suffix) = auto;
             let auto_expand = Some(AutoExpand { at_percent, by_bits, max_suffix });
@@ -140,19 +139,19 @@ mod tests {
         };
         let below = Count::Below;
         for (issued, count, auto, cap, expected) in [
-            // 50 percent of 16 are 8.
+            // 50 percent of 16 is 8.
             (below(7), 1, (50, 1, 8), None, None),
             (below(8), 1, (50, 1, 8), None, Some(1)),
             (below(7), 2, (50, 1, 8), None, Some(1)),
-            // All of it: when the last one is asked for.
+            // At 100 percent, the region expands when the last suffix is requested.
             (below(14), 1, (100, 1, 8), None, None),
             (below(15), 1, (100, 1, 8), None, Some(1)),
             (below(16), 1, (100, 1, 8), None, Some(1)),
-            // By as much as the policy, its bound and the zone allow.
+            // The policy, its bound and the zone limit the expansion.
             (below(16), 1, (100, 3, 6), None, Some(2)),
             (below(16), 1, (100, 9, 99), None, Some(4)),
             (below(16), 1, (100, 1, 4), None, None),
-            // A cap above the capacity is no hindrance, one below or at it is.
+            // A cap prevents the expansion unless it is above the capacity.
             (below(16), 1, (100, 1, 8), Some(below(16)), None),
             (below(16), 1, (100, 1, 8), Some(below(17)), Some(1)),
             (Count::Max, 1, (100, 1, 8), None, None),
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_of_several_that_see_an_expansion_due_one_makes_it() {
+    fn ok_an_expansion_that_is_due_happens_once() {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01010101".parse().expect("a prefix"));
         let pace = Some(Pace::for_bits(4));
@@ -184,6 +183,6 @@ mod tests {
         let plan = table.plan(&due(1)).expect("due");
         assert_eq!(plan, table.plan(&Edit::Expand { name: "r".to_string(), by: 2 }).expect("legal"));
         table.apply(&plan).expect("applied");
-        assert_eq!(table.plan(&due(1)).expect_err("made already").code(), "not-due");
+        assert_eq!(table.plan(&due(1)).expect_err("already expanded").code(), "not-due");
     }
 }

@@ -1,9 +1,9 @@
-//! The index of a table: in which region an identifier is, answered in a few cache misses whatever the prefixes look like.
+//! The index of a table: finds the region of an identifier in a few cache misses, for any set of prefixes.
 //!
-//! Regions nest, so they cut the space into intervals, each owned by the innermost region around it or by none. The index is a
-//! static search tree over their last identifiers. It does not follow edits: after one the table answers by itself until
-//! another index is built, which takes a fraction of a second for a million regions. docs/index.md tells what else was tried,
-//! with figures.
+//! Regions nest, so they divide the space into intervals, each of which belongs to one innermost region or to none. The
+//! index is a static search tree over the last identifiers of these intervals. An edit invalidates it: the table then
+//! answers without an index until a new one is built, which takes a fraction of a second for a million regions.
+//! docs/index.md describes the alternatives that were measured.
 
 mod intervals;
 mod tree;
@@ -16,32 +16,32 @@ use self::{
 };
 use crate::{prefix::Prefix, region::RegionNumber, revision::Revision};
 
-/// Finds the innermost region of any identifier, in a table as it was when the index was built.
+/// Finds the innermost region of an identifier, in the revision of the table for which it was built.
 #[derive(Clone, Debug)]
 pub struct Index {
     revision: Revision,
     bits: u8,
     width: Width,
-    /// The regions that the labels stand for; empty if the labels are the numbers of the regions themselves.
+    /// The regions of the labels; empty if the labels are the region numbers.
     regions: Vec<RegionNumber>,
 }
 
-/// Where all prefixes have up to 64 bits, only so many bits of an identifier are searched for, otherwise 128.
+/// The width of the search keys. If all prefixes have at most 64 bits, the first 64 bits of an identifier are enough.
 #[derive(Clone, Debug)]
 enum Width {
-    /// The identifiers without so many bits at the right.
+    /// Searches for identifiers shifted right by this many bits.
     Narrow(NarrowTree, u32),
     Wide(WideTree),
 }
 
-/// What an owner of intervals is called here.
+/// The label of a region in the index.
 type Label = u32;
 
-/// The label of what is in no region.
+/// The label of intervals that belong to no region.
 const NONE: Label = Label::MAX;
 
 impl Index {
-    /// The index of so many regions, ordered as their prefixes are, with numbers below `next`.
+    /// Builds an index of `count` regions, sorted by prefix, with numbers below `next`.
     pub(crate) fn over(
         revision: Revision,
         bits: u8,
@@ -50,7 +50,7 @@ impl Index {
         sorted: impl Iterator<Item = (Prefix, RegionNumber)> + Clone,
     ) -> Self {
         let direct = next.0 <= u64::from(NONE);
-        // OK because numbers below NONE fit, and a table of 2^32 regions would take a terabyte.
+        // OK because numbers below NONE fit, and a table of 2^32 regions does not fit into memory.
         let label = |at: usize, number: RegionNumber| if direct { number.0 as Label } else { at as Label };
         let labelled = sorted.clone().enumerate().map(|(at, (prefix, number))| (prefix, label(at, number)));
         let longest = sorted.clone().map(|(prefix, _)| prefix.len()).max().unwrap_or(0);
@@ -63,32 +63,33 @@ impl Index {
         Self { revision, bits, width, regions }
     }
 
-    /// The revision of the table that it is of.
+    /// The revision of the table for which it was built.
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The innermost region around an identifier; none if it is in no region, or has more than n bits.
+    /// The innermost region of an identifier, or `None` if it is in no region or has more than n bits.
     #[inline]
     pub fn find(&self, id: u128) -> Option<RegionNumber> {
         let label = match &self.width {
             _ if self.is_outside(id) => NONE,
-            Width::Narrow(tree, cut) => tree.find((id >> cut) as u64), // OK because 64 bits are left at most
+            Width::Narrow(tree, cut) => tree.find((id >> cut) as u64), // OK because at most 64 bits are left
             Width::Wide(tree) => tree.find(id),
         };
         self.region(label)
     }
 
-    /// What [`find`](Self::find) says about each of many identifiers, appended in their order.
+    /// Appends the result of [`find`](Self::find) for each of many identifiers, in their order.
     ///
-    /// Where the index is larger than the processor's caches this is two to four times as fast as one by one: the
-    /// searches of eight identifiers wait for memory at the same time.
+    /// For an index larger than the processor's caches, this is two to four times as fast as single calls, because
+    /// eight searches wait for memory at the same time.
     pub fn find_all(&self, ids: &[u128], found: &mut Vec<Option<RegionNumber>>) {
         found.reserve(ids.len());
         let (groups, rest) = ids.as_chunks::<8>();
         for group in groups {
             let labels = match &self.width {
-                // OK because 64 bits are left at most, but for those outside, which follow.
+                // OK because at most 64 bits are left, except for identifiers outside the space, which are handled
+                // below.
                 Width::Narrow(tree, cut) => tree.find_each(&group.map(|id| (id >> cut) as u64)),
                 Width::Wide(tree) => tree.find_each(group),
             };
@@ -98,7 +99,7 @@ impl Index {
         found.extend(rest.iter().map(|id| self.find(*id)));
     }
 
-    /// How many bytes of memory it takes.
+    /// The memory it uses in bytes.
     pub fn bytes(&self) -> usize {
         let tree = match &self.width {
             Width::Narrow(tree, _) => tree.bytes(),
@@ -116,7 +117,7 @@ impl Index {
     fn region(&self, label: Label) -> Option<RegionNumber> {
         match label {
             NONE => None,
-            // OK because a label fits in a usize wherever a table with so many regions does.
+            // OK because a label fits in a usize wherever a table with that many regions fits in memory.
             _ => Some(self.regions.get(label as usize).copied().unwrap_or(RegionNumber(u64::from(label)))),
         }
     }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use crate::{Donate, Edit, Indexing, Place, Start, Table, Zone};
 
-    /// The innermost region around an identifier, by looking at all of them.
+    /// The innermost region of an identifier, by a scan of all regions.
     fn naive(bits: u8, regions: &[(Prefix, RegionNumber)], id: u128) -> Option<RegionNumber> {
         let around = regions.iter().filter(|(prefix, _)| prefix.holds(id, bits));
         around.max_by_key(|(prefix, _)| prefix.len()).map(|(_, number)| *number)
@@ -153,19 +154,19 @@ mod tests {
     #[track_caller]
     fn check(bits: u8, regions: &[(Prefix, RegionNumber)], ids: &[u128]) {
         let index = over(bits, regions);
-        let mut asked = boundaries(bits, regions);
-        asked.extend(ids.iter().map(|id| id & Prefix::EMPTY.last(bits)));
+        let mut queries = boundaries(bits, regions);
+        queries.extend(ids.iter().map(|id| id & Prefix::EMPTY.last(bits)));
         let mut all = Vec::new();
-        index.find_all(&asked, &mut all);
-        assert_eq!(all.len(), asked.len());
-        for (id, found) in asked.into_iter().zip(all) {
+        index.find_all(&queries, &mut all);
+        assert_eq!(all.len(), queries.len());
+        for (id, found) in queries.into_iter().zip(all) {
             let expected = naive(bits, regions, id);
             assert_eq!(index.find(id), expected, "{id:x} of {bits} bits");
             assert_eq!(found, expected, "{id:x} of {bits} bits, among many");
         }
     }
 
-    /// Prefixes that crowd together and nest, and some that do not; of up to 64 bits as often as not.
+    /// Prefixes that often cluster and nest. In half of the sets, all have at most 64 bits.
     fn prefixes(bits: u8) -> impl Strategy<Value = BTreeMap<Prefix, RegionNumber>> {
         let value = prop_oneof![any::<u128>(), (0..8u128).prop_map(|value| value << 120), Just(0), Just(u128::MAX)];
         let prefix = move |most| {
@@ -180,7 +181,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn ok_the_index_says_what_a_look_at_all_regions_says(
+        fn ok_the_index_agrees_with_a_scan_of_all_regions(
             (bits, regions) in (1..=128u8).prop_flat_map(|bits| (Just(bits), prefixes(bits))),
             ids in vec(any::<u128>(), 0..50),
         ) {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_large_numbers_of_regions_are_kept() {
+    fn ok_large_region_numbers_are_preserved() {
         let whole = |number| [(Prefix::EMPTY, RegionNumber(number))];
         for number in [0, 1, u64::from(NONE) - 1, u64::from(NONE), u64::from(NONE) + 1, u64::MAX] {
             check(64, &whole(number), &[]);
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// A table of so many regions of two identifiers, side by side.
+    /// A table of `count` adjacent regions of two identifiers each.
     fn table(bits: u32, count: usize) -> Table {
         let mut table = Table::new(bits).expect("a width");
         let place = Place::Chosen { zone: Zone::Exactly(1), donor: Donate::Never };
@@ -242,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn ok_memory_is_bounded_even_where_no_interval_touches_another() {
-        // Two intervals a region, of a key and a label each, fill the leaves.
+    fn ok_memory_is_bounded_even_if_no_two_regions_are_adjacent() {
+        // Every region makes two intervals, each with a key and a label.
         for (bits, least, most) in [(64, 2 * 12 - 3, 24), (128, 2 * 20 - 8, 45)] {
             let count = 2000;
             let table = table(bits, count);
@@ -254,19 +255,19 @@ mod tests {
             assert!(Index::build(&table).bytes() <= bytes);
             let far = every_other.iter().map(|(prefix, number)| (*prefix, RegionNumber(number.0 + u64::from(NONE))));
             let numbered = over(table.bits(), &far.collect::<Vec<_>>()).bytes();
-            assert_eq!(numbered, bytes + count * size_of::<RegionNumber>(), "numbers that do not fit a label");
+            assert_eq!(numbered, bytes + count * size_of::<RegionNumber>(), "numbers too large for a label");
         }
     }
 
     #[test]
-    fn ok_an_index_that_is_read_part_by_part_is_that_of_the_table() {
+    fn ok_an_index_built_in_parts_matches_the_table() {
         const COUNT: usize = 20;
         let mut table = table(64, COUNT);
         let regions: Vec<_> = table.prefixes_after(None).collect();
         for most in [1, 3, 7, COUNT, COUNT + 1] {
             let mut indexing = Indexing::of(&table);
             let parts = (0..=COUNT).take_while(|_| indexing.read(&table, most) == Some(true)).count();
-            assert_eq!(parts, COUNT / most, "as many as {most} at a time are full");
+            assert_eq!(parts, COUNT / most, "the number of full parts of {most}");
             let index = indexing.build();
             assert_eq!(index.revision(), table.revision());
             for id in boundaries(64, &regions) {

@@ -3,9 +3,9 @@
 //! A *space* of n-bit identifiers is divided into *regions*, each an aligned interval named by its prefix. A region can be
 //! expanded, split and subdivided while every identifier issued from it stays valid.
 //!
-//! This crate is pure: it reads no clock, draws no randomness, does no I/O and knows no async. An edit is a function
-//! `(table, edit) -> plan | refusal`; applying the plan is another. Counters (how many suffixes are issued) are kept beside
-//! the table and change without a revision.
+//! This crate is pure: it reads no clock, has no random source, does no I/O and uses no async. An edit is a function
+//! `(table, edit) -> plan | refusal`; applying the plan is another. Counters (how many suffixes are issued) are part of
+//! a table but change without a new revision.
 #![no_std]
 
 extern crate alloc;

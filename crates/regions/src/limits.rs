@@ -1,7 +1,7 @@
-//! How wide identifiers may be, and how long the texts about a region.
+//! Limits on the width of identifiers and on the texts of a region.
 
-/// The widest identifiers, in bits.
+/// The maximum width of identifiers in bits.
 pub const BITS_MAX: u8 = 128;
 
-/// The most bytes of a region's owner, description and labels together.
+/// The maximum total length in bytes of a region's owner, description and labels.
 pub const TEXT_BYTES_MAX: usize = 4096;

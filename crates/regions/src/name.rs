@@ -1,6 +1,7 @@
-//! Names of regions, as far as the table itself cares.
+//! The table's own rule for names of regions.
 
-/// The pure table's rule: not empty, and no `/`, which separates the tables of delegated regions. Services are stricter.
+/// Whether a name is not empty and has no `/`, which separates the tables of delegated regions. The daemon's rule is
+/// stricter.
 pub(crate) fn is_table_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/')
 }

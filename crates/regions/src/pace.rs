@@ -1,27 +1,28 @@
-//! Pace: how fast a counter may move, on average. It is fixed when the counter begins, since a restore relies on it.
+//! Pace: the average speed limit of a counter. It is fixed when the counter is created, since a restore relies on it.
 
 use core::{fmt, num::NonZeroU64};
 
-/// The most identifiers a second that a counter may hand out, on average.
+/// The largest average number of identifiers per second that a counter may issue.
 ///
-/// A restore from a backup skips what the counter may have handed out since: its pace times the time. So a pace never changes, and
-/// one that is far above the real use costs suffixes at a restore.
+/// A restore from a backup skips the identifiers that the counter may have issued since the backup: its pace times that
+/// period. Therefore a pace never changes, and a pace far above the real use wastes suffixes at a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pace(NonZeroU64);
 
-/// The slowest and the fastest pace by default, as powers of two.
+/// The smallest and the largest default pace, as powers of two.
 const DEFAULT_BITS_MIN: u8 = 20;
 const DEFAULT_BITS_MAX: u8 = 30;
-/// By default a counter lasts for at least 2^20 seconds, twelve days, at its full pace.
+/// By default, a counter at its full pace lasts at least 2^20 seconds (twelve days).
 const LASTS_BITS: u8 = 20;
 
 impl Pace {
-    /// A pace of this many identifiers a second.
+    /// A pace of this many identifiers per second.
     pub const fn per_second(count: NonZeroU64) -> Self {
         Self(count)
     }
 
-    /// The default for a counter of 2^bits numbers: 2^20 a second up to 2^40 numbers, 2^30 from 2^50 on.
+    /// The default for a counter of 2^bits numbers: 2^20 per second up to 2^40 numbers, 2^30 per second from 2^50
+    /// numbers.
     pub const fn for_bits(bits: u8) -> Self {
         let bits = bits.saturating_sub(LASTS_BITS);
         let bits = if bits < DEFAULT_BITS_MIN { DEFAULT_BITS_MIN } else { bits };
@@ -32,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// Identifiers a second.
+    /// The identifiers per second.
     pub const fn get(self) -> u64 {
         self.0.get()
     }

@@ -1,7 +1,7 @@
-//! Plans: what an edit does. The same function serves dry runs and the real thing.
+//! Plans: the effects of an edit. Dry runs and real edits use the same function.
 //!
-//! `(table, edit) -> plan | refusal` is pure. A plan names every region that it changes, before and after, and is good for
-//! the revision that it was made on.
+//! Planning is a pure function `(table, edit) -> plan | refusal`. A plan lists every region that it changes, before and
+//! after, and is valid only for the revision that it was made on.
 
 mod create;
 mod delegate;
@@ -27,39 +27,40 @@ use crate::{
     table::Table,
 };
 
-/// What an edit does.
+/// The effects of an edit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// The revision that the plan is good for.
+    /// The revision for which the plan is valid.
     pub base: Revision,
-    /// The revision that it makes.
+    /// The revision after the edit.
     pub revision: Revision,
-    /// Every region that changes or is made; the one that the edit is about comes first.
+    /// Every region that changes or is created. The subject of the edit comes first.
     pub changes: Vec<Change>,
     /// Prefixes that a split frees and no new region takes, larger blocks first.
     pub freed: Vec<Prefix>,
     /// The free block in which a new region was placed.
     pub block: Option<Prefix>,
-    /// The region that had to be split to make room.
+    /// The region that is split to free a prefix for the new one.
     pub donor: Option<String>,
-    /// Whose counter goes on in which other region: the members of a region that closes move to its all-zero subregion.
+    /// The counter that moves to another region: the identifiers of a region that closes move to its all-zero
+    /// subregion.
     pub counter_move: Option<CounterMove>,
-    /// The region whose suffixes below this number are declared to be issued.
+    /// The region whose suffixes below this number are declared as issued.
     pub declared: Option<(RegionNumber, Count)>,
-    /// The region whose suffixes become a space of their own.
+    /// The region whose suffixes become a separate space.
     pub delegated: Option<RegionNumber>,
 }
 
 /// One region, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// As it was; `None` if the edit makes it.
+    /// The region before the edit; `None` if the edit creates it.
     pub before: Option<Region>,
-    /// As it will be.
+    /// The region after the edit.
     pub after: Region,
 }
 
-/// A counter goes on in another region.
+/// A counter that moves to another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterMove {
     /// The region that closes.
@@ -69,11 +70,11 @@ pub struct CounterMove {
 }
 
 impl Table {
-    /// What the edit would do.
+    /// Plans an edit.
     ///
     /// # Errors
     ///
-    /// The first rule that it breaks, in the order of regions.md: names of new regions, the region that the edit is about,
+    /// The first rule that the edit breaks, in the order of regions.md: names of new regions, the subject of the edit,
     /// the number of bits, then the rest.
     pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
         match edit {
@@ -92,12 +93,12 @@ impl Table {
 
     /// Applies a plan that was made on this revision of the table.
     ///
-    /// Counters move without a revision. What was issued since the plan was made stays issued.
+    /// Counters change without a new revision. Suffixes issued since the plan was made stay issued.
     ///
     /// # Errors
     ///
-    /// `stale-revision` if the table has moved on since, `suffix-in-use` or `region-populated` if what was issued since does not fit
-    /// any more; nothing has changed then.
+    /// `stale-revision` if the table has a newer revision, `suffix-in-use` or `region-populated` if suffixes issued
+    /// since then no longer fit. Nothing has changed then.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
         if plan.base != self.revision() {
             return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision() });
@@ -108,12 +109,12 @@ impl Table {
         Ok(())
     }
 
-    /// A region after a change, with the counter that it has, or inherits, now.
+    /// A region after a change, with the counter that it now has or inherits.
     fn with_counter(&self, plan: &Plan, change: &Change) -> Result<Region, Refusal> {
         let mut after = change.after.clone();
         let declared = plan.declared.filter(|(number, _)| *number == after.number).map(|(_, declared)| declared);
         let (source, declared) = match plan.counter_move {
-            // An heir may begin above what it inherits.
+            // The all-zero subregion may start above the counter that it inherits.
             Some(CounterMove { from, to }) if to == after.number => (self.get(from), Some(after.issued)),
             _ => (self.get(after.number), declared),
         };
@@ -152,14 +153,14 @@ impl Table {
         }
     }
 
-    /// The region that an edit is about, and a number of bits that is not zero.
+    /// The subject of an edit. Also rejects a number of bits that is zero.
     fn subject(&self, name: &str, by: u8) -> Result<&Region, Refusal> {
         let region = self.named(name)?;
         if by == 0 { Err(Refusal::NoBits) } else { Ok(region) }
     }
 }
 
-/// The region with its prefix lengthened by `by` zeros, the old one in its history.
+/// The region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     let mut history = region.history.clone();
     let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
@@ -174,7 +175,7 @@ fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
 }
 
 impl Plan {
-    /// The plan of an edit that was made long ago, as far as its changes tell.
+    /// Reconstructs the plan of a past edit from its changes.
     pub fn made(revision: Revision, changes: Vec<Change>) -> Self {
         let split = |change: &Change| Some(change.before.as_ref()?.prefix).filter(|old| *old != change.after.prefix);
         let freed = changes.first().and_then(split).map(|old| divide::freed(&changes, old)).unwrap_or_default();
@@ -199,12 +200,12 @@ impl Plan {
         self.changes.push(Change { before: Some(before.clone()), after });
     }
 
-    /// Adds a region that is made.
+    /// Adds a region that is created.
     fn make(&mut self, region: Region) {
         self.changes.push(Change { before: None, after: region });
     }
 
-    /// The region that the edit is about, as it will be.
+    /// The subject of the edit, after the edit.
     pub fn subject(&self) -> Option<&Region> {
         self.changes.first().map(|change| &change.after)
     }

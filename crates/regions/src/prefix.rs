@@ -4,39 +4,39 @@ use core::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// Up to 128 leading bits of an identifier. As text: zeros and ones.
+/// Up to 128 leading bits of an identifier, written as zeros and ones.
 ///
-/// Prefixes are ordered as the intervals that they stand for: by their first identifier, the outer before the inner.
+/// Prefixes are ordered like the intervals that they stand for: by the first identifier, outer before inner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Prefix {
-    /// The bits, from the left; all others are zero.
+    /// The bits, aligned to the left and followed by zeros.
     left: u128,
     len: u8,
 }
 
-/// A text that is no prefix.
+/// An error in a prefix or an extension.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadPrefix {
     /// A character other than 0 and 1.
-    #[error("a prefix is made of 0 and 1, but has {found:?} at character {at}")]
+    #[error("a prefix consists of 0 and 1, but this one has {found:?} at character {at}")]
     Character {
         /// The character.
         found: char,
-        /// Its place, counted from 0.
+        /// Its index, counted from 0.
         at: usize,
     },
-    /// More bits than there can be.
+    /// Too many bits.
     #[error("a prefix here has at most {max} bits, but this one has {len}")]
     TooLong {
-        /// How many bits it has.
+        /// The number of bits it has.
         len: usize,
-        /// How many it may have.
+        /// The largest number of bits allowed.
         max: u8,
     },
-    /// Another number of bits than needed.
-    #[error("an extension here has {expected} {}, but {found} has {}", bits(*expected), found.len())]
+    /// The wrong number of bits.
+    #[error("an extension here must have {expected} {}, but {found} has {}", bits(*expected), found.len())]
     Length {
-        /// How many bits are needed.
+        /// The required number of bits.
         expected: u8,
         /// The extension.
         found: Prefix,
@@ -44,10 +44,10 @@ pub enum BadPrefix {
     /// The all-zero extension of a split stays with the region that is split.
     #[error("the all-zero extension stays with the region that is split")]
     AllZero,
-    /// There are no more extensions of this length.
+    /// All extensions of this length are assigned.
     #[error("there are only {max} extensions for new regions")]
     NoneLeft {
-        /// How many there are.
+        /// The number of extensions for new regions.
         max: u64,
     },
 }
@@ -57,21 +57,21 @@ const fn bits(count: u8) -> &'static str {
 }
 
 impl Prefix {
-    /// The longest prefix, in bits.
+    /// The maximum length of a prefix in bits.
     pub const MAX_LEN: u8 = 128;
 
     /// The empty prefix, which every identifier has.
     pub const EMPTY: Self = Self { left: 0, len: 0 };
 
-    /// The prefix whose `len` bits are the low bits of `value`; higher bits of `value` are ignored, and `len` beyond 128
-    /// counts as 128.
+    /// The prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and `len` above 128 means
+    /// 128.
     pub const fn new(value: u128, len: u8) -> Self {
         let len = if len > Self::MAX_LEN { Self::MAX_LEN } else { len };
         let left = if len == 0 { 0 } else { value << (128 - len as u32) };
         Self { left, len }
     }
 
-    /// How many bits it has, 0 to 128.
+    /// The number of bits, 0 to 128.
     #[expect(clippy::len_without_is_empty, reason = "the length of a prefix is a number of bits")]
     pub const fn len(self) -> u8 {
         self.len
@@ -114,7 +114,7 @@ impl Prefix {
         if len >= self.len { self } else { Self { left: self.left & high(len), len } }
     }
 
-    /// The prefix that differs in the last bit only; the empty one has none.
+    /// The prefix that differs only in the last bit. The empty prefix has none.
     pub(crate) const fn sibling(self) -> Option<Self> {
         match self.len {
             0 => None,
@@ -132,7 +132,7 @@ impl Prefix {
         self.len >= outer.len && (self.left ^ outer.left) & high(outer.len) == 0
     }
 
-    /// Whether one of the two begins with the other: the intervals meet.
+    /// Whether one of the two begins with the other, so that their intervals overlap.
     pub const fn relates_to(self, other: Self) -> bool {
         self.starts_with(other) || other.starts_with(self)
     }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn err_anything_but_bits_is_named_with_its_place() {
+    fn err_other_characters_are_reported_with_their_index() {
         assert_eq!("10x1".parse::<Prefix>(), Err(BadPrefix::Character { found: 'x', at: 2 }));
         assert_eq!("1".repeat(129).parse::<Prefix>(), Err(BadPrefix::TooLong { len: 129, max: 128 }));
     }
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn err_one_bit_is_not_several() {
+    fn err_messages_use_singular_and_plural() {
         let says = |expected| BadPrefix::Length { expected, found: prefix("0") }.to_string();
-        assert_eq!(says(1), "an extension here has 1 bit, but 0 has 1");
-        assert_eq!(says(2), "an extension here has 2 bits, but 0 has 1");
+        assert_eq!(says(1), "an extension here must have 1 bit, but 0 has 1");
+        assert_eq!(says(2), "an extension here must have 2 bits, but 0 has 1");
     }
 
     #[test]
-    fn ok_joins_beyond_128_bits_are_cut() {
+    fn ok_joins_are_truncated_to_128_bits() {
         let (ones, zeros) = ("1".repeat(128), "0".repeat(128));
         assert_eq!(prefix(&ones).join(prefix("01")), prefix(&ones));
         assert_eq!(prefix(&ones).zeros(255), prefix(&ones));

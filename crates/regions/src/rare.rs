@@ -1,15 +1,15 @@
-//! A value that is the same in most regions, and takes memory only where it is not.
+//! A value that most regions have in common, and that uses memory only in the others.
 
 use alloc::boxed::Box;
 use core::ops::Deref;
 
-/// What most regions have.
+/// A type with a value that most regions have.
 pub trait Usual: PartialEq + Sized + 'static {
-    /// The value.
+    /// The usual value.
     const USUAL: &'static Self;
 }
 
-/// A value behind a pointer, or the usual one. There is one form of each value, so that equality is that of the values.
+/// A value behind a pointer, or the usual value. Each value has only one form, so derived equality compares values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rare<T>(Option<Box<T>>);
 
@@ -39,7 +39,7 @@ mod tests {
     use crate::{Count, Policy, Texts};
 
     #[test]
-    fn ok_a_value_is_what_was_put_in_and_the_usual_one_takes_a_pointer() {
+    fn ok_values_are_preserved_and_the_usual_one_is_not_allocated() {
         let capped = Policy { cap: Some(Count::Below(7)), ..Policy::default() };
         for policy in [capped, Policy::default()] {
             assert_eq!(*Rare::from(policy), policy);

@@ -1,4 +1,4 @@
-//! Refusals: which rule an edit breaks, and what would be legal.
+//! Refusals: the errors of edits and counter operations, with what would be allowed.
 
 use alloc::{string::String, vec::Vec};
 use core::fmt;
@@ -12,241 +12,241 @@ use crate::{
     revision::Revision,
 };
 
-/// An edit or a counter operation that the rules of the table do not allow. Nothing has changed.
+/// The rule that an edit or a counter operation breaks. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// `bad-name`: the name is empty or has a `/`.
-    #[error("{name:?} is no name")]
+    #[error("{name:?} is not a valid name: a name is not empty and has no /")]
     BadName {
-        /// What was given.
+        /// The given name.
         name: String,
     },
-    /// `name-taken`.
-    #[error("there is a region {name:?} already")]
+    /// `name-taken`: another region has the name.
+    #[error("region {name:?} already exists")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// `no-such-region`.
+    /// `no-such-region`: no region has the name.
     #[error("there is no region {name:?}")]
     NoSuchRegion {
         /// The name.
         name: String,
     },
-    /// `range`: by no bits at all.
+    /// `range`: the number of bits is zero.
     #[error("the number of bits must be at least 1")]
     NoBits,
-    /// `range`: a subdivision into nothing.
-    #[error("a subdivision makes at least one subregion")]
+    /// `range`: a subdivision without subregions.
+    #[error("a subdivision needs at least one subregion")]
     NoSubregions,
-    /// `bad-prefix`.
+    /// `bad-prefix`: a prefix or an extension is not valid.
     #[error(transparent)]
     BadPrefix(#[from] BadPrefix),
-    /// `prefix-conflict`: the prefix meets another region's.
-    #[error("prefix {prefix} meets region {region:?}, which has {taken}")]
+    /// `prefix-conflict`: the prefix overlaps another region's.
+    #[error("prefix {prefix} overlaps region {region:?}, which has {taken}")]
     PrefixConflict {
-        /// The prefix that was asked for.
+        /// The requested prefix.
         prefix: Prefix,
-        /// The region in the way.
+        /// The region that it overlaps.
         region: String,
-        /// Its prefix.
+        /// The prefix of that region.
         taken: Prefix,
     },
-    /// `suffix-range`: the suffix or a value does not fit.
-    #[error("a suffix here has at most {max} bits, not {bits}")]
+    /// `suffix-range`: the suffix has too many bits.
+    #[error("a suffix here can have at most {max} bits, not {bits}")]
     SuffixBits {
-        /// What was asked for.
+        /// The requested number of bits.
         bits: u8,
-        /// The most there can be.
+        /// The maximum number of bits.
         max: u8,
     },
-    /// `suffix-range`: a new region's suffix is not given and cannot be inherited.
+    /// `suffix-range`: a new region's suffix width is not given and cannot be inherited.
     #[error("the suffix of {name:?} must be given: only the all-zero subregion inherits its parent's")]
     SuffixMissing {
-        /// The new region.
+        /// The name of the new region.
         name: String,
     },
-    /// `suffix-range`: a suffix beyond the region's.
+    /// `suffix-range`: a suffix is too large for the region.
     #[error("suffix {suffix} does not fit {bits} bits, which hold values below {}", Count::power_of_two(*bits))]
     SuffixValue {
         /// The suffix.
         suffix: u128,
-        /// The region's suffix bits.
+        /// The width of the region's suffix in bits.
         bits: u8,
     },
-    /// `suffix-in-use`: issued identifiers need more bits.
-    #[error("{issued} suffixes are issued or reserved, which need {needed} bits; {asked} would not hold them")]
+    /// `suffix-in-use`: issued identifiers need a wider suffix.
+    #[error("{issued} suffixes are issued or reserved and need {needed} bits: {requested} would be too few")]
     SuffixInUse {
-        /// How many are issued.
+        /// The number of issued or reserved suffixes.
         issued: Count,
-        /// The smallest suffix that holds them, in bits.
+        /// The smallest sufficient width in bits.
         needed: u8,
-        /// What was asked for, in bits.
-        asked: u8,
+        /// The requested width in bits.
+        requested: u8,
     },
-    /// `zone-too-small`.
+    /// `zone-too-small`: the expansion zone has too few bits.
     #[error(
-        "the expansion zone of region {region:?} has {zone} bits, of which {usable} can be used; {asked} were asked for"
+        "the expansion zone of region {region:?} has {zone} bits, of which {usable} can be used, but {requested} were requested"
     )]
     ZoneTooSmall {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// z.
+        /// The width of the zone in bits (z).
         zone: u8,
-        /// How many of them the operation could use.
+        /// How many of these bits the operation can use.
         usable: u8,
-        /// How many it would need.
-        asked: u8,
+        /// The requested number of bits.
+        requested: u8,
     },
-    /// `no-free-prefix`.
+    /// `no-free-prefix`: no free prefix is short enough for a new region.
     #[error("{0}")]
     NoFreePrefix(NoFreePrefix),
     /// `is-subregion`: only top-level regions can be split.
-    #[error("region {region:?} is a subregion of {parent:?}: only a top-level region can be split")]
+    #[error("region {region:?} is a subregion of {parent:?}: only top-level regions can be split")]
     IsSubregion {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// The one around it.
+        /// Its parent.
         parent: String,
     },
-    /// `has-subregions`.
-    #[error("region {region:?} has subregions, {sub_bits} bits below it: only a region without can be split")]
+    /// `has-subregions`: the operation needs a region without subregions.
+    #[error(
+        "region {region:?} has subregions, {sub_bits} bits below it: only regions without subregions can be split or delegated"
+    )]
     HasSubregions {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// k.
+        /// The number of bits between parent and subregions (k).
         sub_bits: u8,
     },
-    /// `level-mismatch`.
+    /// `level-mismatch`: all subregions of a region must be the same number of bits below it.
     #[error(
-        "the subregions of {region:?} are {present} bits below it, so others must be, too; {asked} bits were asked for"
+        "the subregions of {region:?} are {present} bits below it, so new ones must be as well, but {requested} bits were requested"
     )]
     LevelMismatch {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// k.
+        /// The number of bits between parent and subregions (k).
         present: u8,
-        /// What was asked for.
-        asked: u8,
+        /// The requested number of bits.
+        requested: u8,
     },
-    /// `zero-extension`: the all-zero extension is taken while others are not.
+    /// `zero-extension`: the all-zero extension is assigned while others are not.
     #[error(
-        "the all-zero extension is taken but {missing} of the {all} extensions are not: assign them all, leave the all-zero one \
-         unassigned, or say `abstract` to reserve the others",
+        "the all-zero extension is assigned, but {missing} of the {all} extensions are not: assign all, leave the all-zero one \
+         unassigned, or use `abstract` to reserve the others",
         all = Count::power_of_two(*bits),
     )]
     ZeroExtension {
-        /// k.
+        /// The number of bits between parent and subregions (k).
         bits: u8,
-        /// How many extensions stay unassigned.
+        /// The number of unassigned extensions.
         missing: Count,
     },
-    /// `closed`.
-    #[error("region {region:?} is closed: its subregions take its place")]
+    /// `closed`: the region has no identifiers of its own.
+    #[error("region {region:?} is closed: use one of its subregions")]
     Closed {
-        /// The region.
+        /// The name of the region.
         region: String,
     },
-    /// `delegated`: the region's suffixes are a space of their own.
-    #[error("region {region:?} is delegated: its suffix of {suffix} bits is a space of its own, and stays as it is")]
+    /// `delegated`: the region's suffixes are a separate space.
+    #[error("region {region:?} is delegated: its suffix of {suffix} bits is a separate space and cannot change")]
     Delegated {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// s.
+        /// The width of the suffix in bits (s).
         suffix: u8,
     },
-    /// `not-delegated`.
-    #[error("region {region:?} is not delegated: it has no table of its own")]
+    /// `not-delegated`: the region has no table of its own.
+    #[error("region {region:?} is not delegated, so it has no table of its own")]
     NotDelegated {
-        /// The region.
+        /// The name of the region.
         region: String,
     },
-    /// `suffix-range`: there is nothing to delegate.
-    #[error("region {region:?} has a suffix of 0 bits: there is nothing to delegate")]
+    /// `suffix-range`: a suffix of 0 bits cannot be delegated.
+    #[error("region {region:?} has a suffix of 0 bits: only a region with a suffix can be delegated")]
     SuffixEmpty {
-        /// The region.
+        /// The name of the region.
         region: String,
     },
     /// `region-populated`: only a region from which nothing was issued can be delegated.
-    #[error(
-        "{issued} suffixes of region {region:?} are issued or reserved: only a region without any can be delegated"
-    )]
+    #[error("{issued} suffixes of region {region:?} are issued or reserved: only an unused region can be delegated")]
     Populated {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// How many are issued.
+        /// The number of issued or reserved suffixes.
         issued: Count,
     },
-    /// `bad-input`: what people write about a region is too long.
+    /// `bad-input`: the texts of a region are too long.
     #[error("owner, description and labels together have {bytes} bytes, but may have at most {TEXT_BYTES_MAX}")]
     TextTooLong {
-        /// How many there are.
+        /// Their total length in bytes.
         bytes: usize,
     },
-    /// `bad-input`: a policy that makes no sense.
+    /// `bad-input`: an invalid policy.
     #[error("{what}")]
     BadPolicy {
-        /// Why not.
+        /// What is wrong with it.
         what: &'static str,
     },
     /// `bad-input`: an update that changes nothing.
-    #[error("the update says nothing to change")]
+    #[error("the update changes nothing: give at least one attribute")]
     NoChange,
     /// `not-due`: the region's policy does not expand it yet.
     #[error("the policy of region {region:?} does not expand it yet")]
     NotDue {
-        /// The region.
+        /// The name of the region.
         region: String,
     },
-    /// `capacity-exhausted`.
+    /// `capacity-exhausted`: too few suffixes are left.
     #[error(
         "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
     )]
     CapacityExhausted {
-        /// The region.
+        /// The name of the region.
         region: String,
-        /// 2^s.
+        /// The number of suffixes (2^s).
         capacity: Count,
-        /// How many are issued.
+        /// The number of issued or reserved suffixes.
         issued: Count,
-        /// By how many bits it can be expanded.
+        /// By how many bits the region can be expanded.
         expandable_bits: u8,
     },
     /// `stale-revision`: the plan was made on another revision.
     #[error("the table is at revision {present}, not at {expected}")]
     StaleRevision {
-        /// The plan's.
+        /// The revision of the plan.
         expected: Revision,
-        /// The table's.
+        /// The revision of the table.
         present: Revision,
     },
 }
 
-/// No free prefix leaves room enough, and what could be done.
+/// The error if no free prefix leaves enough bits, with alternatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoFreePrefix {
-    /// Suffix and zone together, in bits.
-    pub asked: u8,
+    /// The requested bits: suffix and zone together.
+    pub requested: u8,
     /// The largest free blocks, at most eight.
     pub free: Vec<Prefix>,
-    /// The width of the identifiers.
+    /// The width of the identifiers in bits.
     pub bits: u8,
-    /// Regions that could be split to make room, at most eight.
+    /// Regions that could be split, at most eight.
     pub donors: Vec<Donor>,
 }
 
-/// A region that could be split to make room.
+/// A region that could be split to free a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Donor {
-    /// The region.
+    /// The name of the region.
     pub region: String,
-    /// The z it has; it would lose one bit of it.
+    /// The width of its zone in bits (z). A split would take one bit of it.
     pub zone: u8,
 }
 
 impl fmt::Display for NoFreePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no free prefix leaves {} bits; ", self.asked)?;
+        write!(f, "no free prefix leaves {} bits; ", self.requested)?;
         match self.free[..] {
             [] => f.write_str("no block is free")?,
             [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} bits", self.bits)?,
@@ -254,7 +254,7 @@ impl fmt::Display for NoFreePrefix {
         }
         f.write_str("; ")?;
         match self.donors[..] {
-            [] => f.write_str("no region could be split to make room"),
+            [] => f.write_str("no region can be split to free one"),
             _ => self.write_donors(f),
         }
     }
@@ -269,7 +269,7 @@ impl NoFreePrefix {
     }
 
     fn write_donors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("splitting would make room, and take 1 bit of the expansion zone of ")?;
+        f.write_str("splitting a region would free one, and take 1 bit of its expansion zone: ")?;
         let mut donors = self.donors.iter().enumerate();
         donors.try_for_each(|(at, Donor { region, zone })| write!(f, "{}{region:?} (of {zone} bits)", comma(at)))
     }

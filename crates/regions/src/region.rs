@@ -12,18 +12,18 @@ use crate::{
     revision::Revision,
 };
 
-/// The stable number of a region in its space: given when it is made, never to another one.
+/// The permanent number of a region in its space. No other region ever gets the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionNumber(pub u64);
 
-/// What a region may hold.
+/// What a region may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Identifiers of its own; no subregions.
+    /// Its own identifiers, and no subregions.
     Open,
-    /// Subregions, and identifiers of its own under the all-zero extension (Kent 1992, 3.3).
+    /// Subregions, and its own identifiers under the all-zero extension (Kent 1992, 3.3).
     Partial,
-    /// Subregions only: they take its place.
+    /// Subregions only, which replace it.
     Closed,
 }
 
@@ -47,17 +47,16 @@ pub struct FormerPrefix {
     pub from: Revision,
     /// The last revision in which the region had it.
     pub to: Revision,
-    /// Suffixes below this were issued or reserved by then.
+    /// Suffixes below this one were issued or reserved when the prefix changed.
     pub issued: Count,
 }
 
 /// A named part of a space: `prefix | expansion zone | suffix`.
 ///
-/// The fields are the stored form. What they may be together is the table's business: see
-/// [`Table::restore`](crate::Table::restore).
+/// The fields are the stored form. The table checks their combinations: see [`Table::restore`](crate::Table::restore).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// Its stable number.
+    /// Its permanent number.
     pub number: RegionNumber,
     /// Its name, unique in the space.
     pub name: String,
@@ -67,34 +66,34 @@ pub struct Region {
     pub zone: u8,
     /// s: bits of the suffix.
     pub suffix: u8,
-    /// What it may hold.
+    /// What it may contain.
     pub kind: Kind,
-    /// k: by how many bits the prefixes of its subregions are longer; 0 without subregions.
+    /// k: how many bits longer the prefixes of its subregions are; 0 without subregions.
     pub sub_bits: u8,
-    /// The region around it.
+    /// The parent region.
     pub parent: Option<RegionNumber>,
-    /// Suffixes below this are issued or reserved.
+    /// Suffixes below this one are issued or reserved.
     pub issued: Count,
-    /// The revision that gave it its present prefix.
+    /// The revision in which it got its present prefix.
     pub since: Revision,
-    /// The prefixes that it had before, oldest first.
+    /// Its former prefixes, oldest first.
     pub history: Vec<FormerPrefix>,
-    /// In which order its suffixes are issued.
+    /// The order in which its suffixes are issued.
     pub order: Order,
-    /// How fast they may be issued.
+    /// How fast its suffixes may be issued.
     pub pace: Pace,
-    /// Whether nothing is granted for now.
+    /// Whether it is sealed: it grants nothing until it is unsealed.
     pub sealed: bool,
-    /// Whether its suffixes are a space of their own, with a table of its own; s is permanent then.
+    /// Whether its suffixes are a separate space with its own table. Then s never changes.
     pub delegated: bool,
-    /// What it does by itself.
+    /// The policy.
     pub policy: Rare<Policy>,
-    /// What people write about it.
+    /// The texts for people.
     pub texts: Rare<Texts>,
 }
 
 impl Region {
-    /// How many identifiers it can hold as it is: 2^s, or none if it is closed.
+    /// How many identifiers it can hold at present: 2^s, or zero if it is closed.
     pub const fn capacity(&self) -> Count {
         match self.kind {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix),
@@ -102,12 +101,12 @@ impl Region {
         }
     }
 
-    /// How many suffixes may be issued: the capacity, or the policy's cap below it.
+    /// How many suffixes may be issued: the smaller of the capacity and the policy's cap.
     pub fn limit(&self) -> Count {
         self.policy.cap.map_or(self.capacity(), |cap| cap.min(self.capacity()))
     }
 
-    /// How many it could hold after expanding as far as possible.
+    /// How many identifiers it could hold after expanding as far as possible.
     pub const fn ultimate_capacity(&self) -> Count {
         match self.kind {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix.saturating_add(self.expandable_bits())),
@@ -115,14 +114,14 @@ impl Region {
         }
     }
 
-    /// The prefix that the region had when its counter passed this number: the issued suffix or, in a scrambled region, the
-    /// number behind it.
+    /// The prefix of the region when its counter passed this number. The counter of a suffix is the suffix itself,
+    /// except in a scrambled region.
     pub fn prefix_when(&self, counter: u128) -> Prefix {
         let first = self.history.iter().find(|former| former.issued.includes(counter));
         first.map_or(self.prefix, |former| former.prefix)
     }
 
-    /// Checks that the suffix holds what is issued; of a delegated region nothing is.
+    /// Checks that the issued suffixes fit the suffix width, and that a delegated region has none.
     pub(crate) fn check_issued(&self) -> Result<(), Refusal> {
         if self.delegated && self.issued != Count::ZERO {
             return Err(Refusal::Populated { region: self.name.clone(), issued: self.issued });
@@ -130,10 +129,10 @@ impl Region {
         if self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }
-        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), asked: self.suffix })
+        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), requested: self.suffix })
     }
 
-    /// Refuses a region whose suffixes are a space of their own.
+    /// Rejects a delegated region.
     pub(crate) fn check_not_delegated(&self) -> Result<(), Refusal> {
         match self.delegated {
             true => Err(Refusal::Delegated { region: self.name.clone(), suffix: self.suffix }),
@@ -141,7 +140,7 @@ impl Region {
         }
     }
 
-    /// By how many bits it could be expanded.
+    /// By how many bits it can be expanded.
     pub const fn expandable_bits(&self) -> u8 {
         match self.kind {
             Kind::Open if self.delegated => 0,

@@ -1,4 +1,4 @@
-//! Bringing a stored table back, and checking that it is one.
+//! Restores a table from its stored regions, and checks its invariants.
 
 use alloc::{string::String, vec::Vec};
 
@@ -14,31 +14,30 @@ use crate::{
     table::Table,
 };
 
-/// Stored regions that make no table.
+/// An error in stored regions.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Damage {
     /// The width is not 1 to 128.
-    #[error("identifiers of {bits} bits")]
+    #[error("identifiers have {bits} bits, but must have 1 to 128")]
     Width {
-        /// The width.
+        /// The width in bits.
         bits: u8,
     },
     /// A region breaks an invariant.
     #[error("region {region:?}: {what}")]
     Region {
-        /// Its name.
+        /// The name of the region.
         region: String,
-        /// Which invariant.
+        /// The broken invariant.
         what: &'static str,
     },
 }
 
 impl Table {
-    /// The table with these regions.
+    /// Creates the table with these regions.
     ///
     /// # Errors
-    ///
-    /// [`Damage`] naming a region and the invariant of regions.md that it breaks.
+    /// [`Damage`] with a region and the invariant of regions.md that it breaks.
     pub fn restore(
         bits: u8,
         revision: Revision,
@@ -52,13 +51,13 @@ impl Table {
         for region in regions {
             let damage = |what| Damage::Region { region: region.name.clone(), what };
             if region.number >= next_number {
-                return Err(damage("its number is one that has not been given yet"));
+                return Err(damage("its number has not been given to a region yet"));
             }
             if table.get(region.number).is_some() || table.named(&region.name).is_ok() {
-                return Err(damage("its number or name is there twice"));
+                return Err(damage("its number or name exists twice"));
             }
             if table.at(region.prefix).is_some() {
-                return Err(damage("its prefix is there twice (I1)"));
+                return Err(damage("its prefix exists twice (I1)"));
             }
             table.insert(region);
         }
@@ -69,8 +68,7 @@ impl Table {
     /// Checks every invariant.
     ///
     /// # Errors
-    ///
-    /// [`Damage`] naming the first region that breaks one.
+    /// [`Damage`] with the first region that breaks one.
     pub fn check(&self) -> Result<(), Damage> {
         let mut around: Vec<&Region> = Vec::new();
         for region in self.iter() {
@@ -86,13 +84,13 @@ impl Table {
         Ok(())
     }
 
-    /// The invariant that a region breaks, given the innermost other one around it.
+    /// The invariant that a region breaks, given the innermost other region around it.
     fn broken(&self, region: &Region, around: Option<&Region>) -> Option<&'static str> {
         if !is_table_name(&region.name) {
-            return Some("its name is none");
+            return Some("its name is not valid");
         }
         if region.parent != around.map(|outer| outer.number) {
-            return Some("its prefix is inside another region's than its parent's (I2)");
+            return Some("the region around its prefix is not its parent (I2)");
         }
         let level = |outer: &Region| u32::from(outer.prefix.len()) + u32::from(outer.sub_bits);
         if around.is_some_and(|outer| level(outer) != u32::from(region.prefix.len())) {
@@ -100,7 +98,7 @@ impl Table {
         }
         let former = |former: &FormerPrefix| former.prefix != region.prefix && region.prefix.starts_with(former.prefix);
         if !region.history.iter().all(former) {
-            return Some("its prefix does not begin with one that it had");
+            return Some("its prefix does not begin with a prefix that it had");
         }
         self.broken_alone(region)
     }
@@ -111,25 +109,25 @@ impl Table {
         let zero_taken = self.has_zero_child(region);
         match region.kind {
             Kind::Closed if region.zone != 0 || region.suffix != 0 => {
-                return Some("it is closed and has a zone or suffix");
+                return Some("it is closed but has a zone or suffix");
             }
             Kind::Closed if !zero_taken => return Some("it is closed without an all-zero subregion"),
             Kind::Closed => {}
             _ if width != u32::from(self.bits()) => return Some("p + z + s is not n (I3)"),
-            Kind::Partial if region.zone < region.sub_bits => return Some("it is partial and z < k (I5)"),
-            Kind::Partial if zero_taken => return Some("it is partial with an all-zero subregion"),
+            Kind::Partial if region.zone < region.sub_bits => return Some("it is partial but z < k (I5)"),
+            Kind::Partial if zero_taken => return Some("it is partial but has an all-zero subregion"),
             Kind::Partial => {}
-            Kind::Open if has_subregions || region.sub_bits != 0 => return Some("it is open and has subregions"),
+            Kind::Open if has_subregions || region.sub_bits != 0 => return Some("it is open but has subregions"),
             Kind::Open => {}
         }
         if region.delegated && (region.kind != Kind::Open || region.issued != Count::ZERO || region.suffix == 0) {
-            return Some("it is delegated, and not open and untouched (I6)");
+            return Some("it is delegated but not open, or has no suffix, or has issued suffixes (I6)");
         }
         if region.kind != Kind::Open && !has_subregions {
-            return Some("it has a level of subregions without any");
+            return Some("it is partial or closed but has no subregions");
         }
         let too_many = region.issued > region.capacity() && region.issued != Count::ZERO;
-        too_many.then_some("more is issued than it holds (I4)")
+        too_many.then_some("more suffixes are issued than it can hold (I4)")
     }
 
     fn has_zero_child(&self, region: &Region) -> bool {

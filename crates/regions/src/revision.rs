@@ -1,13 +1,13 @@
-//! Revisions: which state of a table something is of.
+//! Revisions number the states of a table.
 
 use core::fmt;
 
-/// The revision of a table: grows by one with every edit.
+/// The revision of a table. Every edit increases it by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The revision that the next edit makes.
+    /// The revision after the next edit.
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -1,4 +1,4 @@
-//! The table of one space: its regions, found by name, by number and by prefix.
+//! The prefix table of one space: its regions by name, by number and by prefix.
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};
@@ -21,24 +21,25 @@ use crate::{
 
 /// The prefix table of a space of n-bit identifiers.
 ///
-/// Regions nest, so they form a forest; ordered by prefix, a region comes before the regions inside it.
+/// Regions nest and form a forest. In the order of prefixes, a region comes before the regions inside it.
 #[derive(Clone, Debug)]
 pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    /// Behind pointers, since the nodes of a map that grows at its end stay half empty, and so that copies are cheap.
+    /// Behind pointers, because the nodes of a map that grows at its end stay half empty, and because copies are then
+    /// cheap.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
     free: FreeBlocks,
-    /// Of this revision, if somebody has built one.
+    /// The index of this revision, if one has been set.
     index: Option<Arc<Index>>,
-    /// That of regions of scrambled order, if it is known.
+    /// The key of regions of scrambled order, if it is known.
     scramble_key: Option<ClusterKey>,
 }
 
-/// Tables are equal if they say the same; an index only says it faster.
+/// Equality ignores the index and the key, which add no facts.
 impl PartialEq for Table {
     fn eq(&self, other: &Self) -> bool {
         let facts = |table: &Self| (table.bits, table.revision, table.next_number);
@@ -55,20 +56,19 @@ impl Hash for Table {
     }
 }
 
-/// Identifiers have 1 to 128 bits.
+/// The error of a width that is not 1 to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("identifiers have 1 to 128 bits, not {bits}")]
+#[error("identifiers must have 1 to 128 bits, not {bits}")]
 pub struct BadWidth {
-    /// What was asked for.
+    /// The requested width in bits.
     pub bits: u32,
 }
 
 impl Table {
-    /// An empty table over identifiers of `bits` bits, at revision 0.
+    /// Creates an empty table over identifiers of `bits` bits, at revision 0.
     ///
     /// # Errors
-    ///
-    /// [`BadWidth`] unless 1 to 128.
+    /// [`BadWidth`] unless `bits` is 1 to 128.
     pub fn new(bits: u32) -> Result<Self, BadWidth> {
         match u8::try_from(bits) {
             Ok(bits) if (1..=BITS_MAX).contains(&bits) => Ok(Self::empty(bits, Revision(0), RegionNumber(1))),
@@ -96,12 +96,13 @@ impl Table {
         self.scramble_key.as_ref()
     }
 
-    /// Tells the key of the space's scrambled order: with it, [`classify`](Self::classify) knows what is issued of such regions.
+    /// Sets the key of the space's scrambled order, which [`classify`](Self::classify) needs to know what such regions
+    /// have issued.
     pub const fn set_scramble_key(&mut self, key: ClusterKey) {
         self.scramble_key = Some(key);
     }
 
-    /// The width n of the identifiers.
+    /// The width n of the identifiers in bits.
     pub const fn bits(&self) -> u8 {
         self.bits
     }
@@ -111,12 +112,12 @@ impl Table {
         self.revision
     }
 
-    /// The number that the next new region gets.
+    /// The number for the next new region.
     pub const fn next_number(&self) -> RegionNumber {
         self.next_number
     }
 
-    /// How many regions there are.
+    /// The number of regions.
     pub fn len(&self) -> usize {
         self.regions.len()
     }
@@ -140,7 +141,7 @@ impl Table {
         self.shared(name).map(Arc::as_ref)
     }
 
-    /// The same, to be kept.
+    /// Like [`named`](Self::named), but returns a shared pointer that the caller can keep.
     ///
     /// # Errors
     ///
@@ -155,30 +156,31 @@ impl Table {
         self.iter_after(None).map(Arc::as_ref)
     }
 
-    /// All regions, or those after a prefix, in the same order, to be kept: a copy costs a pointer.
+    /// All regions, or those after a prefix, in the same order, as shared pointers that the caller can keep.
     pub fn iter_after(&self, after: Option<Prefix>) -> impl Iterator<Item = &Arc<Region>> {
         self.prefixes_after(after).filter_map(|(_, number)| self.regions.get(&number))
     }
 
-    /// All prefixes, or those after one, in the same order, each with its region.
+    /// All prefixes, or those after a given one, in the same order, each with its region.
     pub(crate) fn prefixes_after(&self, after: Option<Prefix>) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
         let from = after.map_or(Unbounded, Excluded);
         self.by_prefix.range((from, Unbounded)).map(|(prefix, number)| (*prefix, *number))
     }
 
-    /// The index, if there is one of the present revision.
+    /// The index of the present revision, if one has been set.
     pub fn index(&self) -> Option<&Index> {
         self.index.as_deref()
     }
 
-    /// Answers by this index until the next edit. One of another revision is not taken.
+    /// Sets the index to use until the next edit. Rejects an index of another revision, and returns whether it was
+    /// accepted.
     pub fn set_index(&mut self, index: Arc<Index>) -> bool {
         let fits = index.revision() == self.revision;
         self.index = fits.then_some(index);
         fits
     }
 
-    /// The region around a region.
+    /// The parent of a region.
     pub fn parent(&self, region: &Region) -> Option<&Region> {
         region.parent.and_then(|parent| self.get(parent))
     }
@@ -190,7 +192,7 @@ impl Table {
         inside.filter(move |inner| inner.parent == Some(number))
     }
 
-    /// The regions from `from` on whose prefix begins with `under`, without those that are inside another of them.
+    /// The outermost of the regions from `from` on whose prefix begins with `under`.
     pub(crate) fn outermost_from(&self, from: Bound<Prefix>, under: Prefix) -> impl Iterator<Item = &Region> {
         let mut from = from;
         core::iter::from_fn(move || {
@@ -200,12 +202,12 @@ impl Table {
         })
     }
 
-    /// The regions that are in no other, in the order of their prefixes.
+    /// The regions without a parent, in the order of their prefixes.
     pub fn top_level(&self) -> impl Iterator<Item = &Region> {
         self.outermost_from(Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
     }
 
-    /// The largest blocks below `under` that meet no top-level region, from left to right.
+    /// The largest blocks below `under` that overlap no top-level region, from left to right.
     pub fn free_blocks(&self, under: Prefix) -> Vec<Prefix> {
         self.free.below(under)
     }
@@ -231,7 +233,7 @@ impl Table {
         self.get(*number)
     }
 
-    /// Takes regions as they are at another revision, in place of those with their numbers.
+    /// Moves to another revision and replaces the regions that have these numbers.
     pub(crate) fn revise(&mut self, revision: Revision, regions: Vec<Region>) {
         for region in &regions {
             self.remove(region.number);
@@ -243,8 +245,8 @@ impl Table {
         self.index = None;
     }
 
-    /// Sets how many suffixes of a region are issued or reserved. This is no edit: the revision stays. A closed region has none,
-    /// since its counter goes on in its all-zero subregion.
+    /// Sets how many suffixes of a region are issued or reserved. This is not an edit, so the revision stays the same.
+    /// Ignored for a closed region, whose counter continues in its all-zero subregion.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
             Arc::make_mut(region).issued = issued;
@@ -273,7 +275,7 @@ impl Table {
         }
     }
 
-    /// Takes note that a suffix of the named region is in use: it and all below it count as issued.
+    /// Declares that a suffix of the named region is in use. It and all suffixes below count as issued.
     ///
     /// # Errors
     ///
@@ -349,13 +351,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_tables_are_equal_if_they_say_the_same() {
+    fn ok_tables_are_equal_if_their_facts_are() {
         let hash = |table: &Table| core::hash::BuildHasherDefault::<Sum>::default().hash_one(table);
         let same = table("r");
         assert_eq!(same, table("r"));
         assert_eq!(hash(&same), hash(&table("r")));
         let mut issued = table("r");
-        issued.issue("r", 1).expect("room");
+        issued.issue("r", 1).expect("enough suffixes are left");
         let later = Table { revision: Revision(7), ..table("r") };
         let wider = Table { bits: 9, ..table("r") };
         let mut indexed = table("r");
@@ -367,7 +369,7 @@ mod tests {
         }
     }
 
-    /// A hash of the bytes, each with its place.
+    /// A simple hash that depends on the order of the bytes.
     #[derive(Default)]
     struct Sum(u64);
 
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_an_index_of_another_revision_is_not_taken() {
+    fn ok_an_index_of_another_revision_is_rejected() {
         let (mut table, other) = (table("r"), Table::new(8).expect("a width"));
         assert!(!table.set_index(Arc::new(Index::build(&other))));
         assert!(table.index().is_none());
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_table_says_how_many_regions_it_has_and_what_they_are() {
+    fn ok_a_table_lists_its_regions() {
         let table = table("r");
         assert_eq!((table.len(), table.is_empty(), table.bits()), (1, false, 8));
         assert_eq!((table.revision(), table.next_number()), (Revision(1), RegionNumber(2)));

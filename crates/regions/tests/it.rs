@@ -1,4 +1,4 @@
-//! Properties of the prefix table, by random scripts against naive models (Kent 1992; regions.md).
+//! Properties of the prefix table: random scripts checked against simple models (Kent 1992; regions.md).
 
 #[path = "it/naive.rs"]
 mod naive;

@@ -79,6 +79,6 @@ impl Pacing {
         let (wall, steady) = (self.slots.believed(), self.clock.steady());
         let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
         time.read(wall, steady);
-        Bound { capacity, pace, time: time.heed(paid) }
+        Bound { capacity, pace, time: time.catch_up(paid) }
     }
 }

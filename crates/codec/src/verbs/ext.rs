@@ -1,4 +1,4 @@
-//! `ext.*`: EXTUUIDs, from text to bits and back.
+//! `ext.*`: converts EXTUUIDs from text to bits and back.
 
 use kent_ids::{
     CodecError,
@@ -12,7 +12,7 @@ use crate::{error::VerbError, input::Input};
 pub(super) const VERBS: &[(&str, Verb)] =
     &[("ext.parse", parse_text), ("ext.print", print), ("ext.inspect", inspect), ("ext.money", money)];
 
-/// The value of a text: by the smart parser, unless `mode` is `minimal`.
+/// Parses a text with the smart parser, or with the minimal one if `mode` is `minimal`.
 fn parse_text(input: &Input<'_>) -> Result<Value, VerbError> {
     let text = input.text("text")?;
     let mode = if input.has("mode") { input.text("mode")? } else { "smart" };
@@ -20,19 +20,19 @@ fn parse_text(input: &Input<'_>) -> Result<Value, VerbError> {
         "smart" => parse(text)?,
         "minimal" => parse_minimal(text)?,
         other => {
-            let message = format!("there is no mode {other:?}: there are smart and minimal");
+            let message = format!("there is no mode {other:?}: use smart or minimal");
             return Err(VerbError::new("bad-input", message));
         }
     };
     ext_out(ext, input)
 }
 
-/// The canonical text of a value, given as `ext` or as `uuid`.
+/// Prints the canonical text of a value given as `ext` or as `uuid`.
 fn print(input: &Input<'_>) -> Result<Value, VerbError> {
     ext_out(ext(input)?, input)
 }
 
-/// What a value holds.
+/// Shows the fields of a value.
 fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     let ext = ext(input)?;
     let mut out = ext_out(ext, input)?;
@@ -43,7 +43,7 @@ fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(out)
 }
 
-/// The amount of money that a text is.
+/// Parses an amount of money.
 fn money(input: &Input<'_>) -> Result<Value, VerbError> {
     let money: Money = parse_money(input.text("text")?)?;
     let mut out = ext_out(money.ext, input)?;
@@ -53,7 +53,7 @@ fn money(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(out)
 }
 
-/// The value of `ext`, 31 hexadecimal digits, or of `uuid`; one of version 6 only if `allow_v6` is true.
+/// Reads the input `ext` (31 hexadecimal digits) or `uuid`, which may have version 6 if `allow_v6` is true.
 fn ext(input: &Input<'_>) -> Result<Ext, CodecError> {
     let allow_v6 = input.flag("allow_v6")?;
     match input.has("ext") {
@@ -62,7 +62,7 @@ fn ext(input: &Input<'_>) -> Result<Ext, CodecError> {
     }
 }
 
-/// A value, as verbs answer it; the UUID is of version 6 if `legacy` is true.
+/// A value in the form of the answers. The UUID has version 6 if `legacy` is true.
 fn ext_out(ext: Ext, input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = if input.flag("legacy")? { ext.to_legacy_uuid() } else { ext.to_uuid() };
     Ok(json!({
@@ -73,7 +73,7 @@ fn ext_out(ext: Ext, input: &Input<'_>) -> Result<Value, VerbError> {
     }))
 }
 
-/// What a value holds, by name.
+/// The named fields of a value.
 fn fields(value: &Typed) -> Value {
     match value {
         Typed::Symbol { scheme, name } => json!({"scheme": scheme.to_string(), "name": name}),

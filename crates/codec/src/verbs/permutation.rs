@@ -1,4 +1,4 @@
-//! `permute`, `unpermute` and what they serve: the tails of xids, and the scrambled order of regions.
+//! `permute`, `unpermute`, and their two uses: the tails of xids, and the scrambled order of regions.
 
 use kent_ids::{CodecError, ErrorCode, MAX_BITS, Permutation, Xid, scramble, unscramble};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn unpermute(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(json!({"index": index.to_string()}))
 }
 
-/// The permutation that the input describes, and its width.
+/// The permutation that the input describes, and its width in bits.
 fn permutation(input: &Input<'_>) -> Result<(Permutation, u32), CodecError> {
     let label = input.text("label")?;
     let label: &[u8; 8] =
@@ -59,7 +59,7 @@ fn xid_tails(input: &Input<'_>) -> Result<Permutation, CodecError> {
 
 /// A number of 22 bits.
 const fn small(value: u128) -> u32 {
-    value as u32 // OK because the permutation keeps to its 22 bits
+    value as u32 // OK because the permutation has 22 bits
 }
 
 fn scramble_counter(input: &Input<'_>) -> Result<Value, VerbError> {

@@ -1,4 +1,4 @@
-//! `position.*`: from an instant to a position, and from a position to its identifier.
+//! `position.*`: converts instants to positions, and positions to identifiers.
 
 use kent_ids::{
     ClockSeq, ClusterKey, CodecError, ErrorCode, Format, Inputs, Node, Position, Series, Slot, SlotConstants,
@@ -37,7 +37,7 @@ fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(format.encode(&constants, position, tail)?))
 }
 
-/// The slot's constants; those that the format does not use need not be there.
+/// The slot's constants. Inputs that the format does not use may be missing.
 fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecError> {
     let slot = input.uint("slot", Slot::BITS)? as u8; // OK because it has 6 bits
     let (node, clock_seq) = match format.uses_node() {
@@ -47,7 +47,7 @@ fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecEr
     };
     Ok(SlotConstants {
         slot: Slot::new(slot)?,
-        epoch: SlotEpoch::new(0), // which no identifier holds
+        epoch: SlotEpoch::new(0), // not part of any identifier
         node: Node::new(node)?,
         clock_seq: ClockSeq::from_random(clock_seq),
         key: if format.uses_key() { input.key()? } else { ClusterKey::new([0; 16]) },

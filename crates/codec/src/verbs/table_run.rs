@@ -1,7 +1,8 @@
-//! The verb `table.run`: a script of operations on an empty prefix table and its local ones, then the table (regions.md, sections 2 to 5).
+//! The verb `table.run`: runs a script of operations on an empty prefix table and its local tables, and returns the
+//! results and the table (regions.md, sections 2 to 5).
 //!
-//! An operation that is refused does not end the script: its result is `{"error": CODE}`, and nothing has changed. The model
-//! is Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*; `kent-regions` has the rules.
+//! A rejected operation does not end the script: its result is `{"error": CODE}`, and nothing changes. The model is
+//! Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*; `kent-regions` implements the rules.
 
 use kent_ids::ErrorCode;
 use kent_regions::{
@@ -15,16 +16,16 @@ use crate::{error::VerbError, input::Input};
 
 pub(super) const VERBS: &[(&str, Verb)] = &[("table.run", table_run)];
 
-/// The width of the identifiers of a script that does not say.
+/// The default width of identifiers in bits.
 const BITS_DEFAULT: u128 = 64;
 
-/// What an operation answers.
+/// The result of an operation.
 type Answer = Result<Value, VerbError>;
 
 /// Runs the script `ops` on an empty table over `n` bits.
 fn table_run(input: &Input<'_>) -> Answer {
     let bits = if input.has("n") { input.wide("n", 128)? } else { BITS_DEFAULT };
-    // OK because a width beyond 32 bits is as wrong as the widest of 32.
+    // OK because every width above 128 is invalid.
     let forest = Forest::new(u32::try_from(bits).unwrap_or(u32::MAX));
     let mut forest = forest.map_err(|bad| VerbError::new(ErrorCode::Range.as_str(), bad.to_string()))?;
     let results: Vec<Value> = input.list("ops")?.iter().map(|op| result(&mut forest, op)).collect();
@@ -81,7 +82,7 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
-/// The prefix of a new region. A text that is none is refused after the name, as the order of the rules has it.
+/// Reads the prefix of a new region. By the order of the rules, an invalid name is reported before an invalid prefix.
 fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
     let parsed = prefix(op, "prefix");
     if parsed.is_err() {
@@ -108,7 +109,7 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
     let new_regions = op.list("subs")?.iter().map(|sub| new_region(sub, by)).collect::<Result<_, _>>()?;
     let subdivide = Edit::Subdivide { name: name(op)?, by, new_regions, reserve_others: op.flag("abstract")? };
     edit(table, subdivide, |table, _, region| {
-        // OK because a table has fewer regions than there are numbers.
+        // OK because a usize fits u128.
         let children = Count::from(table.children(region).count() as u128);
         let covered = children == Count::power_of_two(region.sub_bits);
         json!({"kind": region.kind.as_str(), "covered": covered, "s": region.suffix, "z": region.zone})
@@ -118,7 +119,7 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
 fn new_region(sub: &Value, by: u8) -> Result<NewRegion, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
-    // A text that is no extension is refused where one of a wrong length is, as the order of the rules has it.
+    // By the order of the rules, an invalid extension is reported where one of the wrong length is.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
     Ok(NewRegion { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
@@ -135,7 +136,7 @@ fn issue(table: &mut Table, op: &Input<'_>) -> Answer {
         return Err(bad_input("\"count\" must be at least 1"));
     }
     let first = table.issue(&name, count)?;
-    // OK because the last of what was issued is a suffix of the region.
+    // OK because the last issued suffix is a suffix of the region.
     let last = first + (count - 1);
     let (first, last) = (table.compose(&name, first)?, table.compose(&name, last)?);
     let issued = table.named(&name)?.issued.to_string();
@@ -158,9 +159,12 @@ fn delegate(forest: &mut Forest, key: TableKey, op: &Input<'_>) -> Answer {
 fn classify(forest: &Forest, key: TableKey, op: &Input<'_>) -> Answer {
     let found = id(op.text("id")?).and_then(|id| forest.classify(key, id));
     let found = found.ok_or_else(|| {
-        VerbError::new("bad-id", format!("an id is 0x and at most {} bits in hexadecimal", forest.table(key).bits()))
+        VerbError::new(
+            "bad-id",
+            format!("an id must be 0x and a hexadecimal number of at most {} bits", forest.table(key).bits()),
+        )
     })?;
-    // The innermost table's answer goes into that of the table around it.
+    // The answer of each local table goes into the answer of the table around it.
     let nested = found.iter().rev().fold(None, |local: Option<Value>, found| {
         let mut out = classification_out(found);
         if let Some(local) = local {
@@ -190,7 +194,7 @@ fn held(table: &Table, op: &Input<'_>) -> Answer {
     Ok(json!({"holders": holders.collect::<Vec<_>>()}))
 }
 
-/// Makes an edit, and answers with what it made of the region that it is about.
+/// Makes an edit, and returns the output for its subject.
 fn edit(table: &mut Table, edit: Edit, out: impl FnOnce(&Table, &Plan, &Region) -> Value) -> Answer {
     let plan = table.plan(&edit)?;
     table.apply(&plan)?;
@@ -236,17 +240,17 @@ fn name(op: &Input<'_>) -> Result<String, VerbError> {
     Ok(op.text("name")?.to_owned())
 }
 
-/// A number of bits. What no table could have is cut to 255, which no table could have either.
+/// Reads a number of bits. Numbers above 255 become 255, which is too large for any table as well.
 fn bits(op: &Input<'_>, key: &str) -> Result<u8, VerbError> {
     Ok(u8::try_from(op.wide(key, 128)?).unwrap_or(u8::MAX))
 }
 
-/// A prefix or extension: zeros and ones.
+/// Reads a prefix or extension: zeros and ones.
 fn prefix(op: &Input<'_>, key: &str) -> Result<Prefix, VerbError> {
     op.text(key)?.parse().map_err(|bad| Refusal::BadPrefix(bad).into())
 }
 
-/// `0x` and at most 32 hexadecimal digits, but for zeros before them.
+/// Reads an identifier: `0x` and at most 32 hexadecimal digits after leading zeros.
 fn id(text: &str) -> Option<u128> {
     let digits = text.strip_prefix("0x")?;
     let hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn err_operations_of_the_wrong_shape() {
+    fn err_malformed_operations() {
         for op in [
             json!(7),
             json!({}),
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn err_values_that_no_table_takes() {
+    fn err_values_that_no_table_accepts() {
         check(json!({"op": "create", "name": "x", "prefix": "00", "s": 256}), "suffix-range");
         check(json!({"op": "create", "name": "x", "s": u64::MAX, "z": u64::MAX, "auto_split": true}), "no-free-prefix");
         check(json!({"op": "create", "name": "x", "prefix": "0x", "s": 0}), "bad-prefix");
@@ -322,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_refused_operation_changes_nothing() {
-        let asked = json!({"op": "held", "prefix": "1"});
-        let results = results(&[json!({"op": "split", "name": "a", "k": 4}), asked]);
+    fn ok_a_rejected_operation_changes_nothing() {
+        let held = json!({"op": "held", "prefix": "1"});
+        let results = results(&[json!({"op": "split", "name": "a", "k": 4}), held]);
         assert_eq!(results[1]["out"], json!({"holders": [{"region": "a", "from_rev": 1, "to_rev": null}]}));
     }
 
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn err_scripts_of_the_wrong_shape() {
+    fn err_malformed_scripts() {
         let code = |input: Value| crate::answer("table.run", &input).map_err(|error| error.code).err();
         assert_eq!(code(json!({})), Some("bad-input"));
         assert_eq!(code(json!({"ops": {}})), Some("bad-input"));

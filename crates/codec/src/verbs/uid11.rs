@@ -1,4 +1,4 @@
-//! `uid11.*`: the text of 64-bit values, the ranges of its prefixes, and the fields of its profiles.
+//! `uid11.*`: the texts of 64-bit values, the ranges of prefixes, and the fields of the profiles.
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, Uid11, Xid,
@@ -17,18 +17,18 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
     ("uid11.unpack", unpack),
 ];
 
-/// The text of a value.
+/// Prints the text of a value.
 fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     let value = input.wide("value", u64::BITS)? as u64; // OK because it has 64 bits
     Ok(id_out(Uid11::new(value).into()))
 }
 
-/// The value of a text.
+/// Reads the value of a text.
 fn decode(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(Uid11::parse(input.text("text")?)?.into()))
 }
 
-/// The values whose texts begin with a prefix, and what they are as xids.
+/// The values whose texts begin with a prefix, and the ranges of their fields as xids.
 fn range(input: &Input<'_>) -> Result<Value, VerbError> {
     let range = prefix_range(input.text("prefix")?)?;
     let [lo, hi] = [range.lo, range.hi].map(Uid11::new);
@@ -55,12 +55,12 @@ fn xid_range(range: PrefixRange) -> Value {
     })
 }
 
-/// The uid11 with these fields.
+/// Makes the uid11 with these fields.
 fn pack(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(profile(input)?.make(&input.object("fields")?)?))
 }
 
-/// The fields of a uid11.
+/// Reads the fields of a uid11.
 fn unpack(input: &Input<'_>) -> Result<Value, VerbError> {
     let codec = profile(input)?;
     let uid11 = Uid11::parse(input.text("text")?)?;
@@ -73,7 +73,7 @@ fn profile(input: &Input<'_>) -> Result<Codec, CodecError> {
     let name = input.text("profile")?;
     Codec::by_profile(name).ok_or_else(|| {
         let known: Vec<_> = Codec::all().filter_map(|codec| profile_of(&codec)).collect();
-        let message = format!("there is no profile {name:?}: there are {}", known.join(", "));
+        let message = format!("there is no profile {name:?}: use one of {}", known.join(", "));
         CodecError::new(ErrorCode::BadProfile, message)
     })
 }

@@ -15,14 +15,14 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
     ("uuid.convert", convert),
 ];
 
-/// The canonical text of a text: strict, unless `lenient` is true.
+/// Parses a UUID: strictly, or leniently if `lenient` is true.
 fn parse(input: &Input<'_>) -> Result<Value, VerbError> {
     let text = input.text("text")?;
     let uuid = if input.flag("lenient")? { dce::parse_lenient(text) } else { dce::parse(text) }?;
     Ok(id_out(uuid.into()))
 }
 
-/// What a UUID holds, by its own bits; and what it holds if `assume` names its format.
+/// The fields of a UUID by its own version and, if `assume` names a format, also by that format.
 fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = input.uuid("uuid")?;
     let version = dce::version(uuid);
@@ -39,13 +39,13 @@ fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(out)
 }
 
-/// -1, 0 or 1: how `a` and `b` are ordered, byte by byte.
+/// Compares `a` and `b` byte by byte: -1, 0 or 1.
 fn compare(input: &Input<'_>) -> Result<Value, VerbError> {
     let order = input.uuid("a")?.cmp(&input.uuid("b")?);
     Ok(json!({"order": order as i8}))
 }
 
-/// From `uuid` to its bytes in GUID order, `le`, or back.
+/// Converts `uuid` to its bytes in GUID order, `le`, or back.
 fn guid(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = match input.has("le") {
         true => dce::from_guid(input.bytes("le")?),
@@ -55,32 +55,32 @@ fn guid(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(json!({"uuid": uuid.to_string(), "le": le}))
 }
 
-/// The UUID with these fields.
+/// Makes the UUID with these fields.
 fn make(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(format(input, "format")?.make(input)?))
 }
 
-/// The UUID of the other version with the same time, clock sequence and node.
+/// Converts between versions 1 and 6, with the same time, clock sequence and node.
 fn convert(input: &Input<'_>) -> Result<Value, VerbError> {
     let to = match input.text("to")? {
         "uuidv1" => Gregorian::to_v1,
         "uuidv6" => Gregorian::to_v6,
-        other => return Err(bad_format(other, "can be converted to: say uuidv1 or uuidv6").into()),
+        other => return Err(bad_format(other, "to convert to: use uuidv1 or uuidv6").into()),
     };
     let fields = Gregorian::from_uuid(input.uuid("uuid")?)?;
     Ok(id_out(to(&fields).into()))
 }
 
-/// The format of UUIDs that the input of this name names.
+/// Reads a format of UUIDs from the input with this name.
 fn format(input: &Input<'_>, name: &str) -> Result<Codec, CodecError> {
     let is_uuid = |codec: &Codec| matches!(codec.family(), Family::Uuid { .. });
     let token = input.text(name)?;
     Codec::by_token(token).filter(is_uuid).ok_or_else(|| {
         let known: Vec<_> = Codec::all().filter(is_uuid).map(|codec| codec.token()).collect();
-        bad_format(token, &format!("of UUIDs is known: there are {}", known.join(", ")))
+        bad_format(token, &format!("of UUIDs: use one of {}", known.join(", ")))
     })
 }
 
 fn bad_format(token: &str, problem: &str) -> CodecError {
-    CodecError::new(ErrorCode::BadFormat, format!("no format {token:?} {problem}"))
+    CodecError::new(ErrorCode::BadFormat, format!("there is no format {token:?} {problem}"))
 }

@@ -1,10 +1,11 @@
-//! A block's identifiers, lot by lot: what walking and packing share, so that they cannot differ but in their random tails.
+//! Makes the identifiers of a block in batches. Walking and packing share this code, so they differ only in random
+//! tails.
 
 use rand_core::Rng;
 
 use super::{Block, BlockSource};
 use crate::{
-    formats::{Lot, Scratch, write_bytes},
+    formats::{Batch, Scratch, write_bytes},
     line::Position,
     permute::Scrambler,
     series::SeriesEncoder,
@@ -12,10 +13,10 @@ use crate::{
     wide::wide,
 };
 
-/// How many are made at once where all are wanted: what fits the fastest cache (8 KiB with their bytes).
-pub(super) const LARGE_LOT: usize = 256;
+/// The batch size where the caller takes all identifiers: a batch with its bytes (8 KiB) fits the L1 cache.
+pub(super) const LARGE_BATCH: usize = 256;
 
-/// Makes a block's values lot by lot: what walking and packing share.
+/// Makes the values of a block in batches.
 #[derive(Clone, Debug)]
 pub(super) struct Maker {
     source: BlockSource,
@@ -37,25 +38,25 @@ impl Maker {
         Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
     }
 
-    /// Makes the next identifiers as bytes, `width` each, and says how many; none at the end.
+    /// Makes the next identifiers as bytes, `width` each, and returns how many: zero at the end.
     pub(super) fn make_bytes(
         &mut self,
         rng: &mut impl Rng,
         width: usize,
-        values: &mut [u128; LARGE_LOT],
-        bytes: &mut [u8; LARGE_LOT * 16],
+        values: &mut [u128; LARGE_BATCH],
+        bytes: &mut [u8; LARGE_BATCH * 16],
     ) -> usize {
-        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_LOT);
+        let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(LARGE_BATCH);
         if made == 0 {
             return 0;
         }
-        let bytes = &mut bytes[..made * width]; // OK because there are at most LARGE_LOT of at most 16 bytes
+        let bytes = &mut bytes[..made * width]; // OK because there are at most LARGE_BATCH of at most 16 bytes
         match &self.source {
             BlockSource::Slot(format, constants) => {
-                let mut tails = [0; LARGE_LOT];
+                let mut tails = [0; LARGE_BATCH];
                 let tails = &mut tails[..made];
-                draw_tails::<LARGE_LOT>(rng, format.tail_bits(), tails);
-                format.fill_bytes(constants, self.next, &mut self.scratch, Lot { tails, values, bytes });
+                draw_tails::<LARGE_BATCH>(rng, format.tail_bits(), tails);
+                format.fill_bytes(constants, self.next, &mut self.scratch, Batch { tails, values, bytes });
             }
             BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
                 let first = (base | self.next.get()) as u64; // OK because an identifier of 8 bytes is below 2^64
@@ -78,7 +79,7 @@ impl Maker {
         made
     }
 
-    /// Makes the next values, and says how many; none at the end.
+    /// Makes the next values and returns how many: zero at the end.
     pub(super) fn make<const N: usize>(&mut self, rng: &mut impl Rng, values: &mut [u128; N]) -> usize {
         let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
         let values = &mut values[..made];
@@ -90,7 +91,7 @@ impl Maker {
                 format.fill(constants, self.next, &mut self.scratch, values);
             }
             BlockSource::Region(constants) => {
-                let base = constants.base; // zero where the suffix goes, and scrambling keeps to the bits of the suffix
+                let base = constants.base; // its suffix bits are zero, and scrambling changes only suffix bits
                 match &constants.scramble {
                     None => count(base | self.next.get(), values),
                     Some(key) => {
@@ -119,19 +120,19 @@ impl Maker {
 fn count(first: u128, values: &mut [u128]) {
     let (high, low) = (first >> u64::BITS << u64::BITS, first as u64);
     match low.checked_add(values.len() as u64) {
-        // In 64-bit arithmetic, as long as nothing is carried beyond.
+        // Fast path: 64-bit arithmetic is enough if nothing carries into the upper half.
         Some(_) => values.iter_mut().zip(0..).for_each(|(value, offset)| *value = high | u128::from(low + offset)),
         None => values.iter_mut().zip(0..).for_each(|(value, offset)| *value = first + offset),
     }
 }
 
-/// Draws a number of `bits` bits (at most 64) for each of at most `N` tails, in one request for randomness.
+/// Draws `bits` random bits (at most 64) for each of up to `N` tails, with one call to the generator.
 fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, tails: &mut [u64]) {
     if bits == 0 {
         return;
     }
     let (mask, mut bytes) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
-    // Randomness is most of what an identifier costs: where 48 bits do, three words are enough for four of them.
+    // Random bytes are most of the cost of an identifier. Four tails of at most 48 bits fit into three words.
     let (fours, rest) = tails.split_at_mut(if bits <= 48 { tails.len() & !3 } else { 0 });
     let bytes = &mut bytes[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need no more words
     rng.fill_bytes(bytes.as_flattened_mut());
@@ -156,19 +157,19 @@ mod tests {
 
     use super::{super::tests::Seeded, *};
 
-    /// Numbers of so many bytes, least significant first, cut to the mask.
+    /// The bytes as numbers of `width` bytes each, least significant byte first, masked.
     fn cut(bytes: &[u8], width: usize, mask: u64) -> Vec<u64> {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         bytes.chunks(width).map(|bytes| number(bytes) & mask).collect()
     }
 
     #[test]
-    fn ok_tails_are_cut_off_what_is_random_in_order() {
+    fn ok_tails_take_the_random_bytes_in_order() {
         for (bits, mask) in [(1, 1), (46, (1 << 46) - 1), (48, (1 << 48) - 1), (49, (1 << 49) - 1), (64, u64::MAX)] {
             for count in 0..10 {
                 let (mut tails, mut rng) = ([0; 16], Seeded(7));
                 draw_tails::<16>(&mut rng, bits, &mut tails[..count]);
-                // Four of at most 48 bits in three words, and a word each for the rest.
+                // Four tails of at most 48 bits take three words, every other tail takes one.
                 let in_fours = if bits <= 48 { count / 4 * 4 } else { 0 };
                 let (mut bytes, mut again) = ([0; 128], Seeded(7));
                 let (fours, rest) = bytes[..in_fours * 6 + (count - in_fours) * 8].split_at_mut(in_fours * 6);
@@ -181,11 +182,11 @@ mod tests {
         }
         let (mut tails, mut rng) = ([0; 3], Seeded(7));
         draw_tails::<3>(&mut rng, 0, &mut tails);
-        assert_eq!((tails, rng.next_u64()), ([0; 3], Seeded(7).next_u64()), "no bits need nothing random");
+        assert_eq!((tails, rng.next_u64()), ([0; 3], Seeded(7).next_u64()), "a tail of no bits draws nothing");
     }
 
     #[test]
-    fn ok_counting_goes_on_where_64_bits_end() {
+    fn ok_counting_carries_beyond_64_bits() {
         let border = u128::from(u64::MAX);
         for first in [0, border - 7, border - 8, border - 3, (8 << 64) - 4, u128::MAX - 7] {
             let mut values = [0; 8];

@@ -7,7 +7,7 @@ use rand_core::TryRng;
 use super::*;
 use crate::{ClockSeq, ClusterKey, Node, SlotEpoch};
 
-/// Random bits that a seed repeats: a counter through a mixer (splitmix64).
+/// Reproducible random bits from a seed (splitmix64).
 #[derive(Clone)]
 pub(super) struct Seeded(pub(super) u64);
 
@@ -51,8 +51,8 @@ fn slots() -> impl Strategy<Value = Slot> {
     prop::sample::select(Slot::all().collect::<Vec<_>>())
 }
 
-/// A block of any format, somewhere on its line; half of them cross from one tick into the next, if ticks are that far
-/// apart.
+/// A block of any format, anywhere on its line. Half of the blocks cross from one tick into the next, if a tick has
+/// enough positions.
 fn blocks() -> impl Strategy<Value = Block> {
     (formats(), slots(), any::<u64>(), any::<u128>(), any::<bool>(), 1..300u64).prop_map(
         |(format, slot, random, at, edge, count)| {
@@ -69,10 +69,10 @@ fn regions() -> impl Strategy<Value = Block> {
         |(bits, base, suffix_bits, first, count)| {
             let suffix_bits = suffix_bits % (bits + 1);
             let first = first & max_of(suffix_bits);
-            let room = (max_of(suffix_bits) - first).saturating_add(1);
+            let left = (max_of(suffix_bits) - first).saturating_add(1);
             let base = base & max_of(bits) & !max_of(suffix_bits);
             let constants = RegionConstants { base, bits, suffix_bits, number: 7, revision: 9, scramble: None };
-            let count = u128::from(count).min(room) as u64;
+            let count = u128::from(count).min(left) as u64;
             Block::region(constants, Position::new(first), count).expect("within the suffixes")
         },
     )
@@ -98,7 +98,8 @@ fn bare(block: &Block, ids: impl IntoIterator<Item = Id>) -> Vec<u128> {
     ids.into_iter().map(|id| id.to_u128() >> tail_bits).collect()
 }
 
-/// What of an identifier must ascend: all of it, but only the milliseconds of an xid, and the ticks of a version 1.
+/// The part of an identifier that must ascend: the milliseconds of an xid, the ticks of a version 1, else the whole
+/// value.
 fn ascending(format: Format, id: &Id) -> u128 {
     match (format.token(), id) {
         ("xid", _) => id.to_u128() >> crate::Xid::RAND_BITS,
@@ -114,7 +115,7 @@ fn check_region_err(bits: u8, base: u128, suffix_bits: u8, first: u128, count: u
 }
 
 #[test]
-fn err_runs_that_are_no_block() {
+fn err_runs_that_do_not_make_a_block() {
     let slot = Slot::new(0).expect("a slot");
     for format in Format::all() {
         let block = |first, count| Block::slot(format, constants(slot, 0), Position::new(first), count);
@@ -160,7 +161,7 @@ fn ok_a_suffix_of_no_bits_is_one_number() {
 }
 
 #[test]
-fn ok_a_block_says_what_it_is() {
+fn ok_a_block_describes_itself() {
     let (slot, at) = (Slot::new(5).expect("a slot"), Position::new(1 << 60));
     let (format, slot_constants) = (Format::by_token("uuidv7").expect("a format"), constants(slot, 7));
     let block = Block::slot(format, slot_constants, at, 3).expect("within the line");
@@ -194,9 +195,9 @@ fn ok_the_last_identifier_of_the_widest_space() {
     assert_eq!(last, [u128::MAX - 1, u128::MAX]);
 }
 
-/// A walk and a pack make their identifiers in lots of different sizes; octaves begin anywhere in one.
+/// Walking and packing use batches of different sizes, and an octave may begin anywhere in a batch.
 #[test]
-fn ok_a_scrambled_block_over_the_border_of_any_two_octaves() {
+fn ok_a_scrambled_block_across_any_octave_border() {
     let key = ClusterKey::new([7; 16]);
     for (bits, octave) in (64..=128).step_by(32).flat_map(|bits| (0..bits).map(move |octave| (bits, octave))) {
         let constants =
@@ -227,14 +228,14 @@ proptest! {
     }
 
     #[test]
-    fn ok_whatever_the_tails_identifiers_of_other_positions_differ(block in blocks(), seeds: [u64; 2]) {
+    fn ok_identifiers_of_different_positions_differ_for_any_tails(block in blocks(), seeds: [u64; 2]) {
         let [a, b] = seeds.map(|seed| bare(&block, block.walk(Seeded(seed))));
         prop_assert_eq!(a.iter().collect::<BTreeSet<_>>().len(), a.len());
         prop_assert_eq!(a, b);
     }
 
     #[test]
-    fn ok_two_slots_never_meet(block in blocks(), other in slots(), node: u64) {
+    fn ok_two_slots_never_share_an_identifier(block in blocks(), other in slots(), node: u64) {
         let (format, mine) = (block.format().expect("a format's"), *block.slot_constants().expect("a slot's"));
         prop_assume!(other != mine.slot);
         let theirs = SlotConstants { key: mine.key, ..constants(other, node) };
@@ -255,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn ok_the_parts_of_a_block_walk_to_the_same(block in prop_oneof![blocks(), regions(), series()], at: u64) {
+    fn ok_the_parts_of_a_block_walk_to_its_identifiers(block in prop_oneof![blocks(), regions(), series()], at: u64) {
         let at = at % (block.count() + 1);
         let whole = bare(&block, walked(&block));
         match block.split_at(at) {
@@ -270,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn ok_taking_from_the_front_takes_all_in_order(block in prop_oneof![blocks(), regions(), series()], count in 0..100u64) {
+    fn ok_taking_from_the_front_returns_all_in_order(block in prop_oneof![blocks(), regions(), series()], count in 0..100u64) {
         let (mut taken, mut rest) = (Vec::new(), Some(block.clone()));
         while let Some(left) = rest {
             let front;
@@ -282,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn ok_packing_is_walking(block in prop_oneof![blocks(), regions(), series()], seed: u64) {
+    fn ok_packing_gives_the_identifiers_of_a_walk(block in prop_oneof![blocks(), regions(), series()], seed: u64) {
         let mut packed = Vec::from([0xaa]);
         block.pack_into(Seeded(seed), &mut packed);
         let mut expected = Vec::from([0xaa]);
@@ -324,7 +325,7 @@ proptest! {
     }
 
     #[test]
-    fn ok_a_walk_says_how_many_are_left(block in blocks(), taken in 0..400usize) {
+    fn ok_a_walk_counts_the_identifiers_left(block in blocks(), taken in 0..400usize) {
         let mut walk = block.walk(Seeded(0));
         let taken = walk.by_ref().take(taken).count() as u64;
         prop_assert_eq!(walk.left(), block.count() - taken);

@@ -1,14 +1,14 @@
-//! The bits of an EXTUUID, read and written field by field, from the most significant on.
+//! Reads and writes the bits of an EXTUUID field by field, most significant field first.
 
 use alloc::vec::Vec;
 
 use super::reason::Reason;
 use crate::field::BitRange;
 
-/// How many bits an EXTUUID has.
+/// The number of bits of an EXTUUID.
 pub(super) const EXT_BITS: u32 = 122;
 
-/// Reads fields, and remembers where each one was.
+/// Reads fields and records the position of each.
 #[derive(Debug)]
 pub(super) struct Reader {
     bits: u128,
@@ -21,14 +21,14 @@ impl Reader {
         Self { bits, next: 0, fields: Vec::new() }
     }
 
-    /// How many bits are still to be read.
+    /// How many bits have not been read.
     pub(super) const fn left(&self) -> u32 {
-        EXT_BITS - self.next // OK because `take` never goes beyond the end
+        EXT_BITS - self.next // OK because `take` never reads past the end
     }
 
-    /// The next `width` bits, as an unsigned number. A field of no bits is zero.
+    /// Reads the next `width` bits as an unsigned number. A field of no bits is zero.
     pub(super) fn take(&mut self, width: u32, label: &'static str) -> u128 {
-        debug_assert!(width <= self.left(), "{label} goes beyond the end");
+        debug_assert!(width <= self.left(), "{label} goes past the end");
         let width = width.min(self.left());
         if width == 0 {
             return 0;
@@ -38,17 +38,17 @@ impl Reader {
         self.bits >> (EXT_BITS - self.next) & mask(width)
     }
 
-    /// The next `width` bits, at most 8.
+    /// Reads the next `width` bits, at most 8.
     pub(super) fn take_u8(&mut self, width: u32, label: &'static str) -> u8 {
         self.take(width.min(u8::BITS), label) as u8 // OK because there are at most 8 bits
     }
 
-    /// Whether the next bit is one.
+    /// Reads one bit.
     pub(super) fn take_flag(&mut self, label: &'static str) -> bool {
         self.take(1, label) == 1
     }
 
-    /// The next `width` bits as a sign and a magnitude; `width` is from 2 to 118.
+    /// Reads the next `width` bits as a sign and a magnitude; `width` is from 2 to 118.
     pub(super) fn take_signed(&mut self, width: u32, label: &'static str) -> Result<i128, Reason> {
         let negative = self.take_flag("sign");
         let magnitude = self.take(width - 1, label) as i128; // OK because it has at most 117 bits
@@ -59,7 +59,7 @@ impl Reader {
         }
     }
 
-    /// Where the fields were, as bits of the UUID, without gaps. What has not been read is labelled `rest`.
+    /// The fields read so far as bit ranges of the UUID, without gaps. Unread bits are labelled `rest`.
     pub(super) fn layout(mut self) -> Vec<BitRange> {
         if self.next < EXT_BITS {
             self.fields.push((self.next, "rest"));
@@ -81,7 +81,10 @@ impl Writer {
     /// Appends a number of `width` bits.
     pub(super) fn put(&mut self, width: u32, value: impl Into<u128>) -> &mut Self {
         let value = value.into();
-        debug_assert!(self.written + width <= EXT_BITS && value & !mask(width) == 0, "{value} has not {width} bits");
+        debug_assert!(
+            self.written + width <= EXT_BITS && value & !mask(width) == 0,
+            "{value} does not fit {width} bits"
+        );
         self.bits = self.bits << width | value & mask(width);
         self.written += width;
         self
@@ -92,12 +95,12 @@ impl Writer {
         self.put(1, value < 0).put(width - 1, value.unsigned_abs())
     }
 
-    /// Appends a number in all the bits that are left.
+    /// Appends a number that takes all the remaining bits.
     pub(super) fn put_rest(&mut self, value: impl Into<u128>) -> &mut Self {
         self.put(EXT_BITS.saturating_sub(self.written), value)
     }
 
-    /// What has been written; bits that have not are zero.
+    /// The bits written so far, followed by zeros.
     pub(super) fn finish(&self) -> u128 {
         self.bits << EXT_BITS.saturating_sub(self.written)
     }
@@ -108,7 +111,7 @@ pub(super) const fn mask(width: u32) -> u128 {
     (1 << width) - 1
 }
 
-/// How many bits a number takes: none for zero.
+/// How many bits a number takes: 0 for zero.
 pub(super) const fn bit_length(value: u128) -> u32 {
     u128::BITS - value.leading_zeros()
 }
@@ -116,7 +119,7 @@ pub(super) const fn bit_length(value: u128) -> u32 {
 /// The 48 + 12 + 62 bits of an EXTUUID in a UUID, with the version and the variant between them.
 const PARTS: [(u32, u32, u32); 3] = [(0, 48, 0), (48, 60, 52), (60, EXT_BITS, 66)];
 
-/// Ranges of an EXTUUID's bits, given as first, end and label, as ranges of the UUID's bits.
+/// Converts bit ranges of an EXTUUID, each given as first, end and label, into bit ranges of the UUID.
 fn in_uuid(fields: impl Iterator<Item = (u32, u32, &'static str)> + Clone) -> Vec<BitRange> {
     let mut ranges = Vec::new();
     for (start, end, to) in PARTS {
@@ -152,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_negative_zero_is_none() {
+    fn ok_a_negative_zero_is_rejected() {
         assert_eq!(Reader::new(1 << 121).take_signed(5, "x"), Err(Reason::NegativeZero));
         assert_eq!(Reader::new(0).take_signed(5, "x"), Ok(0));
     }
 
     #[test]
-    fn ok_a_layout_steps_over_version_and_variant() {
+    fn ok_a_layout_leaves_out_version_and_variant() {
         let mut reader = Reader::new(0);
         reader.take(40, "a");
         reader.take(30, "b");

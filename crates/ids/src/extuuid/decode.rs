@@ -1,4 +1,5 @@
-//! From bits to values: fields from left to right, and the first thing that makes no sense is the reason for a raw one.
+//! Decodes bits into values, field by field from the left. The first invalid field makes the value raw and is its
+//! reason.
 
 use alloc::vec::Vec;
 
@@ -14,20 +15,20 @@ use super::{
 };
 use crate::field::BitRange;
 
-/// The bits after type, scheme and length that name and number share.
+/// The bits that the name and the number of a serial share, after type, scheme and length.
 pub(super) const SYMSERIAL_BITS: u32 = 112;
-/// The same, after the count of decimals.
+/// The bits that the name and the number of a fixed-point number share, after the count of decimals.
 pub(super) const FIXED_BITS: u32 = 107;
-/// The bits of context and numbers in a vector of integers.
+/// The bits that context and numbers share in a vector of integers.
 pub(super) const INTS_BITS: u32 = 103;
-/// The same in a vector of floats.
+/// The bits that context and numbers share in a vector of floats.
 pub(super) const FLOATS_BITS: u32 = 98;
-/// The widest exponent.
+/// The largest width of an exponent in bits.
 pub(super) const EXPONENT_BITS_MAX: u8 = 16;
-/// The bits of an integer, its sign included.
+/// The bits of an integer, including its sign.
 pub(super) const INT_BITS: u32 = 117;
 
-/// The value, and where its fields are.
+/// Returns the value and the layout of its fields.
 pub(super) fn decode(ext: Ext) -> (Value, Vec<BitRange>) {
     let mut reader = Reader::new(ext.get());
     let value = read(&mut reader).unwrap_or_else(Value::Raw);
@@ -106,39 +107,39 @@ fn time(reader: &mut Reader) -> Result<Value, Reason> {
     Ok(Value::Time(Time { fraction_bits, scaled }))
 }
 
-/// A vector's count and width, and how many bits are left for the context.
-fn dimensions(reader: &mut Reader, room: u32, narrowest: u8) -> Result<(u8, u8, u32), Reason> {
+/// Reads a vector's count and width. Also returns how many of the `shared` bits remain for the context.
+fn dimensions(reader: &mut Reader, shared: u32, width_min: u8) -> Result<(u8, u8, u32), Reason> {
     let count = reader.take_u8(7, "count");
     if count == 0 {
         return Err(Reason::BadField);
     }
     let width = reader.take_u8(7, "width");
-    let left = room.checked_sub(u32::from(count) * u32::from(width)).filter(|_| width >= narrowest);
+    let left = shared.checked_sub(u32::from(count) * u32::from(width)).filter(|_| width >= width_min);
     Ok((count, width, left.ok_or(Reason::BadField)?))
 }
 
 fn ints(reader: &mut Reader) -> Result<Value, Reason> {
-    let (count, width, room) = dimensions(reader, INTS_BITS, 2)?;
-    let context = reader.take(room, "context");
+    let (count, width, context_bits) = dimensions(reader, INTS_BITS, 2)?;
+    let context = reader.take(context_bits, "context");
     let values = (0..count).map(|_| reader.take_signed(width.into(), "value")).collect::<Result<_, _>>()?;
     Ok(Value::Ints { width, context, values })
 }
 
 fn uints(reader: &mut Reader) -> Result<Value, Reason> {
-    let (count, width, room) = dimensions(reader, INTS_BITS, 1)?;
-    let context = reader.take(room, "context");
+    let (count, width, context_bits) = dimensions(reader, INTS_BITS, 1)?;
+    let context = reader.take(context_bits, "context");
     let values = (0..count).map(|_| reader.take(width.into(), "value")).collect();
     Ok(Value::Uints { width, context, values })
 }
 
 fn floats(reader: &mut Reader) -> Result<Value, Reason> {
-    let (count, width, room) = dimensions(reader, FLOATS_BITS, 2)?;
+    let (count, width, context_bits) = dimensions(reader, FLOATS_BITS, 2)?;
     let exponent = reader.take_u8(5, "exponent width");
     if exponent > EXPONENT_BITS_MAX {
         return Err(Reason::ExponentTooWide);
     }
     let mantissa = width.checked_sub(exponent + 1).filter(|bits| *bits >= 1).ok_or(Reason::BadField)?;
-    let context = reader.take(room, "context");
+    let context = reader.take(context_bits, "context");
     let binary = Binary::plain(mantissa.into(), exponent.into());
     let values = (0..count).map(|_| take_plain(reader, binary)).collect::<Result<_, _>>()?;
     Ok(Value::Floats { width, exponent, context, values })

@@ -1,4 +1,4 @@
-//! From values to bits. The values are those that the parsers have checked: every field fits.
+//! Encodes values as bits. The parsers have checked that every field fits.
 
 use super::{
     Ext,
@@ -19,7 +19,7 @@ fn put_name(writer: &mut Writer, scheme: Scheme, name: &str) {
     writer.put(scheme.width(name.len()).unwrap_or(0), scheme.pack(name.bytes()));
 }
 
-/// A symbol has the number 0.
+/// A serial, or a symbol if `number` is 0.
 pub(super) fn symserial(scheme: Scheme, name: &str, number: u128) -> Ext {
     let mut writer = Writer::default();
     writer.put(2, 0_u8).put(3, scheme.code()).put(5, name.len() as u8); // OK because a name has at most 23 characters
@@ -30,7 +30,7 @@ pub(super) fn symserial(scheme: Scheme, name: &str, number: u128) -> Ext {
 
 pub(super) fn fixed(scheme: Scheme, name: &str, decimals: u8, scaled: i128) -> Ext {
     let mut writer = Writer::default();
-    writer.put(2, 1_u8).put(3, scheme.code()).put(5, name.len() as u8); // OK likewise
+    writer.put(2, 1_u8).put(3, scheme.code()).put(5, name.len() as u8); // OK because a name has at most 23 characters
     writer.put(5, decimals);
     put_name(&mut writer, scheme, name);
     writer.put(1, scaled < 0).put_rest(scaled.unsigned_abs());
@@ -70,20 +70,21 @@ pub(super) fn time(time: Time) -> Ext {
     finish(vector(3).put(7, time.fraction_bits).put_signed(TIME_BITS + 1, time.scaled))
 }
 
-/// The beginning of a vector of numbers, up to its context.
+/// Starts a vector of numbers: all fields before its context.
 fn numbers(kind: u8, count: usize, width: u8) -> Writer {
     let mut writer = vector(kind);
-    writer.put(7, count as u8).put(7, width); // OK because both were checked to fit
+    writer.put(7, count as u8).put(7, width); // OK because the parser checked that both fit
     writer
 }
 
-fn room(bits: u32, count: usize, width: u8) -> u32 {
-    bits.saturating_sub(count as u32 * u32::from(width)) // OK likewise
+/// How many of the bits that context and numbers share remain for the context.
+fn context_bits(shared: u32, count: usize, width: u8) -> u32 {
+    shared.saturating_sub(count as u32 * u32::from(width)) // OK because a count is at most 127
 }
 
 pub(super) fn ints(width: u8, context: u128, values: &[i128]) -> Ext {
     let mut writer = numbers(4, values.len(), width);
-    writer.put(room(INTS_BITS, values.len(), width), context);
+    writer.put(context_bits(INTS_BITS, values.len(), width), context);
     for value in values {
         writer.put_signed(width.into(), *value);
     }
@@ -92,7 +93,7 @@ pub(super) fn ints(width: u8, context: u128, values: &[i128]) -> Ext {
 
 pub(super) fn uints(width: u8, context: u128, values: &[u128]) -> Ext {
     let mut writer = numbers(5, values.len(), width);
-    writer.put(room(INTS_BITS, values.len(), width), context);
+    writer.put(context_bits(INTS_BITS, values.len(), width), context);
     for value in values {
         writer.put(width.into(), *value);
     }
@@ -101,7 +102,7 @@ pub(super) fn uints(width: u8, context: u128, values: &[u128]) -> Ext {
 
 pub(super) fn floats(width: u8, exponent: u8, context: u128, values: &[Real]) -> Ext {
     let mut writer = numbers(6, values.len(), width);
-    writer.put(5, exponent).put(room(FLOATS_BITS, values.len(), width), context);
+    writer.put(5, exponent).put(context_bits(FLOATS_BITS, values.len(), width), context);
     let binary = Binary::of_width(width, exponent);
     values.iter().for_each(|real| put_plain(&mut writer, binary, *real));
     finish(&writer)

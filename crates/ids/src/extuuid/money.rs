@@ -1,4 +1,4 @@
-//! Money: fixed-point numbers of four decimals with a currency's three letters and `$` as their name (EXTUUID 2012, 4.1.1).
+//! Money: a fixed-point number with four decimals, named by a currency's three letters and `$` (EXTUUID 2012, 4.1.1).
 
 use alloc::string::String;
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::error::{CodecError, ErrorCode};
 
-/// How many decimals an amount has.
+/// The number of decimals of an amount.
 const DECIMALS: u8 = 4;
-/// How many letters a currency has. Which currencies there are is not checked.
+/// The number of letters of a currency. Any three letters are accepted.
 const LETTERS: usize = 3;
-/// The bits of an amount, its sign included: what the name leaves.
+/// The bits that the name leaves for the amount, including its sign.
 const AMOUNT_BITS: u32 = 83;
 
 /// An amount of a currency.
@@ -26,17 +26,17 @@ pub struct Money {
     pub ext: Ext,
     /// The currency's three letters.
     pub currency: String,
-    /// The amount in 10^-4.
+    /// The amount in units of 0.0001.
     pub scaled: i128,
 }
 
 impl Money {
-    /// The amount, without zeros at the end of its decimals.
+    /// The amount as a decimal number without trailing zeros.
     pub fn amount(&self) -> String {
         fixed(self.scaled, DECIMALS)
     }
 
-    /// The amount that a value is, if it is one.
+    /// Returns the amount if this value is one.
     pub fn from_ext(ext: Ext) -> Option<Self> {
         let Value::Fixed { scheme: Scheme::B, name, decimals: DECIMALS, scaled } = ext.value() else { return None };
         let currency = name.strip_suffix('$')?;
@@ -45,11 +45,11 @@ impl Money {
     }
 }
 
-/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any text of a value that is one.
+/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any other text of such a value.
 ///
 /// # Errors
 ///
-/// `not-money`; `precision` for more than four decimals, `number-too-big` for an amount beyond 82 bits.
+/// `not-money`; `precision` for more than four decimals; `number-too-big` for an amount of more than 82 bits.
 pub fn parse_money(text: impl AsRef<[u8]>) -> Result<Money, CodecError> {
     let text = text.as_ref();
     let piece = trimmed(text)?;
@@ -57,12 +57,12 @@ pub fn parse_money(text: impl AsRef<[u8]>) -> Result<Money, CodecError> {
         return amount(piece, letters, &number);
     }
     parse(text).ok().and_then(Money::from_ext).ok_or_else(|| {
-        let message = "not an amount of money, such as GBP222.31, GBP$222.31, 222.31$GBP or 222.31GBP";
+        let message = "not an amount of money: write it like GBP222.31, GBP$222.31, 222.31$GBP or 222.31GBP";
         CodecError::new(ErrorCode::NotMoney, message)
     })
 }
 
-/// The letters and the number of one of the short forms.
+/// Splits one of the short forms into its letters and its number.
 fn split(piece: Piece<'_>) -> Option<(&[u8], FixedNumber)> {
     let bytes = piece.bytes();
     let is_currency = |letters: &[u8]| letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphabetic);

@@ -1,8 +1,8 @@
-//! The parsers: the minimal one takes canonical texts only, the smart one what people write.
+//! The parsers of texts. The minimal one accepts canonical texts only, the smart one also what people write.
 //!
-//! A text that begins with a keyword and a colon is of that form, or refused. Any other is of the first form that fits: a date, a
-//! quantity, an integer, another decimal number, a list of numbers, a name with a number, a name. Names begin with a letter
-//! there, so that a mistyped number never becomes one.
+//! A text that begins with a keyword and a colon must have the form of that keyword. Any other text has the first form
+//! that fits: a date, a quantity, an integer, another decimal number, a list of numbers, a name with a number, a name.
+//! A name without a keyword must begin with a letter, so that a mistyped number never becomes a name.
 
 use alloc::{format, string::String, string::ToString, vec::Vec};
 
@@ -23,18 +23,18 @@ use super::{
 };
 use crate::error::{CodecError, ErrorCode};
 
-/// The longest text, in bytes.
+/// The maximum length of a text in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
-/// What canonical texts begin with.
+/// The prefix of canonical texts.
 const HEAD: &str = "extuuid:";
-/// The most numbers of a vector.
+/// The largest number of values in a vector.
 const COUNT_MAX: usize = 127;
-/// The most decimals of a fixed-point number.
+/// The largest number of decimals of a fixed-point number.
 const DECIMALS_MAX: usize = 31;
 /// The largest context of a quantity.
 const QUANT_CONTEXT_MAX: u128 = 15;
 
-/// Reads the canonical text of a value, and no other.
+/// Reads the canonical text of a value and rejects every other text.
 ///
 /// # Errors
 ///
@@ -50,15 +50,15 @@ pub fn parse_minimal(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
 }
 
 fn not_canonical(why: &str) -> CodecError {
-    CodecError::new(ErrorCode::NotCanonical, format!("not a canonical text: {why}"))
+    CodecError::new(ErrorCode::NotCanonical, format!("the text is not canonical: {why}"))
 }
 
-/// Reads what people write for a value: with a keyword or without, with blanks at both ends, in any case where schemes have
-/// none.
+/// Reads a value as people write it: the keyword is optional, blanks at both ends are ignored, and case is ignored
+/// where the scheme has none.
 ///
 /// # Errors
 ///
-/// `text-too-long` above 1024 bytes, `unrecognised` for a text of no form, and those of the forms.
+/// `text-too-long` above 1024 bytes, `unrecognised` if no form fits, and the errors of the forms.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
     let piece = trimmed(text.as_ref())?;
     let piece = piece.strip_prefix(HEAD).unwrap_or(piece);
@@ -73,13 +73,13 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
 
 pub(super) fn trimmed(text: &[u8]) -> Result<Piece<'_>, CodecError> {
     if text.len() > TEXT_BYTES_MAX {
-        let message = format!("the text has {} bytes, but at most {TEXT_BYTES_MAX} are read", text.len());
+        let message = format!("the text has {} bytes, but at most {TEXT_BYTES_MAX} are allowed", text.len());
         return Err(CodecError::new(ErrorCode::TextTooLong, message));
     }
     Ok(Piece::new(text).trimmed())
 }
 
-/// What a text's keyword says.
+/// The form that a keyword names.
 enum Form<'a> {
     Symbol(Option<u8>),
     Serial(Option<u8>),
@@ -91,15 +91,15 @@ enum Form<'a> {
     Time(Option<&'a [u8]>),
     Raw,
     Standard(StandardKind),
-    /// A keyword with something behind it that makes no sense: a mistyped vector must not become a name.
+    /// A keyword with invalid parameters. It is an error, since a mistyped vector must not become a name.
     Malformed(ErrorCode),
 }
 
-/// What stands behind a vector's keyword: numbers with `/` before the first and `*` before the others.
+/// The numbers after a vector's keyword, the first after a `/`, the others after a `*`.
 type Dimensions<'a> = Vec<&'a [u8]>;
 
 impl<'a> Form<'a> {
-    /// What a keyword says; `None` if it is none.
+    /// Returns the form of a keyword, or `None` if it is not a keyword.
     fn read(keyword: Piece<'a>) -> Option<Self> {
         let bytes = keyword.bytes();
         if let Some(kind) = StandardKind::by_keyword(bytes) {
@@ -156,7 +156,7 @@ impl<'a> Form<'a> {
             Self::Time(bits) => {
                 let bits =
                     bits.map(|bits| number(bits, TIME_BITS.into()).ok_or_else(|| bad_dims(keyword))).transpose()?;
-                // OK because there are at most 109.
+                // OK because the number is at most 109.
                 time::parse(body, bits.map(|bits| bits as u8)).map(encode::time)
             }
             Self::Malformed(ErrorCode::BadDims) => Err(bad_dims(keyword)),
@@ -170,18 +170,18 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The form, or a malformed one if this byte begins what should have made it.
+/// The form or, if the text has the first byte of its parameters, [`Form::Malformed`].
 fn or_malformed<'a>(form: Option<Form<'a>>, rest: Piece<'_>, begins: u8, code: ErrorCode) -> Option<Form<'a>> {
     let begun = rest.bytes().first() == Some(&begins);
     form.or_else(|| begun.then_some(Form::Malformed(code)))
 }
 
-/// Whether what follows a keyword is one number, without context.
+/// Whether the text after a keyword is a single number without a context.
 fn is_bare(body: Piece<'_>) -> bool {
     !body.bytes().iter().any(|byte| matches!(byte, b':' | b','))
 }
 
-/// The letter of a scheme at the front, if there is one, and what follows it.
+/// The optional letter of a scheme at the front, and the rest.
 const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
     match bytes {
         [letter @ b'A'..=b'F', rest @ ..] => (Some(*letter), rest),
@@ -189,7 +189,7 @@ const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
     }
 }
 
-/// Numbers with `/` before the first and `*` before the others, at most so many.
+/// Reads up to `most` numbers, the first after a `/`, the others after a `*`. Returns `None` for anything else.
 fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
     let (mut found, mut rest) = (Vec::new(), piece);
     while let Some((separator, after)) = rest.split_first() {
@@ -204,7 +204,7 @@ fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
     Some(found)
 }
 
-/// A number after this byte, if there is one; `None` for anything else.
+/// The number after the separator, or no number for an empty piece. Returns `None` for anything else.
 fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
     match piece.split_first() {
         None => Some(None),
@@ -216,7 +216,7 @@ fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
     }
 }
 
-/// The number that digits spell, if it is at most `max`.
+/// Reads digits as a number. Returns `None` if it is above `max`.
 fn number(digits: &[u8], max: u128) -> Option<u128> {
     let add = |number: u128, digit: &u8| number.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')));
     let all = digits.iter().all(u8::is_ascii_digit) && !digits.is_empty();
@@ -227,7 +227,9 @@ fn scheme(letter: Option<u8>, keyword: Piece<'_>) -> Result<Option<Scheme>, Code
     let Some(letter) = letter else { return Ok(None) };
     match Scheme::by_letter(char::from(letter)) {
         Some(scheme) => Ok(Some(scheme)),
-        None => Err(keyword.refuse(ErrorCode::UnsupportedScheme, "the scheme E, of EBCDIC, is not supported")),
+        None => {
+            Err(keyword.refuse(ErrorCode::UnsupportedScheme, "scheme E (EBCDIC) is not supported: use A, B, C, D or F"))
+        }
     }
 }
 
@@ -235,55 +237,60 @@ fn split<'a>(body: Piece<'a>, what: &str) -> Result<(Piece<'a>, Piece<'a>), Code
     body.split_once(b':').ok_or_else(|| body.refuse(ErrorCode::BadSyntax, format!("a colon is missing between {what}")))
 }
 
-/// How many bits a name and its number have together, and how many of them the number needs.
+/// The bits that a name and its number share.
 #[derive(Clone, Copy)]
-struct Room {
-    together: u32,
-    least: u32,
-    needed: u32,
+struct SharedBits {
+    /// The bits of both.
+    total: u32,
+    /// The fewest bits that a number may have.
+    number_min: u32,
+    /// The bits that this number needs.
+    number: u32,
 }
 
-/// The name as a scheme writes it, in the scheme that was named, or in the first that has its characters and room for it and
-/// its number.
-fn name(scheme: Option<Scheme>, text: Piece<'_>, room: Room) -> Result<(Scheme, String), CodecError> {
+/// The name as its scheme writes it. The scheme is the given one, or else the first one that has all characters of the
+/// name and enough bits for the name and its number.
+fn name(scheme: Option<Scheme>, text: Piece<'_>, bits: SharedBits) -> Result<(Scheme, String), CodecError> {
     if text.bytes().is_empty() && scheme.is_none() {
-        return Err(text.refuse(ErrorCode::EmptySymbol, "a value without a name must say its scheme, such as symA:"));
+        return Err(text.refuse(ErrorCode::EmptySymbol, "an empty name needs a scheme, as in symA:"));
     }
     let candidates = scheme.as_ref().map_or(&Scheme::ALL[..], core::slice::from_ref);
     let mut refusal = ErrorCode::BadSymbol;
     for scheme in candidates {
         let folded: Option<String> = text.bytes().iter().map(|byte| scheme.fold(*byte).map(char::from)).collect();
         let Some(folded) = folded else { continue };
-        let left = scheme.width(folded.len()).and_then(|width| room.together.checked_sub(width));
-        match left.filter(|left| *left >= room.least) {
-            Some(left) if left >= room.needed => return Ok((*scheme, folded)),
+        let left = scheme.width(folded.len()).and_then(|width| bits.total.checked_sub(width));
+        match left.filter(|left| *left >= bits.number_min) {
+            Some(left) if left >= bits.number => return Ok((*scheme, folded)),
             Some(_) => refusal = ErrorCode::NumberTooBig,
             None if refusal == ErrorCode::BadSymbol => refusal = ErrorCode::SymbolTooLong,
             None => {}
         }
     }
     let message = match refusal {
-        ErrorCode::NumberTooBig => "the number does not fit the bits that the name leaves",
+        ErrorCode::NumberTooBig => "the number does not fit into the bits that the name leaves",
         ErrorCode::SymbolTooLong => "the name is too long for every scheme that has its characters",
-        _ => "no scheme that may be used has all characters of the name",
+        _ => "no allowed scheme has all characters of the name",
     };
     Err(text.refuse(refusal, message))
 }
 
 fn symbol(scheme: Option<Scheme>, text: Piece<'_>) -> Result<Ext, CodecError> {
-    let (scheme, name) = name(scheme, text, Room { together: SYMSERIAL_BITS, least: 1, needed: 1 })?;
+    let (scheme, name) = name(scheme, text, SharedBits { total: SYMSERIAL_BITS, number_min: 1, number: 1 })?;
     Ok(encode::symserial(scheme, &name, 0))
 }
 
 fn serial(scheme: Option<Scheme>, text: Piece<'_>, digits: Piece<'_>) -> Result<Ext, CodecError> {
     let digits_of = |piece: Piece<'_>| serial_digits(piece.bytes());
-    let spelled = digits_of(digits)
-        .ok_or_else(|| digits.refuse(ErrorCode::BadNumber, "a serial number is digits, with - and _ between them"))?;
+    let spelled = digits_of(digits).ok_or_else(|| {
+        digits.refuse(ErrorCode::BadNumber, "a serial number consists of digits, with optional - and _ between them")
+    })?;
     let number = BigUint::parse_bytes(&spelled, 10).unwrap_or_default();
     if number == BigUint::ZERO {
         return Err(digits.refuse(ErrorCode::ZeroSerial, "a serial number is at least 1"));
     }
-    let (scheme, name) = name(scheme, text, Room { together: SYMSERIAL_BITS, least: 1, needed: bits_of(&number) })?;
+    let (scheme, name) =
+        name(scheme, text, SharedBits { total: SYMSERIAL_BITS, number_min: 1, number: bits_of(&number) })?;
     Ok(encode::symserial(scheme, &name, u128::try_from(number).unwrap_or_default()))
 }
 
@@ -291,7 +298,7 @@ fn bits_of(number: &BigUint) -> u32 {
     u32::try_from(number.bits()).unwrap_or(u32::MAX)
 }
 
-/// The digits of a serial number, without what stands between them.
+/// The digits of a serial number, without the separators between them.
 fn serial_digits(bytes: &[u8]) -> Option<Vec<u8>> {
     let between = |byte: &u8| matches!(byte, b'-' | b'_');
     let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || between(byte));
@@ -300,24 +307,26 @@ fn serial_digits(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn decimals(digits: &[u8], keyword: Piece<'_>) -> Result<Option<usize>, CodecError> {
-    let refused = || keyword.refuse(ErrorCode::BadDecimals, "the count of decimals is 0 to 31, without leading zeros");
+    let refused =
+        || keyword.refuse(ErrorCode::BadDecimals, "the number of decimals must be 0 to 31, without leading zeros");
     match digits {
         [] => Ok(None),
         [b'0', _, ..] => Err(refused()),
-        // OK because it is at most 31.
+        // OK because the number is at most 31.
         digits => number(digits, DECIMALS_MAX as u128).map(|count| Some(count as usize)).ok_or_else(refused),
     }
 }
 
-/// A fixed-point number as it was written: its digits without the point, and how many of them stand after it, without the
-/// zeros at the end.
+/// A parsed fixed-point number: its digits without the point and without trailing zeros after it, and how many digits
+/// follow the point.
 pub(super) struct FixedNumber {
     negative: bool,
     digits: Vec<u8>,
     decimals: usize,
 }
 
-/// Reads a fixed-point number: at most a minus, digits with `_` between them, and at most a point with digits on both sides.
+/// Reads a fixed-point number: an optional minus, digits with optional `_` between them, and an optional point with
+/// digits on both sides.
 pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
     let (negative, rest) = match piece.split_first() {
         Some((b'-', rest)) => (true, rest),
@@ -335,7 +344,7 @@ pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
     Some(FixedNumber { negative, digits, decimals: fraction.len() })
 }
 
-/// Digits, without the `_` between them.
+/// Reads digits with optional `_` between them, and returns the digits only.
 fn whole_digits(bytes: &[u8]) -> Option<Vec<u8>> {
     let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'_');
     let ends = bytes.first().zip(bytes.last()).is_some_and(|(first, last)| *first != b'_' && *last != b'_');
@@ -349,31 +358,34 @@ fn fixed(
     number: Piece<'_>,
 ) -> Result<Ext, CodecError> {
     let found = fixed_number(number).ok_or_else(|| {
-        number.refuse(ErrorCode::BadNumber, "a fixed-point number is digits, and at most a point between them")
+        number.refuse(
+            ErrorCode::BadNumber,
+            "a fixed-point number consists of digits, with at most one point between them",
+        )
     })?;
     let decimals = decimals.unwrap_or(found.decimals);
     let (scaled, bits) = scaled(&found, decimals, number)?;
-    let (scheme, name) = name(scheme, text, Room { together: FIXED_BITS, least: 2, needed: bits })?;
-    Ok(encode::fixed(scheme, &name, decimals as u8, scaled)) // OK because there are at most 31
+    let (scheme, name) = name(scheme, text, SharedBits { total: FIXED_BITS, number_min: 2, number: bits })?;
+    Ok(encode::fixed(scheme, &name, decimals as u8, scaled)) // OK because there are at most 31 decimals
 }
 
-/// The number without its point, with so many decimals, and how many bits it needs with its sign. A number of more than 127
-/// bits does not fit any name.
+/// The number in units of `10^-decimals`, and how many bits it needs with its sign. A number of more than 127 bits does
+/// not fit beside any name; its value is returned as zero.
 pub(super) fn scaled(found: &FixedNumber, decimals: usize, at: Piece<'_>) -> Result<(i128, u32), CodecError> {
     if found.decimals > decimals || decimals > DECIMALS_MAX {
         let most = decimals.min(DECIMALS_MAX);
-        let message = format!("the number has {} decimals, but there is room for {most} only", found.decimals);
+        let message = format!("the number has {} decimals, but at most {most} fit", found.decimals);
         return Err(at.refuse(ErrorCode::Precision, message));
     }
     let number = BigUint::parse_bytes(&found.digits, 10).unwrap_or_default();
-    // OK because there are at most 31.
+    // OK because there are at most 31 decimals.
     let number = number * BigUint::from(10_u8).pow((decimals - found.decimals) as u32);
     let bits = bits_of(&number).saturating_add(1);
     let magnitude = i128::try_from(number).unwrap_or_default();
     Ok((if found.negative { -magnitude } else { magnitude }, bits))
 }
 
-/// An integer: a sign, and digits with `_` between them.
+/// An integer: an optional sign, and digits with optional `_` between them.
 struct Integer {
     negative: bool,
     magnitude: BigUint,
@@ -386,7 +398,7 @@ fn integer(piece: Piece<'_>) -> Option<Integer> {
 }
 
 impl Integer {
-    /// The number, if its magnitude has at most so many bits (at most 126).
+    /// The number, if its magnitude has at most `bits` bits; `bits` is at most 126.
     fn within(&self, bits: u32) -> Option<i128> {
         let magnitude = i128::try_from(&self.magnitude).ok().filter(|_| bits_of(&self.magnitude) <= bits)?;
         Some(if self.negative { -magnitude } else { magnitude })
@@ -394,11 +406,14 @@ impl Integer {
 }
 
 fn bad_integer(piece: Piece<'_>) -> CodecError {
-    piece.refuse(ErrorCode::BadNumber, "an integer is a sign and digits, with _ between them")
+    piece.refuse(
+        ErrorCode::BadNumber,
+        "an integer consists of an optional sign and digits, with optional _ between them",
+    )
 }
 
 fn too_big(piece: Piece<'_>) -> CodecError {
-    piece.refuse(ErrorCode::NumberTooBig, "the number does not fit the bits that there are for it")
+    piece.refuse(ErrorCode::NumberTooBig, "the number does not fit into the bits available for it")
 }
 
 fn int(piece: Piece<'_>) -> Result<Ext, CodecError> {
@@ -408,11 +423,11 @@ fn int(piece: Piece<'_>) -> Result<Ext, CodecError> {
 
 fn bad_dims(piece: Piece<'_>) -> CodecError {
     let message =
-        "the counts and widths of a vector must be possible: 1 to 127 numbers that fit together with their widths";
+        "the count or a width of the vector is invalid: a vector has 1 to 127 numbers, and all of them must fit";
     piece.refuse(ErrorCode::BadDims, message)
 }
 
-/// What a vector's text says beside its numbers.
+/// The parts of a vector's text.
 struct Vector<'a> {
     width: Option<u8>,
     context: Option<BigUint>,
@@ -420,7 +435,7 @@ struct Vector<'a> {
     values: Vec<Piece<'a>>,
 }
 
-/// Splits a vector's body, and checks its count against the one that was announced.
+/// Splits a vector's body, and checks its count against the count in the keyword.
 fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) -> Result<Vector<'a>, CodecError> {
     let [count, width] = [0, 1].map(|at| dimensions.get(at));
     let read = |digits: &&[u8]| number(digits, COUNT_MAX as u128).ok_or_else(|| bad_dims(keyword));
@@ -432,26 +447,26 @@ fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) 
     let context = context_at.map(|context| {
         let all = context.bytes().iter().all(u8::is_ascii_digit);
         BigUint::parse_bytes(context.bytes(), 10).filter(|_| all).ok_or_else(|| {
-            context.refuse(ErrorCode::ContextNotNumeric, "the context of a vector is a number, in digits")
+            context.refuse(ErrorCode::ContextNotNumeric, "the context of a vector must be a number of decimal digits")
         })
     });
     let context = context.transpose()?;
     let values: Vec<Piece<'_>> = values.split(b',').collect();
     if count.is_some_and(|count| count != values.len() as u128) {
-        let message = format!("there are {} numbers, but another count was announced", values.len());
+        let message = format!("the text has {} numbers, but its keyword states another count", values.len());
         return Err(body.refuse(ErrorCode::CountMismatch, message));
     }
     if values.len() > COUNT_MAX {
         return Err(bad_dims(body));
     }
-    // OK because it is at most 127.
+    // OK because the width is at most 127.
     Ok(Vector { width: width.map(|width| width as u8), context, context_at: context_at.unwrap_or(body), values })
 }
 
 impl Vector<'_> {
-    /// The context, if numbers of this width leave room for it.
-    fn context(&self, width: u8, room: u32, keyword: Piece<'_>) -> Result<u128, CodecError> {
-        let left = room.checked_sub(self.values.len() as u32 * u32::from(width)); // OK because there are 127 at most
+    /// The context, if it fits into the `shared` bits that numbers of this width leave.
+    fn context(&self, width: u8, shared: u32, keyword: Piece<'_>) -> Result<u128, CodecError> {
+        let left = shared.checked_sub(self.values.len() as u32 * u32::from(width)); // OK because there are at most 127 values
         let left = left.ok_or_else(|| bad_dims(keyword))?;
         let context = self.context.clone().unwrap_or_default();
         let fits = u128::try_from(&context).ok().filter(|_| bits_of(&context) <= left);
@@ -480,7 +495,7 @@ fn uints(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Re
     let read = |piece: &Piece<'_>| integer(*piece).ok_or_else(|| bad_integer(*piece));
     let integers: Vec<Integer> = vector.values.iter().map(read).collect::<Result<_, _>>()?;
     if let Some((_, piece)) = integers.iter().zip(&vector.values).find(|(integer, _)| integer.negative) {
-        return Err(piece.refuse(ErrorCode::BadNumber, "an unsigned number is not negative"));
+        return Err(piece.refuse(ErrorCode::BadNumber, "a uint must not be negative"));
     }
     let widest = integers.iter().map(|integer| bits_of(&integer.magnitude)).max().unwrap_or(1).max(1);
     let width = width(vector.width, widest, body)?;
@@ -496,10 +511,10 @@ fn uints(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Re
     Ok(encode::uints(width, context, &values))
 }
 
-/// The width that was announced, or else the smallest that holds every number.
-fn width(announced: Option<u8>, widest: u32, body: Piece<'_>) -> Result<u8, CodecError> {
+/// The width in the keyword, or else the smallest that holds every number.
+fn width(stated: Option<u8>, widest: u32, body: Piece<'_>) -> Result<u8, CodecError> {
     let narrow = || u8::try_from(widest).ok().filter(|width| usize::from(*width) <= COUNT_MAX);
-    announced.or_else(narrow).ok_or_else(|| too_big(body))
+    stated.or_else(narrow).ok_or_else(|| too_big(body))
 }
 
 fn floats(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
@@ -517,7 +532,7 @@ fn floats(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> R
 fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
     let pieces: Vec<Piece<'_>> = values.split(b',').collect();
     if !kind.takes(pieces.len()) {
-        let message = format!("{} does not take {} numbers", kind.keyword(), pieces.len());
+        let message = format!("{} cannot hold {} numbers", kind.keyword(), pieces.len());
         return Err(values.refuse(ErrorCode::CountMismatch, message));
     }
     let found = kind
@@ -527,7 +542,7 @@ fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result
     Ok(encode::standard(&Standard { kind, context: found, values }))
 }
 
-/// The first standard vector that takes the context and the numbers, and prints every number as it was written.
+/// The first standard vector that holds the context and the numbers and prints every number as it was written.
 fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
     let read = |piece: Piece<'_>| Decimal::parse(piece).ok_or_else(|| bad_number(piece));
     let decimals: Vec<Decimal> = values.split(b',').map(read).collect::<Result<_, _>>()?;
@@ -539,7 +554,7 @@ fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
         Some(encode::standard(&Standard { kind, context, values }))
     };
     StandardKind::TRIED.into_iter().find_map(fit).ok_or_else(|| {
-        let message = "no standard vector takes this context and so many numbers, and prints them as they are written";
+        let message = "no standard vector holds this context and these numbers exactly";
         values.refuse(ErrorCode::NoRepresentation, message)
     })
 }
@@ -563,7 +578,7 @@ fn quantity(context: u8, decimal: &Decimal, at: Piece<'_>, units: Piece<'_>) -> 
     Ok(encode::quant(&Quant { context, units, number }))
 }
 
-/// A text without a keyword: the first form that fits.
+/// Reads a text without a keyword: the first form that fits.
 fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
     if time::is_date(piece) {
         return time::parse(piece, None).map(encode::time);
@@ -591,7 +606,8 @@ fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
         Some((name, number)) if fixed_number(number).is_some() => fixed(None, None, name, number),
         None if lettered && !piece.bytes().contains(&b':') => symbol(None, piece),
         _ => {
-            let message = "not a date, a quantity, a number, a list of numbers, or a name that begins with a letter";
+            let message =
+                "the text is not a date, a quantity, a number, a list of numbers, or a name that begins with a letter";
             Err(piece.refuse(ErrorCode::Unrecognised, message))
         }
     }

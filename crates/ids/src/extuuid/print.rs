@@ -1,4 +1,4 @@
-//! The canonical text: total over all 2^122 values, and different for each.
+//! Prints canonical texts: each of the 2^122 values has one, and no two share one.
 
 use alloc::{
     format,

@@ -1,4 +1,4 @@
-//! Units of quantities: exponents of the seven base units, as text and as bits (EXTUUID 2012, xponents).
+//! The units of quantities: exponents of the seven base units, as text and as bits (EXTUUID 2012, xponents).
 
 use alloc::{format, string::String};
 
@@ -15,7 +15,7 @@ use crate::error::{CodecError, ErrorCode};
 const NAMES: [&str; 7] = ["m", "kg", "s", "A", "K", "cd", "mol"];
 /// The largest numerator and denominator.
 const LARGEST: i64 = 7;
-/// How many bits an exponent has, after its sign, for the numerator and for the denominator.
+/// The bits of an exponent's numerator, and of its denominator.
 const DIGIT_BITS: u32 = 3;
 
 impl Units {
@@ -51,7 +51,7 @@ impl Units {
         }
     }
 
-    /// The canonical text: the units that are there, in their order.
+    /// The canonical text: the units with an exponent other than zero, in the order of [`NAMES`].
     pub(super) fn text(&self) -> String {
         let unit = |((over, under), name): (&(i8, u8), &str)| {
             let sign = if *over < 0 { '/' } else { '*' };
@@ -70,7 +70,7 @@ impl Units {
         matches!(piece.split_first(), Some((b'*' | b'/', rest)) if name(rest).is_some())
     }
 
-    /// Reads units from end to end, in any order; one may come again, and its exponents add up.
+    /// Reads a piece of units only, in any order. The exponents of a repeated unit add up.
     pub(super) fn parse(piece: Piece<'_>) -> Result<Self, CodecError> {
         let mut sums = [(0_i64, 1_i64); 7];
         let mut rest = piece;
@@ -94,19 +94,19 @@ impl Units {
             if over.abs() > LARGEST || under > LARGEST {
                 return Err(exponent_range(piece));
             }
-            *unit = (over as i8, under as u8); // OK because both are at most seven
+            *unit = (over as i8, under as u8); // OK because both are at most 7
         }
         Ok(units)
     }
 }
 
-/// The unit at the front of a piece, the longest name winning, and what follows it.
+/// The unit at the front of a piece (the longest name that matches), and the rest.
 fn name(piece: Piece<'_>) -> Option<(usize, Piece<'_>)> {
     let found = NAMES.iter().enumerate().filter_map(|(index, name)| Some((index, name, piece.strip_prefix(name)?)));
     found.max_by_key(|(_, name, _)| name.len()).map(|(index, _, rest)| (index, rest))
 }
 
-/// The exponent at the front of a piece, 1 if there is none, and what follows it. A `/` before a digit is a fraction's.
+/// The exponent at the front of a piece (1 if it is left out), and the rest. A `/` before a digit makes a fraction.
 fn power(piece: Piece<'_>) -> Result<((i64, i64), Piece<'_>), CodecError> {
     let (over, rest) = digits(piece);
     if over.is_empty() {
@@ -122,7 +122,7 @@ fn power(piece: Piece<'_>) -> Result<((i64, i64), Piece<'_>), CodecError> {
     }
 }
 
-/// A number of an exponent: not zero, and of a few digits.
+/// The numerator or denominator of an exponent: from 1 to a million.
 fn digit(digits: &[u8], piece: Piece<'_>) -> Result<i64, CodecError> {
     const LARGEST_READ: i64 = 1_000_000;
     let add = |number: i64, digit: &u8| Some(number * 10 + i64::from(digit - b'0')).filter(|it| *it <= LARGEST_READ);
@@ -144,12 +144,12 @@ const fn gcd(a: u64, b: u64) -> u64 {
 }
 
 pub(super) fn bad_quant(piece: Piece<'_>) -> CodecError {
-    let message = "a unit is * or /, one of m kg s A K cd mol, and an exponent such as 2 or 1/2";
+    let message = "a unit consists of * or /, one of m kg s A K cd mol, and an optional exponent such as 2 or 1/2";
     piece.refuse(ErrorCode::BadQuant, message)
 }
 
 fn exponent_range(piece: Piece<'_>) -> CodecError {
-    let message = "an exponent of a unit is a fraction with numerator and denominator from 1 to 7";
+    let message = "the exponent of a unit must be a fraction with numerator and denominator from 1 to 7";
     piece.refuse(ErrorCode::ExponentRange, message)
 }
 

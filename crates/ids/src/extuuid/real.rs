@@ -1,7 +1,7 @@
-//! Binary floating-point numbers of any format, and their decimal texts, exactly.
+//! Converts binary floating-point numbers of any format to decimal texts and back, exactly.
 //!
-//! Printing gives the shortest digits that read back as the same number (`shortest.rs`). Reading rounds to the nearest, ties to
-//! even. Nothing here computes in floating point.
+//! Printing gives the shortest digits that read back as the same number (`shortest.rs`). Reading rounds to the nearest
+//! number, ties to even. All arithmetic uses integers.
 
 use alloc::{format, string::String, vec::Vec};
 use core::cmp::Ordering;
@@ -24,11 +24,11 @@ pub struct Binary {
     exponent_bits: u32,
     least_scale: i32,
     greatest_scale: i32,
-    /// Whether the leading bit of a normal number is left out.
+    /// Whether the leading bit of a normal number is not stored.
     hidden_bit: bool,
 }
 
-/// A finite number of a format.
+/// A finite number of a format: `mantissa * 2^scale` and a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Real {
     negative: bool,
@@ -43,9 +43,9 @@ impl Binary {
     pub const B32: Self = Self::interchange(24, 8);
     /// IEEE 754 binary64.
     pub const B64: Self = Self::interchange(53, 11);
-    /// The 80-bit format of the x87, whose leading bit is not left out.
+    /// The 80-bit format of the x87, which stores the leading bit.
     pub const X87: Self = Self { hidden_bit: false, ..Self::interchange(64, 15) };
-    /// The float of EXTUUID 2012 that fills a whole one.
+    /// The float of EXTUUID 2012 that fills a whole EXTUUID.
     pub const WHOLE: Self = Self::plain(100, 16);
 
     const fn interchange(precision: u32, exponent_bits: u32) -> Self {
@@ -55,8 +55,8 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: true }
     }
 
-    /// The form of EXTUUID 2012: `M * 2^(E - B - m)`, `m` being the bits of `M` (1 to 100), and `B` half the range of `E`
-    /// (at most 16 bits). The top bit of `M` is set unless `E` is 0.
+    /// The form of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is half
+    /// the range of `E` (at most 16 bits). The top bit of `M` is set unless `E` is 0.
     pub(super) const fn plain(precision: u32, exponent_bits: u32) -> Self {
         let bias = if exponent_bits == 0 { 0 } else { 1 << (exponent_bits - 1) };
         let least_scale = -bias - precision as i32; // OK because both are small
@@ -64,18 +64,18 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: false }
     }
 
-    /// The format of a vector's floats of `width` bits, with their signs and exponents of `exponent` bits.
+    /// The format of a vector's floats: `width` bits, of which one is the sign and `exponent` are the exponent.
     pub const fn of_width(width: u8, exponent: u8) -> Self {
         let precision = width.saturating_sub(exponent).saturating_sub(1);
         Self::plain(if precision == 0 { 1 } else { precision as u32 }, exponent as u32)
     }
 
-    /// Whether this is one of [`plain`](Self::plain).
+    /// Whether [`plain`](Self::plain) made this format.
     const fn is_plain(self) -> bool {
         self.greatest_scale - self.least_scale == (1 << self.exponent_bits) - 1
     }
 
-    /// The number that bits stand for: the sign, then the rest as the format has it, sign left out.
+    /// The number with these stored fields.
     pub(super) fn decode(self, negative: bool, mantissa: u128, exponent: u32) -> Result<Real, Reason> {
         let top = 1 << (self.precision - 1);
         let real = |mantissa, steps: u32| Real { negative, mantissa, scale: self.least_scale + steps as i32 }; // OK because exponents have 16 bits
@@ -97,10 +97,10 @@ impl Binary {
         }
     }
 
-    /// The bits of a number of the format: mantissa and exponent, as [`decode`](Self::decode) takes them.
+    /// The stored mantissa and exponent of a number of this format: the inverse of [`decode`](Self::decode).
     pub(super) const fn encode(self, real: Real) -> (u128, u32) {
         let top = 1 << (self.precision - 1);
-        let steps = (real.scale - self.least_scale) as u32; // OK because the number is of the format
+        let steps = (real.scale - self.least_scale) as u32; // OK because the number has this format
         match (self.is_plain(), real.mantissa & top == 0) {
             (true, _) => (real.mantissa, steps),
             (false, true) => (real.mantissa, 0),
@@ -109,7 +109,7 @@ impl Binary {
         }
     }
 
-    /// How many bits the mantissa takes, without a hidden one.
+    /// How many bits the stored mantissa has.
     pub(super) const fn mantissa_bits(self) -> u32 {
         if self.hidden_bit { self.precision - 1 } else { self.precision }
     }
@@ -118,15 +118,15 @@ impl Binary {
         self.exponent_bits
     }
 
-    /// The number of the format that is nearest to a decimal one; of two as near, the one with an even mantissa. `None` if
-    /// it is beyond the format, or would become zero without being it.
+    /// Rounds a decimal number to the nearest number of this format; ties go to the even mantissa. Returns `None` if
+    /// the number is too large, or would become zero without being zero.
     pub(super) fn round(self, decimal: &Decimal) -> Option<Real> {
         let negative = decimal.negative;
         if decimal.is_zero() {
             return Some(Real { negative, mantissa: 0, scale: self.least_scale });
         }
         let (number, unit) = decimal.fraction();
-        // OK because a decimal has a thousand digits and an exponent of five at most.
+        // OK because a decimal has about a thousand digits, and an exponent of at most five digits.
         let length = number.bits() as i64 - unit.bits() as i64;
         let first = i32::try_from(length).unwrap_or(i32::MAX).saturating_sub(self.precision as i32 + 1);
         let mut scale = first.max(self.least_scale);
@@ -152,12 +152,12 @@ impl Binary {
         }
     }
 
-    /// The shortest decimal text that reads back as this number, which is one of the format.
+    /// The shortest decimal text that reads back as this number, which must have this format.
     pub fn text(self, real: Real) -> String {
         self.shortest(real).text()
     }
 
-    /// The shortest decimal number that reads back as this number of the format.
+    /// The shortest decimal number that reads back as this number, which must have this format.
     pub(super) fn shortest(self, real: Real) -> Decimal {
         let Real { negative, mantissa, scale } = real;
         if mantissa == 0 {
@@ -175,13 +175,13 @@ impl Real {
         self.negative
     }
 
-    /// The number without its sign is `mantissa * 2^scale`.
+    /// The mantissa and the scale: the absolute value is `mantissa * 2^scale`.
     pub const fn parts(self) -> (u128, i32) {
         (self.mantissa, self.scale)
     }
 }
 
-/// `number / unit / 2^scale` as a whole, the rest, and what the rest is of.
+/// Divides `number` by `unit * 2^scale`. Returns the quotient, the remainder, and the divisor of the remainder.
 fn divide(number: &BigUint, unit: &BigUint, scale: i32) -> (BigUint, BigUint, BigUint) {
     let (number, unit) = match u32::try_from(scale) {
         Ok(up) => (number.clone(), unit << up),
@@ -192,7 +192,7 @@ fn divide(number: &BigUint, unit: &BigUint, scale: i32) -> (BigUint, BigUint, Bi
     (whole, rest, unit)
 }
 
-/// A decimal number: `0.d1 d2 d3... * 10^point`, without zeros at either end of the digits; no digits for zero.
+/// A decimal number: `0.d1 d2 d3... * 10^point`, without leading or trailing zeros. Zero has no digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
     pub(super) negative: bool,
@@ -200,12 +200,13 @@ pub(super) struct Decimal {
     point: i32,
 }
 
-/// The exponents that are read.
+/// The largest absolute value of an exponent.
 const EXPONENT_MAX: i32 = 20_000;
 
 impl Decimal {
-    /// Reads a decimal number at the front of a piece: an optional sign, digits, at most a point with digits on both sides, and
-    /// at most an exponent; also what follows it. `None` if there is none.
+    /// Reads a decimal number at the front of a piece: an optional sign, digits, an optional point with digits on both
+    /// sides, and an optional exponent. Also returns the rest of the piece. Returns `None` if the piece does not begin
+    /// with a number.
     pub(super) fn read(piece: Piece<'_>) -> Option<(Self, Piece<'_>)> {
         let (negative, rest) = sign(piece);
         let (whole, mut rest) = digits(rest);
@@ -233,7 +234,7 @@ impl Decimal {
         let mut all: Vec<u8> = whole.iter().chain(fraction).map(|digit| digit - b'0').collect();
         let zeros = all.iter().take_while(|digit| **digit == 0).count();
         all.drain(..zeros);
-        point -= zeros as i32; // OK likewise
+        point -= zeros as i32; // OK because of the same bound
         while all.last() == Some(&0) {
             all.pop();
         }
@@ -241,7 +242,7 @@ impl Decimal {
         Some((Self { negative, digits: all, point }, rest))
     }
 
-    /// Reads a piece that is a decimal number from end to end.
+    /// Reads a piece that consists of one decimal number.
     pub(super) fn parse(piece: Piece<'_>) -> Option<Self> {
         Self::read(piece).filter(|(_, rest)| rest.bytes().is_empty()).map(|(number, _)| number)
     }
@@ -250,7 +251,7 @@ impl Decimal {
         self.digits.is_empty()
     }
 
-    /// The number without its sign as a fraction.
+    /// The absolute value as a numerator and a denominator.
     fn fraction(&self) -> (BigUint, BigUint) {
         let digits = BigUint::from_radix_be(&self.digits, 10).unwrap_or_default();
         // OK because there are about a thousand digits.
@@ -261,11 +262,12 @@ impl Decimal {
         }
     }
 
-    /// The canonical text: plain from 10^-6 to below 10^21, else one digit before the point, and an exponent.
+    /// The canonical text: without an exponent from 10^-6 to below 10^21, else with one digit before the point and an
+    /// exponent.
     fn text(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
-        // OK because digits are few.
+        // OK because there are about a thousand digits.
         let (count, first) = (digits.len() as i32, self.point - 1);
         let zeros = |count: i32| "0".repeat(count.unsigned_abs() as usize);
         match first {
@@ -285,7 +287,7 @@ impl Decimal {
     }
 }
 
-/// Whether a piece begins with a minus, and what follows the sign, if there is one.
+/// Whether a piece begins with a minus, and the rest after an optional sign.
 pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
     match piece.split_first() {
         Some((b'-', rest)) => (true, rest),
@@ -294,33 +296,35 @@ pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
     }
 }
 
-/// The digits at the front of a piece, and what follows them.
+/// The digits at the front of a piece, and the rest.
 pub(super) fn digits(piece: Piece<'_>) -> (&[u8], Piece<'_>) {
     let count = piece.bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (head, rest) = piece.split_at(count);
     (head.bytes(), rest)
 }
 
-/// The number that digits spell, if there are any and it is at most `max`.
+/// Reads digits as a number. Returns `None` if there are no digits or the number is above `max`.
 fn number_below(digits: &[u8], max: i32) -> Option<i32> {
     let add = |number: i32, digit: &u8| Some(number * 10 + i32::from(digit - b'0')).filter(|number| *number <= max);
     if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
-/// The number of the format that a piece spells.
+/// Reads a piece as a number of the format.
 pub(super) fn parse_real(binary: Binary, piece: Piece<'_>) -> Result<Real, CodecError> {
     let decimal = Decimal::parse(piece).ok_or_else(|| bad_number(piece))?;
     binary.round(&decimal).ok_or_else(|| float_range(piece))
 }
 
 pub(super) fn bad_number(piece: Piece<'_>) -> CodecError {
-    let message =
-        "not a decimal number: digits, with digits on both sides of a point, and an exponent within 20000 of zero";
+    let message = "not a decimal number: write digits, an optional point between digits, and an optional exponent from -20000 to 20000";
     piece.refuse(ErrorCode::BadNumber, message)
 }
 
 pub(super) fn float_range(piece: Piece<'_>) -> CodecError {
-    piece.refuse(ErrorCode::FloatRange, "the number is beyond its floating-point format, or would become zero in it")
+    piece.refuse(
+        ErrorCode::FloatRange,
+        "the number is too large for its floating-point format, or so small that it would become zero",
+    )
 }
 
 #[cfg(test)]
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_numbers_are_printed_as_short_as_they_can_be() {
+    fn ok_numbers_are_printed_with_the_fewest_digits() {
         for (text, printed) in [
             ("0", "0"),
             ("-0.000", "-0"),
@@ -366,13 +370,13 @@ mod tests {
         check(Binary::WHOLE, "22.4", "22.4");
         check(Binary::WHOLE, "1e9860", "1e9860");
         check(Binary::plain(3, 0), "0.5", "0.5");
-        // Of one digit, 9 and 10 are both near enough; 9 is nearer.
+        // Both 9 and 10 have one digit and read back as this number; 9 is nearer.
         check(Binary::plain(2, 13), "9e-126", "9e-126");
         check(Binary::B64, "9.5367431640625e-7", "9.5367431640625e-7");
     }
 
     #[test]
-    fn err_numbers_beyond_a_format() {
+    fn err_numbers_out_of_range() {
         for (binary, text) in [
             (Binary::B16, "65520"),
             (Binary::B16, "2.9e-8"),
@@ -400,7 +404,7 @@ mod tests {
             let real = Binary::B64.decode(bits >> 63 == 1, mantissa, (bits >> 52 & 0x7ff) as u32).expect("finite");
             let printed = Binary::B64.text(real);
             prop_assert_eq!(printed.parse::<f64>().map(f64::to_bits), Ok(bits));
-            // Not longer than what the standard library prints, which is the shortest.
+            // As long as what the standard library prints, which is the shortest.
             let digits = |text: &str| {
                 let mantissa = text.split('e').next().unwrap_or_default().replace(['-', '.'], "");
                 mantissa.trim_matches('0').len()
@@ -420,7 +424,7 @@ mod tests {
         }
 
         #[test]
-        fn ok_every_number_of_every_format_comes_back(
+        fn ok_every_number_of_every_format_reads_back(
             precision in 1..100_u32, exponent_bits in 0..12_u32, mantissa: u128, exponent: u32, negative: bool,
         ) {
             let binary = Binary::plain(precision, exponent_bits);

@@ -1,6 +1,6 @@
-//! Why some bits are carried and printed raw.
+//! The reasons for which bits are kept and printed raw.
 
-/// Why bits have no typed form.
+/// The reason for which bits have no typed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The type is reserved.
@@ -9,21 +9,21 @@ pub enum Reason {
     UnsupportedScheme,
     /// The character scheme is reserved.
     ReservedScheme,
-    /// The name leaves no room for the number.
+    /// The name leaves no bits for the number.
     SymbolTooLong,
-    /// The packed name is beyond the last one of its length.
+    /// The packed name is too large for its length.
     PackedOverflow,
-    /// A character has no meaning.
+    /// A character code is unassigned.
     UnassignedCode,
     /// A zero has a sign.
     NegativeZero,
-    /// A unit's exponent is not a reduced fraction of 1 to 7, or zero.
+    /// A unit's exponent is neither zero nor a reduced fraction of numbers from 1 to 7.
     NonCanonicalXponent,
-    /// A float is infinite or no number.
+    /// A float is infinite or NaN.
     NonFinite,
     /// A float is not in its normal form.
     NonCanonicalFloat,
-    /// A count or width is impossible.
+    /// A count or width is invalid.
     BadField,
     /// An exponent has more than 16 bits.
     ExponentTooWide,

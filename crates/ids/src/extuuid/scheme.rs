@@ -1,7 +1,7 @@
-//! The character schemes of EXTUUID 2012: which characters a name may have, and how many bits it takes.
+//! The character schemes of EXTUUID 2012: the characters that a name may have, and the bits that it takes.
 //!
-//! In the schemes A, B and C every character has bits of its own. In D and F a name is one number, whose first character
-//! is the most significant digit. Scheme E (six-bit EBCDIC) has a code but is not supported.
+//! In the schemes A, B and C, every character has its own bits. In D and F, a name is one number, and its first
+//! character is the most significant digit. Scheme E (six-bit EBCDIC) has a code but is not supported.
 
 use alloc::string::String;
 use core::fmt;
@@ -11,7 +11,7 @@ use super::{
     reason::Reason,
 };
 
-/// A set of characters that names are made of. Letters have no case, except in [`Scheme::A`].
+/// A set of characters for names. Only [`Scheme::A`] distinguishes upper and lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// Letters of both cases, digits, `.` and `_`: 6 bits each.
@@ -26,16 +26,16 @@ pub enum Scheme {
     F,
 }
 
-/// What an alphabet has at a position without a character. No text can name it, since it is not printable.
+/// The placeholder in an alphabet for an unassigned code. It never matches a name, because it is not printable.
 const UNASSIGNED: u8 = 0;
-/// What fills up a text of fixed length. It has the same position in the schemes A, B and C.
+/// The character that pads a text of fixed length. It has the same code in the schemes A, B and C.
 const PADDING: u8 = b'_';
 
 impl Scheme {
-    /// Every supported scheme, in the order in which they are tried for a name.
+    /// Every supported scheme, in the order in which the parser tries them for a name.
     pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::F];
 
-    /// The scheme with this letter. There is none for `E`, nor for letters of lower case.
+    /// The scheme with this letter, or `None`. `E` and lower-case letters have none.
     pub fn by_letter(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.letter() == letter)
     }
@@ -51,7 +51,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme that the three bits of the type field say.
+    /// The scheme with this code of three bits.
     pub(super) const fn by_code(code: u8) -> Result<Self, Reason> {
         match code {
             0 => Ok(Self::A),
@@ -64,7 +64,7 @@ impl Scheme {
         }
     }
 
-    /// What the bits of the type field say.
+    /// The scheme's code of three bits.
     pub(super) const fn code(self) -> u8 {
         match self {
             Self::A => 0,
@@ -75,7 +75,7 @@ impl Scheme {
         }
     }
 
-    /// The characters, in the order of their numbers.
+    /// The characters, in the order of their codes.
     const fn alphabet(self) -> &'static [u8] {
         match self {
             Self::A => b"ABCDEFGHIJKLMNOPQRSTUVWXYZ._0123456789abcdefghijklmnopqrstuvwxyz",
@@ -86,12 +86,12 @@ impl Scheme {
         }
     }
 
-    /// How many characters there are, as digits of a number: a power of two where characters have bits of their own.
+    /// The number of characters: a power of two where every character has its own bits.
     const fn base(self) -> u128 {
         self.alphabet().len() as u128
     }
 
-    /// How many bits a name of `len` characters takes; `None` for more than 127.
+    /// How many bits a name of `len` characters takes, or `None` if more than 127.
     pub(super) const fn width(self, len: usize) -> Option<u32> {
         let (mut last, mut left) = (0_u128, len);
         while left > 0 {
@@ -104,13 +104,13 @@ impl Scheme {
         Some(bit_length(last))
     }
 
-    /// The character as the scheme writes it; `None` if it is not of the scheme.
+    /// The character as the scheme writes it, or `None` if the scheme does not have it.
     pub(super) fn fold(self, byte: u8) -> Option<u8> {
         let byte = if self == Self::A { byte } else { byte.to_ascii_uppercase() };
         (byte != UNASSIGNED && self.alphabet().contains(&byte)).then_some(byte)
     }
 
-    /// A name of characters of the scheme, as a number of [`width`](Self::width) bits.
+    /// Packs a name of the scheme's characters into a number of [`width`](Self::width) bits.
     pub(super) fn pack(self, name: impl IntoIterator<Item = u8>) -> u128 {
         let digit = |byte: u8| self.alphabet().iter().zip(0..).find(|(known, _)| **known == byte);
         name.into_iter().fold(0, |packed, byte| {
@@ -118,12 +118,12 @@ impl Scheme {
         })
     }
 
-    /// As [`pack`](Self::pack), with the name filled up to `len` characters.
+    /// Like [`pack`](Self::pack), with the name padded to `len` characters.
     pub(super) fn pack_padded(self, name: &str, len: usize) -> u128 {
         self.pack(name.bytes().chain(core::iter::repeat(PADDING)).take(len))
     }
 
-    /// The name of `len` characters that a number stands for.
+    /// Unpacks a name of `len` characters from a number.
     pub(super) fn unpack(self, packed: u128, len: usize) -> Result<String, Reason> {
         let mut name = String::with_capacity(len);
         let mut unit = (0..len).fold(1_u128, |unit, _| unit.saturating_mul(self.base()));
@@ -143,7 +143,7 @@ impl Scheme {
         Ok(name)
     }
 
-    /// As [`unpack`](Self::unpack), without what fills the name up.
+    /// Like [`unpack`](Self::unpack), without the padding.
     pub(super) fn unpack_padded(self, packed: u128, len: usize) -> Result<String, Reason> {
         let mut name = self.unpack(packed, len)?;
         name.truncate(name.trim_end_matches(char::from(PADDING)).len());
@@ -157,7 +157,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Every alphabet is as long as the table of EXTUUID 2012 says, so that positions are digits.
+/// Every alphabet has the length that EXTUUID 2012 gives, so positions are codes.
 const _: () = assert!(
     Scheme::A.base() == 64
         && Scheme::B.base() == 64
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_case_folds_except_in_a() {
+    fn ok_all_schemes_but_a_fold_case() {
         assert_eq!(Scheme::ALL.map(|scheme| scheme.fold(b'g')), [b'g', b'G', b'G', b'G', b'G'].map(Some));
         assert_eq!(Scheme::ALL.map(|scheme| scheme.fold(b'G')), [Some(b'G'); 5]);
         for byte in [0, b' ', b':', 0x7f, 0x80, 0xff] {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn err_numbers_without_a_name() {
+    fn err_numbers_that_are_not_a_packed_name() {
         assert_eq!(Scheme::B.unpack(0x3b, 1), Err(Reason::UnassignedCode));
         assert_eq!(Scheme::B.unpack(0x3b << 6, 2), Err(Reason::UnassignedCode));
         assert_eq!(Scheme::D.unpack(26, 1), Err(Reason::PackedOverflow));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_padding_is_not_shown() {
+    fn ok_padding_is_removed() {
         assert_eq!(Scheme::B.unpack_padded(Scheme::B.pack_padded("A_B", 5), 5), Ok("A_B".into()));
         assert_eq!(Scheme::C.pack_padded("", 2), 0x1b << 5 | 0x1b);
         assert_eq!(Scheme::C.unpack_padded(0x1b << 5 | 0x1b, 2), Ok("".into()));

@@ -1,8 +1,8 @@
-//! Serials: the numbers of one name, in a row, each an EXTUUID.
+//! Serials: consecutive numbers of one name, each an EXTUUID.
 //!
-//! The scheme of the name is chosen once, so that it never changes while the numbers grow: the first that has the name's
-//! characters and room for numbers of 63 bits, or else the one that leaves the most room. A name is folded as its scheme writes
-//! it, so that two spellings of one name are one row of numbers.
+//! The scheme of a name depends on the name only, so it never changes while the numbers grow. It is the first scheme
+//! that has the name's characters and leaves 63 bits for the numbers, or else the one that leaves the most bits. The
+//! name is written as its scheme writes it, so two spellings of one name share their numbers.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::{Ext, decode::SYMSERIAL_BITS, encode, scheme::Scheme};
 
-/// The name of a row of serial numbers.
+/// The serial numbers of one name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serials {
     scheme: Scheme,
@@ -19,28 +19,28 @@ pub struct Serials {
     number_bits: u32,
 }
 
-/// A text names no row of serial numbers.
+/// An error from [`Serials::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SerialError {
-    /// There is no name.
-    #[error("a serial has a name")]
+    /// The name is empty.
+    #[error("the symbol is empty: write it after the colon, as in serial:ISSN")]
     Empty,
-    /// The scheme is not supported, or is none.
-    #[error("there are the schemes A, B, C, D and F")]
+    /// The scheme is unknown or not supported.
+    #[error("the scheme is not one of A, B, C, D and F")]
     NoSuchScheme,
-    /// No scheme that may be used has all its characters.
-    #[error("no scheme that may be used has all characters of the name")]
+    /// No allowed scheme has all characters of the name.
+    #[error("no allowed scheme has all characters of the name")]
     BadSymbol,
-    /// It leaves no room for numbers.
-    #[error("the name is too long: it leaves no room for numbers")]
+    /// The name leaves no bits for numbers.
+    #[error("the name is too long: it leaves no bits for numbers")]
     TooLong,
 }
 
-/// Numbers of so many bits are enough for whoever does not say more.
+/// The first scheme that leaves this many bits for numbers is chosen.
 const ENOUGH_BITS: u32 = 63;
 
 impl Serials {
-    /// The row of this name; in the scheme of this letter, if one is named.
+    /// The serials of this name, in the scheme with this letter if one is given.
     ///
     /// # Errors
     ///
@@ -87,14 +87,14 @@ impl Serials {
         (1 << self.number_bits) - 1
     }
 
-    /// The EXTUUID of a number, from 1 to [`max`](Self::max).
+    /// The EXTUUID of a number from 1 to [`largest`](Self::largest), or `None` for any other number.
     pub fn ext(&self, number: u128) -> Option<Ext> {
         (1..=self.largest()).contains(&number).then(|| encode::symserial(self.scheme, &self.name, number))
     }
 }
 
 impl fmt::Display for Serials {
-    /// The scheme and the name, as they stand in a source: `A:ISSN`.
+    /// Writes the scheme and the name as in the name of a source: `A:ISSN`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.scheme, self.name)
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_scheme_leaves_room_to_grow() {
+    fn ok_the_scheme_leaves_enough_bits() {
         check("ISSN", None, "A:ISSN", (1 << 88) - 1);
         check("gbp", None, "A:gbp", (1 << 94) - 1);
         check("GBP$", None, "B:GBP$", (1 << 88) - 1);

@@ -1,10 +1,10 @@
-//! The shortest decimal digits that read back as a binary floating-point number, the nearest of them, and the even one of two as
-//! near (Steele and White 1990, in integers).
+//! The shortest decimal digits that read back as a binary floating-point number. Of several, the nearest; of two
+//! equally near, the even one (Steele and White 1990, in integers).
 //!
-//! The exact integers have as many bits as the exponent is large, up to 33,000. Where it is large, a few hundred leading bits do,
-//! with a bound of what they lack: the digits are the same unless a comparison is closer than that bound. None can be: two ends
-//! are never equal there, since a power of five would have to divide a mantissa that is smaller; if one were that close,
-//! the exact integers decide. So the cost does not depend on the exponent.
+//! Exact integers grow with the exponent, up to 33,000 bits. For large exponents, a few hundred leading bits with a
+//! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. Two ends are
+//! never equal there, because a power of five would have to divide a smaller mantissa. If a comparison is too close,
+//! the exact integers decide. The cost therefore does not depend on the exponent.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -13,18 +13,18 @@ use num_bigint::BigUint;
 
 use super::bits::bit_length;
 
-/// Up to this scale, either way, the exact integers are short.
+/// For scales of at most this absolute value, exact integers are short enough.
 const SHORT_SCALE: u32 = 512;
 
-/// How many leading bits of a power of five are kept. A mantissa, its error and 32 digits take some 230.
+/// How many leading bits of a power of five are kept. A mantissa, its error and 32 digits need about 230.
 const KEPT_BITS: u64 = 320;
 
-/// What a power of five, or its reciprocal, may be wrong by either way, in units of its last bit that is kept. Up to 5^10000, there
-/// are 14 squarings, each of which doubles the error and adds one, and 14 products.
+/// The error bound of a power of five or its reciprocal is 2^20 units of the last bit kept, either way. Up to 5^10000
+/// there are 14 squarings, each of which doubles the error and adds one, and 14 products.
 const ERROR_BITS: u64 = 20;
 
-/// The digits of `mantissa * 2^scale`, and where the point is: `0.d1 d2 d3... * 10^point`. The mantissa is not zero; `closer_below`
-/// says that the next number below is half as far as the one above.
+/// The digits and the point of `mantissa * 2^scale`, as `0.d1 d2 d3... * 10^point`. The mantissa must not be zero.
+/// `closer_below` means that the next number below is half as far away as the next one above.
 pub(super) fn shortest(mantissa: u128, scale: i32, closer_below: bool) -> (Vec<u8>, i32) {
     if scale.unsigned_abs() > SHORT_SCALE
         && let Some(found) = Parts::nearly(mantissa, scale, closer_below).digits()
@@ -35,19 +35,19 @@ pub(super) fn shortest(mantissa: u128, scale: i32, closer_below: bool) -> (Vec<u
 }
 
 fn exact(mantissa: u128, scale: i32, closer_below: bool) -> (Vec<u8>, i32) {
-    // OK because exact integers leave no comparison open.
+    // OK because with exact integers no comparison is too close.
     Parts::exactly(mantissa, scale, closer_below).digits().unwrap_or_default()
 }
 
-/// A number, and half the way to its neighbours, in parts of a unit.
+/// A number and half the distances to its neighbours, as fractions of a unit.
 struct Parts {
     rest: BigUint,
     above: BigUint,
     below: BigUint,
     unit: BigUint,
-    /// Each of the first three may be this much larger than it is here.
+    /// The true `rest`, `above` and `below` may each be larger by up to this much.
     error: BigUint,
-    /// Whether half the way itself reads back as the number.
+    /// Whether a decimal exactly halfway to a neighbour reads back as this number.
     takes_ends: bool,
     /// The unit is this power of ten.
     point: i32,
@@ -69,7 +69,7 @@ impl Parts {
         Self::new(mantissa, closer_below, &step, unit, &BigUint::ZERO, point)
     }
 
-    /// In parts of a power of two, from the leading bits of a power of five.
+    /// The unit is a power of two; the step comes from the leading bits of a power of five.
     fn nearly(mantissa: u128, scale: i32, closer_below: bool) -> Self {
         let point = estimate(mantissa, scale);
         let (five, exponent) = power_of_five(point.unsigned_abs());
@@ -79,18 +79,19 @@ impl Parts {
             _ => {
                 let bits = 2 * KEPT_BITS;
                 let reciprocal = (BigUint::from(1_u8) << bits) / five;
-                (reciprocal, i64::from(scale) - i64::from(point) - exponent - bits as i64) // OK because it is small
+                (reciprocal, i64::from(scale) - i64::from(point) - exponent - bits as i64) // OK because `bits` is small
             }
         };
         let error = BigUint::from(1_u8) << ERROR_BITS;
-        // OK because the number is about the unit, and its last place has more than KEPT_BITS - 1 bits: the exponent is negative.
+        // The exponent is negative, because the number is about as large as the unit and its last place has at least
+        // KEPT_BITS bits.
         let unit = BigUint::from(1_u8) << exponent.unsigned_abs();
         Self::new(mantissa, closer_below, &(step - &error), unit, &(error << 1), point)
     }
 
-    /// The parts of a number whose last place is `step`, or up to `error` more.
+    /// The number whose last place is from `step` to `step + error`.
     fn new(mantissa: u128, closer_below: bool, step: &BigUint, unit: BigUint, error: &BigUint, point: i32) -> Self {
-        // In halves of the last place, or in quarters.
+        // Counts in halves of the last place, or in quarters.
         let shift = 1 + u32::from(closer_below);
         let number = BigUint::from(mantissa) << shift;
         Self {
@@ -104,7 +105,7 @@ impl Parts {
         }
     }
 
-    /// The digits and where the point is; `None` if a comparison is closer than the error.
+    /// The digits and the point, or `None` if a comparison is closer than the error.
     fn digits(mut self) -> Option<(Vec<u8>, i32)> {
         while self.compare(&self.rest, &self.unit)? != Ordering::Less {
             self.unit *= 10_u8;
@@ -138,31 +139,31 @@ impl Parts {
                     Ordering::Equal => digit + (digit & 1),
                 },
             };
-            // Only the first digit can be rounded up to ten: further on, fewer digits would have done.
+            // Only the first digit can round up to ten: for a later one, fewer digits would have been enough.
             let (last, point) = if last == 10 { (1, self.point + 1) } else { (last, self.point) };
             digits.push(last);
             return Some((digits, point));
         }
     }
 
-    /// Makes all ten times as large, but the unit.
+    /// Multiplies everything except the unit by ten.
     fn grow(&mut self) {
         for number in [&mut self.rest, &mut self.above, &mut self.below, &mut self.error] {
             *number *= 10_u8;
         }
     }
 
-    /// Whether something that compares so with the end of an interval is in it.
+    /// Whether a value is within an interval, by its comparison with the end of the interval.
     fn is_within(&self, end: Ordering) -> bool {
         end == Ordering::Less || self.takes_ends && end == Ordering::Equal
     }
 
-    /// How two numbers compare, each the sum of two with an error at the most.
+    /// Compares two numbers, each the sum of at most two with an error. Returns `None` if the errors leave it open.
     fn compare(&self, a: &BigUint, b: &BigUint) -> Option<Ordering> {
         if self.error == BigUint::ZERO {
             return Some(a.cmp(b));
         }
-        // At most ten times as large as the rest, where the error has not grown yet.
+        // Ten times the error, because some callers compare `10 * rest` before the error has grown.
         let slack = &self.error * 10_u8;
         match (a + &slack < *b, b + &slack < *a) {
             (true, _) => Some(Ordering::Less),
@@ -172,7 +173,7 @@ impl Parts {
     }
 }
 
-/// About how many digits stand before the point of `mantissa * 2^scale`; never too many by more than one.
+/// Estimates the number of digits before the point of `mantissa * 2^scale`: at most one too many.
 const fn estimate(mantissa: u128, scale: i32) -> i32 {
     let length = bit_length(mantissa) as i64 + scale as i64; // OK because a u128 has 128 bits
     // 0.30103 is a little more than the decimal logarithm of 2. OK because exponents have 16 bits.
@@ -183,7 +184,7 @@ pub(super) fn power_of_ten(exponent: u32) -> BigUint {
     BigUint::from(10_u8).pow(exponent)
 }
 
-/// The leading bits of a power of five, `KEPT_BITS` exactly, and the power of two that they are to be multiplied by.
+/// The leading `KEPT_BITS` bits of a power of five, and the exponent of the power of two to multiply them by.
 fn power_of_five(exponent: u32) -> (BigUint, i64) {
     let mut power = leading(BigUint::from(1_u8), 0);
     for bit in (0..u32::BITS - exponent.leading_zeros()).rev() {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_power_of_five_is_as_near_as_is_said() {
+    fn ok_a_power_of_five_is_within_its_error_bound() {
         for exponent in (0..300).chain((300..10_000).step_by(97)).chain([9_899, 9_900, 9_999, 10_000]) {
             let (power, shift) = power_of_five(exponent);
             let exact = BigUint::from(5_u8).pow(exponent);
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_extremes_are_printed_exactly() {
+    fn ok_extreme_numbers_are_printed_exactly() {
         let mantissas = [1, 2, 3, (1 << 24) - 1, 1 << 52, (1 << 53) - 1, 1 << 99, (1 << 99) + 1, (1 << 100) - 1];
         let scales = [-32_868, -32_867, -16_445, -1_074, -513, 513, 971, 16_320, 32_666, 32_667];
         for (mantissa, scale) in mantissas.iter().flat_map(|mantissa| scales.map(|scale| (*mantissa, scale))) {

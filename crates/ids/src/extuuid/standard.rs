@@ -1,4 +1,4 @@
-//! Standard vectors: floats of standard formats with a little context (EXTUUID 2012, y = 111).
+//! Standard vectors: floats of IEEE formats with a short context (EXTUUID 2012, y = 111).
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -9,29 +9,29 @@ use super::{
     scheme::Scheme,
 };
 
-/// The layouts, by the formats of their floats.
+/// The layouts, named after the format of their floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StandardKind {
-    /// One x87 float of 80 bits, 4 characters.
+    /// One x87 float of 80 bits, and 4 characters of context.
     Ieee80,
-    /// One binary64, 8 characters.
+    /// One binary64, and 8 characters of context.
     Ieee64,
-    /// Three binary32, a number.
+    /// Three binary32, and a number as context.
     Ieee32x3,
-    /// Two binary32, 8 characters.
+    /// Two binary32, and 8 characters of context.
     Ieee32x2,
-    /// One binary32, 12 characters.
+    /// One binary32, and 12 characters of context.
     Ieee32,
-    /// Six binary16, a number.
+    /// Six binary16, and a number as context.
     Ieee16x6,
-    /// One to four binary16, 14, 11, 9 or 6 characters.
+    /// One to four binary16, and 14, 11, 9 or 6 characters of context.
     Ieee16,
 }
 
-/// What stands beside the floats.
+/// The context stored with the floats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// Characters, without the `_` that fill them up.
+    /// Characters, without the `_` that pad them.
     Name(String),
     /// A number from 0 to 255.
     Number(u8),
@@ -45,7 +45,7 @@ pub struct Standard {
     pub(super) values: Vec<Real>,
 }
 
-/// What a layout takes as its context.
+/// The kind of context that a layout has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Name(Scheme, usize),
@@ -54,13 +54,13 @@ pub(super) enum Slot {
 
 const NUMBER_BITS: u32 = 8;
 const COUNT_BITS: u32 = 2;
-/// The bits of context and floats.
+/// The bits that context and floats share.
 const PAYLOAD_BITS: u32 = 104;
-/// The bits after them, which are zero.
+/// The bits after the payload. They are zero.
 const PADDING_BITS: u32 = 10;
 
 impl StandardKind {
-    /// All layouts, in the order in which they are tried for numbers.
+    /// All layouts, in the order in which the parser tries them.
     pub(super) const TRIED: [Self; 7] =
         [Self::Ieee16, Self::Ieee16x6, Self::Ieee32, Self::Ieee32x2, Self::Ieee32x3, Self::Ieee64, Self::Ieee80];
 
@@ -68,7 +68,7 @@ impl StandardKind {
         Self::TRIED.into_iter().find(|kind| kind.keyword().as_bytes() == keyword)
     }
 
-    /// The keyword of its texts.
+    /// The keyword of the layout in texts.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Ieee80 => "ieee80",
@@ -103,7 +103,7 @@ impl StandardKind {
         }
     }
 
-    /// Whether there can be so many floats.
+    /// Whether the layout can hold `count` floats.
     pub(super) const fn takes(self, count: usize) -> bool {
         match self {
             Self::Ieee80 | Self::Ieee64 | Self::Ieee32 => count == 1,
@@ -114,7 +114,7 @@ impl StandardKind {
         }
     }
 
-    /// The context beside so many floats, which it takes.
+    /// The kind of context next to `count` floats, which the layout must be able to hold.
     pub(super) const fn slot(self, count: usize) -> Slot {
         match (self, count) {
             (Self::Ieee80, _) => Slot::Name(Scheme::B, 4),
@@ -128,7 +128,7 @@ impl StandardKind {
         }
     }
 
-    /// The context that a text is, beside so many floats; `None` if it does not fit.
+    /// Reads the context next to `count` floats from a text. Returns `None` if it does not fit.
     pub(super) fn context(self, text: &[u8], count: usize) -> Option<Context> {
         match self.slot(count) {
             Slot::Name(scheme, len) if text.len() <= len => {
@@ -146,12 +146,12 @@ impl StandardKind {
 }
 
 impl Standard {
-    /// Its layout.
+    /// The layout.
     pub const fn kind(&self) -> StandardKind {
         self.kind
     }
 
-    /// What stands beside the floats.
+    /// The context stored with the floats.
     pub const fn context(&self) -> &Context {
         &self.context
     }
@@ -198,7 +198,7 @@ impl Standard {
             (Context::Number(number), _) => {
                 writer.put(NUMBER_BITS, *number);
             }
-            // OK because the context is the layout's.
+            // Does not occur, because the context matches the layout.
             (Context::Name(_), Slot::Number) => {
                 writer.put(NUMBER_BITS, 0_u8);
             }
@@ -246,7 +246,7 @@ pub(super) fn take_real(reader: &mut Reader, binary: Binary) -> Result<Real, Rea
     binary.decode(negative, mantissa, exponent)
 }
 
-/// Writes what [`take_real`] reads.
+/// Writes sign, exponent and mantissa: the inverse of [`take_real`].
 pub(super) fn put_real(writer: &mut Writer, binary: Binary, real: Real) {
     let (mantissa, exponent) = binary.encode(real);
     writer.put(1, real.is_negative()).put(binary.exponent_bits(), exponent).put(binary.mantissa_bits(), mantissa);

@@ -1,4 +1,4 @@
-//! The laws of EXTUUIDs, over all of them and over those that have typed forms.
+//! Property tests of EXTUUIDs, over all bits and over bits with typed forms, and tables of texts.
 
 use alloc::{string::ToString, vec::Vec};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bits whose leading ones name a type, so that values with typed forms are met, and whose later ones are often zero.
+/// Bits that begin with a valid type, so that most values have typed forms, and that are often sparse.
 fn bits() -> impl Strategy<Value = u128> {
     let head = prop_oneof![
         // Symserials and fixed-point numbers, by scheme and length.
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn ok_any_text_is_answered(text in "[ -~]{0,40}", bytes: Vec<u8>) {
+    fn ok_no_text_panics(text in "[ -~]{0,40}", bytes: Vec<u8>) {
         for text in [text.as_bytes(), &bytes] {
             let smart = parse(text);
             if let Ok(ext) = smart {
@@ -82,7 +82,7 @@ fn check_err(text: &str, code: ErrorCode) {
 }
 
 #[test]
-fn ok_what_people_write() {
+fn ok_texts_that_people_write() {
     check(" \t GBP\r\n", "symA:GBP");
     check("extuuid:GBP", "symA:GBP");
     check("symA:", "symA:");
@@ -117,7 +117,7 @@ fn ok_what_people_write() {
 }
 
 #[test]
-fn err_what_people_mistype() {
+fn err_mistyped_texts() {
     for (text, code) in [
         ("", ErrorCode::Unrecognised),
         ("5*foo", ErrorCode::Unrecognised),
@@ -188,7 +188,7 @@ fn err_what_people_mistype() {
 }
 
 #[test]
-fn err_the_minimal_parser_takes_one_spelling() {
+fn err_the_minimal_parser_rejects_other_spellings() {
     for text in
         ["symA:GBP", "extuuid:sym:GBP", " extuuid:symA:GBP", "extuuid:int:+1", "extuuid:t:5", "extuuid:f:1.0", ""]
     {

@@ -1,10 +1,10 @@
-//! A piece of a text that knows where in the text it stands, so that a refusal can say where it comes from.
+//! A piece of a text that knows its offset, so that an error can point at it.
 
 use alloc::borrow::Cow;
 
 use crate::error::{CodecError, ErrorCode};
 
-/// Some bytes of a text, and the offset of the first of them.
+/// A slice of a text with its offset in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     bytes: &'a [u8],
@@ -21,25 +21,25 @@ impl<'a> Piece<'a> {
         self.bytes
     }
 
-    /// The first byte, and what follows it.
+    /// The first byte, and the rest.
     pub(super) fn split_first(self) -> Option<(u8, Self)> {
         self.bytes.split_first().map(|(first, rest)| (*first, Self { bytes: rest, at: self.at + 1 }))
     }
 
-    /// The first `bytes` bytes (all, if there are fewer), and what follows them.
+    /// The first `bytes` bytes (all, if there are fewer), and the rest.
     pub(super) fn split_at(self, bytes: usize) -> (Self, Self) {
         let (head, rest) = self.bytes.split_at(bytes.min(self.bytes.len()));
         (Self { bytes: head, ..self }, Self { bytes: rest, at: self.at + head.len() })
     }
 
-    /// What stands before the first of these bytes, and what follows it.
+    /// Splits the piece at the first separator. Returns `None` if there is no separator.
     pub(super) fn split_once(self, separator: u8) -> Option<(Self, Self)> {
         let offset = self.bytes.iter().position(|byte| *byte == separator)?;
         let (head, rest) = self.split_at(offset);
         Some((head, rest.split_at(1).1))
     }
 
-    /// What stands between these bytes: one piece more than there are of them.
+    /// Splits the piece at every separator: `n` separators make `n + 1` pieces.
     pub(super) fn split(self, separator: u8) -> impl Iterator<Item = Self> + Clone {
         let mut rest = Some(self);
         core::iter::from_fn(move || {
@@ -54,7 +54,7 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// What follows this beginning, if the piece has it.
+    /// The rest after this prefix, or `None` if the piece does not begin with it.
     pub(super) fn strip_prefix(self, prefix: &str) -> Option<Self> {
         let rest = self.bytes.strip_prefix(prefix.as_bytes())?;
         Some(Self { bytes: rest, at: self.at + prefix.len() })
@@ -69,7 +69,7 @@ impl<'a> Piece<'a> {
         rest.split_at(rest.bytes.len() - blanks).0
     }
 
-    /// A refusal of what stands here.
+    /// An error at the offset of this piece.
     pub(super) fn refuse(self, code: ErrorCode, message: impl Into<Cow<'static, str>>) -> CodecError {
         CodecError::new(code, message).at(self.at)
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_pieces_know_where_they_stand() {
+    fn ok_pieces_know_their_offsets() {
         let text = Piece::new(b" \t ab:c,,d\r\n").trimmed();
         assert_eq!(shown(text), (&b"ab:c,,d"[..], 3));
         let (head, rest) = text.split_once(b':').expect("a colon");

@@ -1,6 +1,6 @@
-//! Times: seconds since 1582-10-15T00:00:00Z in binary fractions, and the dates that they are.
+//! Times: seconds since 1582-10-15T00:00:00Z with a binary fraction, read and printed as dates.
 //!
-//! The calendar is the Gregorian one, also before it was in use, with days of 86,400 seconds.
+//! The calendar is the proleptic Gregorian one, with days of 86,400 seconds.
 
 use alloc::{format, string::String};
 
@@ -12,16 +12,16 @@ use crate::{
     error::{CodecError, ErrorCode},
 };
 
-/// How many bits the seconds have, with their fraction, without their sign.
+/// The bits of the seconds and their fraction together, without the sign.
 pub(super) const TIME_BITS: u32 = 109;
 const SECONDS_PER_DAY: i128 = 86_400;
 /// 1582-10-15, in days since 1970-01-01.
 const EPOCH_DAY: i128 = -141_427;
-/// The first year that four digits do not hold.
+/// The first year with more than four digits.
 const YEAR_END: i128 = 10_000;
 
 impl Time {
-    /// The canonical text: a date from 1582-10-15 to the year 9999, else signed seconds.
+    /// The canonical text: a date from 1582-10-15 to the end of 9999, else signed seconds.
     pub(super) fn text(self) -> String {
         let Self { fraction_bits, scaled } = self;
         let magnitude = scaled.unsigned_abs();
@@ -38,7 +38,7 @@ impl Time {
     }
 }
 
-/// A binary fraction of `bits` bits, all its decimals, with the point before them; nothing for zero.
+/// The point and all decimals of a binary fraction of `bits` bits, or nothing for zero.
 fn fraction_text(fraction: u128, bits: u32) -> String {
     let mut text = String::new();
     let mut rest = fraction;
@@ -53,12 +53,12 @@ fn fraction_text(fraction: u128, bits: u32) -> String {
     text
 }
 
-/// Whether a piece is a date, of at least a year and a month.
+/// Whether a piece is a date with at least a year and a month.
 pub(super) fn is_date(piece: Piece<'_>) -> bool {
     split_date(piece).is_some()
 }
 
-/// Reads what follows `t:` or, with the bits of the fraction, `t/l:`.
+/// Reads the text after `t:` or, with the number of fraction bits, after `t/l:`.
 pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time, CodecError> {
     let (negative, seconds, fraction) = match split_date(piece) {
         Some(fields) => (false, BigUint::from(date_seconds(piece, &fields)?), fields.fraction),
@@ -66,7 +66,7 @@ pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time,
     };
     let bits = match fraction_bits {
         Some(bits) => u32::from(bits),
-        // The fewest whose steps are not larger than the decimals that were given.
+        // The fewest bits that are at least as precise as the decimals of the text.
         None => (0..=TIME_BITS)
             .find(|bits| BigUint::from(1_u8) << *bits >= power_of_ten(fraction.len()))
             .ok_or_else(|| time_range(piece))?,
@@ -74,15 +74,15 @@ pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time,
     let unit = power_of_ten(fraction.len());
     let part = BigUint::from_radix_be(&fraction.iter().map(|digit| digit - b'0').collect::<alloc::vec::Vec<_>>(), 10);
     let number = (seconds * &unit + part.unwrap_or_default()) << bits;
-    // To the nearest, halves away from zero.
+    // Rounds to the nearest, halves away from zero.
     let scaled = (number * 2_u8 + &unit) / (unit * 2_u8);
     let scaled = u128::try_from(scaled).ok().filter(|scaled| scaled >> TIME_BITS == 0);
     let scaled = scaled.ok_or_else(|| time_range(piece))? as i128; // OK because it has 109 bits
-    // OK because there are 109 bits at most.
+    // OK because `bits` is at most 109.
     Ok(Time { fraction_bits: bits as u8, scaled: if negative { -scaled } else { scaled } })
 }
 
-/// Seconds: digits, after at most a minus, and at most a point with digits on both sides.
+/// Reads seconds: an optional minus, digits, and an optional point with digits on both sides.
 fn seconds(piece: Piece<'_>) -> Result<(bool, BigUint, &[u8]), CodecError> {
     let (negative, rest) = match piece.split_first() {
         Some((b'-', rest)) => (true, rest),
@@ -96,7 +96,7 @@ fn seconds(piece: Piece<'_>) -> Result<(bool, BigUint, &[u8]), CodecError> {
     Ok((negative, BigUint::parse_bytes(whole, 10).unwrap_or_default(), fraction))
 }
 
-/// At most a point and digits after it; `None` for a point without digits.
+/// Reads an optional point with digits after it. Returns `None` for a point without digits.
 fn fraction(piece: Piece<'_>) -> Option<(&[u8], Piece<'_>)> {
     match piece.split_first() {
         Some((b'.', rest)) => {
@@ -145,14 +145,14 @@ fn split_date(piece: Piece<'_>) -> Option<Fields<'_>> {
     rest.bytes().is_empty().then_some(fields)
 }
 
-/// A number of exactly so many digits, and what follows it.
+/// Reads a number of exactly `count` digits. Also returns the rest.
 fn exactly(piece: Piece<'_>, count: usize) -> Option<(i128, Piece<'_>)> {
     let (head, rest) = piece.split_at(count);
     let all = head.bytes().len() == count && head.bytes().iter().all(u8::is_ascii_digit);
     all.then(|| (head.bytes().iter().fold(0, |number, digit| number * 10 + i128::from(digit - b'0')), rest))
 }
 
-/// The seconds of a date, its fraction left out.
+/// The whole seconds of a date.
 fn date_seconds(piece: Piece<'_>, fields: &Fields<'_>) -> Result<u128, CodecError> {
     let Fields { year, month, day, hour, minute, second, .. } = *fields;
     if !(1..=12).contains(&month) || day < 1 || hour > 23 || minute > 59 || second > 59 {
@@ -164,7 +164,7 @@ fn date_seconds(piece: Piece<'_>, fields: &Fields<'_>) -> Result<u128, CodecErro
     }
     let seconds = (number - EPOCH_DAY) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
     u128::try_from(seconds).map_err(|_| {
-        let message = "the date is before 1582-10-15: such times are written in seconds, with a minus";
+        let message = "the date is before 1582-10-15: write such a time as negative seconds";
         piece.refuse(ErrorCode::DateBeforeEpoch, message)
     })
 }
@@ -175,12 +175,15 @@ fn power_of_ten(exponent: usize) -> BigUint {
 }
 
 fn bad_time(piece: Piece<'_>) -> CodecError {
-    let message = "not a time: seconds, or a date such as 2012-10-18;12:30:00.5 that there is";
+    let message = "not a time: write seconds, or an existing date such as 2012-10-18;12:30:00.5";
     piece.refuse(ErrorCode::BadTime, message)
 }
 
 fn time_range(piece: Piece<'_>) -> CodecError {
-    piece.refuse(ErrorCode::TimeRange, "seconds and their fraction together have at most 109 bits")
+    piece.refuse(
+        ErrorCode::TimeRange,
+        "the time is too large: seconds and their fraction together have at most 109 bits",
+    )
 }
 
 #[cfg(test)]

@@ -1,50 +1,50 @@
-//! What an EXTUUID stands for.
+//! The typed value of an EXTUUID.
 
 use alloc::{string::String, vec::Vec};
 
 use super::{real::Real, reason::Reason, scheme::Scheme, standard::Standard};
 
-/// What the 122 bits stand for.
+/// The typed value of the 122 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A name.
     Symbol {
-        /// Its characters' scheme.
+        /// The character scheme of the name.
         scheme: Scheme,
         /// The name.
         name: String,
     },
-    /// A numbered thing of a name.
+    /// A serial number of a name.
     Serial {
-        /// The name's scheme.
+        /// The character scheme of the name.
         scheme: Scheme,
         /// The name.
         name: String,
         /// The number, at least 1.
         number: u128,
     },
-    /// A number with a name and a fixed count of decimals: `scaled * 10^-decimals`.
+    /// A named number with a fixed number of decimals: `scaled * 10^-decimals`.
     Fixed {
-        /// The name's scheme.
+        /// The character scheme of the name.
         scheme: Scheme,
         /// The name.
         name: String,
-        /// How many decimals: 0 to 31.
+        /// The number of decimals: 0 to 31.
         decimals: u8,
-        /// The number without its point.
+        /// The number in units of `10^-decimals`.
         scaled: i128,
     },
-    /// An integer of a sign and 116 bits.
+    /// An integer: a sign and 116 bits.
     Int(i128),
     /// A number with units.
     Quant(Quant),
-    /// A float of a sign, 100 bits and an exponent of 16 bits.
+    /// A float: a sign, a mantissa of 100 bits and an exponent of 16 bits.
     Float(Real),
     /// A time.
     Time(Time),
     /// Signed integers.
     Ints {
-        /// The width of each, with its sign.
+        /// The width of each in bits, including the sign.
         width: u8,
         /// The context.
         context: u128,
@@ -53,7 +53,7 @@ pub enum Value {
     },
     /// Unsigned integers.
     Uints {
-        /// The width of each.
+        /// The width of each in bits.
         width: u8,
         /// The context.
         context: u128,
@@ -62,9 +62,9 @@ pub enum Value {
     },
     /// Floats.
     Floats {
-        /// The width of each, with its sign and exponent.
+        /// The width of each in bits, including sign and exponent.
         width: u8,
-        /// The width of the exponent.
+        /// The width of the exponent in bits.
         exponent: u8,
         /// The context.
         context: u128,
@@ -80,24 +80,25 @@ pub enum Value {
 /// A number with units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quant {
-    /// 0 to 15, for applications.
+    /// The context, 0 to 15. Applications give it a meaning.
     pub context: u8,
     /// The units.
     pub units: Units,
-    /// The number, of binary64.
+    /// The number, in binary64.
     pub number: Real,
 }
 
-/// The exponents of m, kg, s, A, K, cd and mol, as numerator and denominator: each 0/1, or a reduced fraction of 1 to 7.
+/// The exponents of m, kg, s, A, K, cd and mol, as numerator and denominator: each is 0/1, or a reduced fraction of
+/// numbers from 1 to 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Units(pub(super) [(i8, u8); 7]);
 
-/// Seconds since 1582-10-15T00:00:00Z, in binary fractions: `scaled * 2^-fraction_bits`.
+/// Seconds since 1582-10-15T00:00:00Z with a binary fraction: `scaled * 2^-fraction_bits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
-    /// How many bits follow the second: 0 to 109.
+    /// The number of bits of the fraction: 0 to 109.
     pub fraction_bits: u8,
-    /// The seconds without their point: below 2^109 either way.
+    /// The seconds in units of `2^-fraction_bits`: an absolute value below 2^109.
     pub scaled: i128,
 }
 

@@ -1,6 +1,7 @@
 //! `extuuid`: a value in the 122 free bits of a UUID of version 8 (EXTUUID 2012); see [`crate::extuuid`].
 //!
-//! Serial numbers of a symbol are allocated, as a [`Series`](crate::Series); other values are what they are, and made on request.
+//! Kent issues serial numbers of a symbol, as a [`Series`](crate::Series). Other values contain their own data and are
+//! made on request.
 
 use alloc::{string::ToString, vec::Vec};
 
@@ -49,7 +50,7 @@ impl Layout for ExtUuidFormat {
         let ext = Ext::from_uuid(Uuid::from_u128(value), false)?;
         let value = ext.value();
         let mut fields = Vec::from([
-            Field::text("kind", value.kind().to_string(), "what kind of value it is"),
+            Field::text("kind", value.kind().to_string(), "the kind of value"),
             Field::text("text", ext.to_string(), "the canonical text"),
             Field::text("ext", ext.hex(), "the 122 bits"),
         ]);
@@ -59,7 +60,7 @@ impl Layout for ExtUuidFormat {
         Ok(fields)
     }
 
-    /// From `ext`, 31 hexadecimal digits, or from `text`, as people write it.
+    /// Makes the UUID from `ext` (31 hexadecimal digits), or from `text` (any text that the smart parser accepts).
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ext = if inputs.has("ext") { Ext::from_hex(inputs.text("ext")?)? } else { parse(inputs.text("text")?)? };
         Ok(Id::Uuid(ext.to_uuid()))

@@ -1,8 +1,8 @@
 //! The fields that UUID versions 1 and 6 share: ticks of 100 ns since 1582, a clock sequence and a node (DCE 1.1;
 //! RFC 9562, sections 5.1 and 5.6).
 //!
-//! The versions differ only in the order of the time's bits, so that converting between them keeps every field. Version 1
-//! puts the low bits first and does not sort by time; version 6 puts the high bits first and does.
+//! The versions differ only in the order of the time's bits, so converting between them keeps every field. Version 1
+//! puts the low bits first and does not sort by time. Version 6 puts the high bits first and does.
 
 use alloc::{string::ToString, vec::Vec};
 
@@ -17,18 +17,18 @@ use crate::{
     time::UnixNanos,
 };
 
-/// How many bits count ticks: to the year 5236.
+/// The width of the ticks in bits: enough up to the year 5236.
 pub(crate) const TICK_BITS: u32 = 60;
 pub(crate) const TICK_NANOS: u64 = 100;
 /// Ticks from 1582-10-15T00:00:00Z, the origin of the scale, to 1970-01-01T00:00:00Z.
 const UNIX_ORIGIN_TICKS: i128 = 0x01b2_1dd2_1381_4000;
 pub(crate) const ORIGIN: UnixNanos = UnixNanos::new(-UNIX_ORIGIN_TICKS * TICK_NANOS as i128);
-/// How many digits of the second a tick is.
+/// The number of digits of a second that a tick resolves.
 const TIME_DIGITS: u32 = 7;
 
 /// One position for each tick.
 pub(crate) static LINE: Line = Line::new(TICK_NANOS, ORIGIN, TICK_BITS, 0);
-/// Versions 1 and 6 are two faces of one source.
+/// Versions 1 and 6 share one sequence of positions.
 pub(crate) const SEQUENCE_KEY: &str = "gregorian";
 
 const VARIANT: u64 = 0b10 << 62;
@@ -97,7 +97,7 @@ impl Gregorian {
         LINE.instant(Position::new(u128::from(self.ticks)))
     }
 
-    /// The fields that `inputs` name.
+    /// Reads the fields from `inputs`.
     pub(crate) fn from_inputs(inputs: &dyn Inputs) -> Result<Self, CodecError> {
         let ticks = inputs.uint("ticks", TICK_BITS)?;
         let clock_seq = ClockSeq::from_random(inputs.uint("clock_seq", ClockSeq::BITS)?);
@@ -105,38 +105,38 @@ impl Gregorian {
         Ok(Self::new(ticks, clock_seq, node)?)
     }
 
-    /// The fields by name.
+    /// The named fields, for inspection.
     pub(crate) fn fields(&self) -> Vec<Field> {
         let clock_seq =
-            Field::small("clock_seq", self.clock_seq.get(), "moves when the clock went back or state was lost");
+            Field::small("clock_seq", self.clock_seq.get(), "changes when the clock went back or state was lost");
         time_fields(self.ticks).into_iter().chain([clock_seq]).chain(node_fields(self.node)).collect()
     }
 }
 
-/// What ticks say, by name.
+/// The named fields of a time.
 pub(crate) fn time_fields(ticks: u64) -> [Field; 3] {
     let at = LINE.instant(Position::new(u128::from(ticks)));
     [
-        Field::time(at, TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+        Field::time(at, TIME_DIGITS, "creation time, by the clock of its generator"),
         Field::large("ticks", ticks, "100 ns since 1582-10-15T00:00:00Z"),
         Field::large("unix_100ns", i128::from(ticks) - UNIX_ORIGIN_TICKS, "100 ns since 1970-01-01T00:00:00Z"),
     ]
 }
 
-/// What a node says, by name.
+/// The named fields of a node.
 pub(crate) fn node_fields(node: Node) -> [Field; 3] {
     [
-        Field::text("node", node.to_string(), "who made it"),
-        Field::flag("multicast", node.is_multicast(), "the node is not a network card's address"),
-        Field::flag("local", node.is_local(), "the node has the bit of locally administered addresses"),
+        Field::text("node", node.to_string(), "the generator"),
+        Field::flag("multicast", node.is_multicast(), "whether the node is not a network card's address"),
+        Field::flag("local", node.is_local(), "whether the node is a locally administered address"),
     ]
 }
 
-/// What a node says if it is a slot's: nothing without the multicast bit, which no node of a slot lacks.
+/// The slot, if this may be the node of one. Every slot's node has the multicast bit.
 pub(crate) fn issued_fields(node: Node) -> Vec<Field> {
     match node.is_multicast() {
         true => {
-            let meaning = "if Kent issued it: the slot that did (bits 122-127, the end of the node)";
+            let meaning = "if Kent issued it: its slot (bits 122-127, the end of the node)";
             Vec::from([Field::small("kent_slot", node.slot(), meaning)])
         }
         false => Vec::new(),
@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn ok_any_uuid_of_these_versions_survives(value: u128, version in prop::sample::select(&[1u128, 6][..])) {
+        fn ok_any_uuid_of_these_versions_round_trips(value: u128, version in prop::sample::select(&[1u128, 6][..])) {
             let uuid = Uuid::from_u128(value & !(0xf << 76) & !(0b11 << 62) | version << 76 | 0b10 << 62);
             let fields = Gregorian::from_uuid(uuid).expect("version 1 or 6");
             prop_assert_eq!(if version == 1 { fields.to_v1() } else { fields.to_v6() }, uuid);

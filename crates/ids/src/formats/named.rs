@@ -1,6 +1,6 @@
 //! `uuidv3` and `uuidv5`: a hash of a namespace and a name (RFC 9562, sections 5.3 and 5.5).
 //!
-//! The same namespace and name give the same UUID everywhere and always, so there is nothing to allocate.
+//! The same namespace and name always give the same UUID, so Kent does not issue these formats.
 
 use alloc::vec::Vec;
 
@@ -74,7 +74,7 @@ impl Layout for UuidV5Format {
     }
 }
 
-/// One of the four namespaces of RFC 9562, section 6.6, by its name, or any other UUID.
+/// Reads a namespace: the name of one of the four in RFC 9562, section 6.6, or any UUID.
 fn namespace(inputs: &dyn Inputs) -> Result<Uuid, CodecError> {
     match inputs.text("namespace")? {
         "dns" => Ok(Uuid::NAMESPACE_DNS),

@@ -1,6 +1,6 @@
-//! The profiles of uid11 beside `xid` (uid11 1.0): `uid11-fullrand`, `uid11-snowish` and `uid11-ts-seq-rand`.
+//! The profiles of uid11 other than `xid` (uid11 1.0): `uid11-fullrand`, `uid11-snowish` and `uid11-ts-seq-rand`.
 //!
-//! The text does not name its profile: whoever reads it must know. Times count from the same instant as an xid's.
+//! The text does not name its profile, so a reader must know it. Times have the same origin as those of an xid.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,8 @@ use crate::{
     uid11::Uid11,
 };
 
-/// 64 bits that look random, without structure. Allocated by [`Series`](crate::Series): it holds no time.
+/// 64 bits that look random and have no structure. Kent issues them as a [`Series`](crate::Series), since they hold no
+/// time.
 pub(crate) struct FullRandFormat;
 
 /// A reserved bit, milliseconds, a machine and a counter, as in Twitter's Snowflake.
@@ -85,7 +86,7 @@ impl Layout for SnowishFormat {
     fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         let value = value as u64; // OK because a uid11 has 64 bits
         if value >> 63 != 0 {
-            let message = "the first bit is 1, but is reserved and 0 in this profile";
+            let message = "the first bit is 1, but this profile reserves it and requires 0";
             return Err(CodecError::new(ErrorCode::ReservedBits, message));
         }
         let ts = value >> (MACHINE_BITS + SEQ_BITS);
@@ -96,8 +97,8 @@ impl Layout for SnowishFormat {
             time,
             ts,
             unix_ms,
-            Field::small("machine", machine as u32, "who made it; in Kent's, the slot"), // OK because it has 10 bits
-            Field::small("seq", seq as u32, "a counter within the millisecond"),         // OK because it has 12 bits
+            Field::small("machine", machine as u32, "the generator; in Kent's, the slot"), // OK because it has 10 bits
+            Field::small("seq", seq as u32, "a counter within the millisecond"),           // OK because it has 12 bits
         ]))
     }
 
@@ -156,7 +157,7 @@ fn time_fields(ts: u64) -> [Field; 3] {
     let unix_ms = xid::ORIGIN_UNIX_MS + ts;
     let at = UnixNanos::new(i128::from(unix_ms) * i128::from(xid::NANOS_PER_MILLI));
     [
-        Field::time(at, xid::TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+        Field::time(at, xid::TIME_DIGITS, "creation time, by the clock of its generator"),
         Field::large("ts", ts, "milliseconds since 2011-11-11T11:11:11.111Z"),
         Field::large("unix_ms", unix_ms, "milliseconds since 1970-01-01T00:00:00Z"),
     ]
@@ -174,9 +175,7 @@ impl Mint for SnowishFormat {
     fn issued(&self, value: u128) -> Vec<Field> {
         let machine = (value >> SEQ_BITS) as u32 & ((1 << MACHINE_BITS) - 1); // OK because the mask keeps 10 bits
         match machine < u32::from(Slot::COUNT) {
-            true => {
-                Vec::from([Field::small("kent_slot", machine, "if Kent issued it: the slot that did (bits 42-51)")])
-            }
+            true => Vec::from([Field::small("kent_slot", machine, "if Kent issued it: its slot (bits 42-51)")]),
             false => Vec::new(),
         }
     }
@@ -203,12 +202,12 @@ impl Mint for TsSeqRandFormat {
 
     fn issued(&self, value: u128) -> Vec<Field> {
         let slot = (value >> TAIL_BITS) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
-        Vec::from([Field::small("kent_slot", slot, "if Kent issued it: the slot that did (bits 54-59)")])
+        Vec::from([Field::small("kent_slot", slot, "if Kent issued it: its slot (bits 54-59)")])
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
         let slot = u128::from(constants.slot.get()) << TAIL_BITS;
-        // A position is the timestamp and the counter, in this order and without a gap: so is the identifier.
+        // A position is the timestamp followed by the counter, exactly as in the identifier.
         for (position, value) in (first.get()..).zip(values) {
             *value |= position << RAND_BITS | slot;
         }
@@ -222,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{FieldValue, NoInputs};
 
-    /// The fields of a reading, as inputs.
+    /// Fields that were read, as inputs.
     struct Fields(Vec<Field>);
 
     impl Inputs for Fields {
@@ -246,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_what_is_read_makes_the_same_again(value: u64) {
+        fn ok_making_inverts_reading(value: u64) {
             for layout in [&FullRandFormat as &dyn Layout, &SnowishFormat, &TsSeqRandFormat] {
                 let value = if layout.token() == "uid11-snowish" { value >> 1 } else { value };
                 let fields = layout.read(value.into(), &NoInputs).expect("every value has fields");

@@ -1,7 +1,7 @@
 //! `uuidv1`: ticks with the low bits first, clock sequence, node (DCE 1.1; RFC 9562, section 5.1).
 //!
-//! Allocated, it is another face of `uuidv6`: both draw from one line of positions, so that converting between them never
-//! makes two identifiers meet.
+//! Kent issues it from the same sequence of positions as `uuidv6`, so converting between the two never makes two
+//! identifiers equal.
 
 use alloc::vec::Vec;
 

@@ -1,6 +1,6 @@
 //! `uuidv4`: 122 random bits (RFC 9562, section 5.4).
 //!
-//! It is not allocated: that no two are equal is likely, but nothing that Kent could promise.
+//! Kent does not issue it: two random UUIDs are probably different, but Kent could not guarantee it.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::{
 
 pub(crate) struct UuidV4Format;
 
-/// The bits that say version 4 and the variant, and those that are theirs to say.
+/// The version and the variant, and the mask of their bits.
 const MARK: u128 = 4 << 76 | 0b10 << 62;
 const MARK_MASK: u128 = 0xf << 76 | 0b11 << 62;
 

@@ -1,7 +1,7 @@
 //! `uuidv6`: ticks with the high bits first, clock sequence, node (RFC 9562, section 5.6).
 //!
-//! Allocated, each tick of 100 ns is one position. The node is the slot's, and tells slots apart; the clock sequence is the
-//! slot's, and stays put until the slot changes hands. Nothing is random.
+//! In Kent, each tick of 100 ns is one position. The node belongs to the slot and distinguishes slots. The clock
+//! sequence belongs to the slot and stays the same until the slot changes its holder. No bits are random.
 
 use alloc::vec::Vec;
 

@@ -1,13 +1,13 @@
 //! `uuidv7`: milliseconds since 1970 and 74 free bits (RFC 9562, section 5.7).
 //!
-//! Allocated, the free bits are a counter of 22 bits (method 1 of RFC 9562, section 6.2: in rand_a and the top of rand_b), the
-//! slot, and a random tail of 46 bits. A counter that is used up runs on into the next millisecond.
+//! In Kent, the free bits are a counter of 22 bits (method 1 of RFC 9562, section 6.2: in rand_a and the top of
+//! rand_b), the slot, and a random tail of 46 bits. When the counter overflows, it continues in the next millisecond.
 
 use alloc::vec::Vec;
 
 use uuid::Uuid;
 
-use super::{Family, Layout, Lot, Mint, Scratch, each_tick};
+use super::{Batch, Family, Layout, Mint, Scratch, each_tick};
 use crate::{
     dce,
     error::{CodecError, OutOfRange},
@@ -25,14 +25,14 @@ const RAND_B_BITS: u32 = 62;
 const _: () = assert!(TIME_BITS + 4 + RAND_A_BITS + 2 + RAND_B_BITS == 128, "the fields fill the UUID");
 
 const COUNTER_BITS: u32 = 22;
-/// How many bits of the counter stand in rand_b.
+/// How many bits of the counter are in rand_b.
 const COUNTER_LOW_BITS: u32 = COUNTER_BITS - RAND_A_BITS;
 const TAIL_BITS: u32 = RAND_B_BITS - COUNTER_LOW_BITS - Slot::BITS;
 
 const VERSION: u64 = 7 << RAND_A_BITS;
 const VARIANT: u64 = 0b10 << RAND_B_BITS;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// How many digits of the second a millisecond is.
+/// The number of digits of a second that a millisecond resolves.
 const TIME_DIGITS: u32 = 3;
 
 static LINE: Line = Line::new(NANOS_PER_MILLI, UnixNanos::new(0), TIME_BITS, COUNTER_BITS);
@@ -58,7 +58,7 @@ impl UuidV7 {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] for the first that is wider.
+    /// [`OutOfRange`] for the first value that does not fit.
     pub fn new(unix_ms: u64, rand_a: u16, rand_b: u64) -> Result<Self, OutOfRange> {
         OutOfRange::check("unix_ms", unix_ms.into(), TIME_BITS)?;
         OutOfRange::check("rand_a", rand_a.into(), RAND_A_BITS)?;
@@ -122,13 +122,13 @@ impl Layout for UuidV7Format {
     fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         let fields = UuidV7::from_uuid(Uuid::from_u128(value))?;
         Ok(Vec::from([
-            Field::time(fields.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+            Field::time(fields.instant(), TIME_DIGITS, "creation time, by the clock of its generator"),
             Field::large("unix_ms", fields.unix_ms, "milliseconds since 1970-01-01T00:00:00Z"),
-            Field::small("rand_a", fields.rand_a, "12 free bits; in Kent's, the upper bits of a counter"),
+            Field::small("rand_a", fields.rand_a, "12 free bits; in Kent's, the upper bits of the counter"),
             Field::large(
                 "rand_b",
                 fields.rand_b,
-                "62 free bits; in Kent's, 10 of a counter, 6 of a slot, 46 random ones",
+                "62 free bits; in Kent's, 10 of the counter, 6 of the slot, 46 random bits",
             ),
         ]))
     }
@@ -156,16 +156,16 @@ impl Mint for UuidV7Format {
 
     fn issued(&self, value: u128) -> Vec<Field> {
         let slot = (value >> TAIL_BITS) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
-        let counter_low = (value >> (TAIL_BITS + Slot::BITS)) as u32 & ((1 << COUNTER_LOW_BITS) - 1); // likewise, 10 bits
-        let counter_high = (value >> u64::BITS) as u32 & ((1 << RAND_A_BITS) - 1); // likewise, 12 bits
+        let counter_low = (value >> (TAIL_BITS + Slot::BITS)) as u32 & ((1 << COUNTER_LOW_BITS) - 1); // OK because the mask keeps 10 bits
+        let counter_high = (value >> u64::BITS) as u32 & ((1 << RAND_A_BITS) - 1); // OK because the mask keeps 12 bits
         let counter = counter_high << COUNTER_LOW_BITS | counter_low;
         Vec::from([
             Field::small(
                 "kent_counter",
                 counter,
-                "if Kent issued it: its place in the millisecond (bits 52-63, 66-75)",
+                "if Kent issued it: its number in the millisecond (bits 52-63, 66-75)",
             ),
-            Field::small("kent_slot", slot, "if Kent issued it: the slot that did (bits 76-81)"),
+            Field::small("kent_slot", slot, "if Kent issued it: its slot (bits 76-81)"),
         ])
     }
 
@@ -177,9 +177,9 @@ impl Mint for UuidV7Format {
         });
     }
 
-    fn fill_bytes(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, lot: Lot<'_>) {
-        let mut tails = lot.tails;
-        each_run(constants, first, lot.bytes.as_chunks_mut::<8>().0.as_chunks_mut::<2>().0, |high, low, halves| {
+    fn fill_bytes(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, batch: Batch<'_>) {
+        let mut tails = batch.tails;
+        each_run(constants, first, batch.bytes.as_chunks_mut::<8>().0.as_chunks_mut::<2>().0, |high, low, halves| {
             let (now, later) = tails.split_at(halves.len());
             tails = later;
             wide(
@@ -195,11 +195,11 @@ impl Mint for UuidV7Format {
     }
 }
 
-/// From here on the low half of the counter counts, above slot and tail.
+/// The position of the low half of the counter, above slot and tail.
 const STEP_SHIFT: u32 = Slot::BITS + TAIL_BITS;
 
-/// Hands runs on in which the upper halves of the UUIDs are the same, and the lower ones, without their tails, go up in steps.
-/// Where the low half of the counter wraps, another run begins.
+/// Splits a run where the low half of the counter wraps. Within each part, the upper halves of the UUIDs are equal, and
+/// the lower halves without their tails increase by a constant step.
 #[inline(always)]
 fn each_run<'a, T>(
     constants: &SlotConstants,
@@ -232,13 +232,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_fields_survive(unix_ms in 0..1u64 << 48, rand_a in 0..1u16 << 12, rand_b in 0..1u64 << 62) {
+        fn ok_fields_round_trip(unix_ms in 0..1u64 << 48, rand_a in 0..1u16 << 12, rand_b in 0..1u64 << 62) {
             let fields = UuidV7::new(unix_ms, rand_a, rand_b).expect("the widths fit");
             prop_assert_eq!(UuidV7::from_uuid(fields.to_uuid()), Ok(fields));
         }
 
         #[test]
-        fn ok_any_uuid_of_version_7_survives(value: u128) {
+        fn ok_any_uuid_of_version_7_round_trips(value: u128) {
             let uuid = Uuid::from_u128(value & !(0xf << 76) & !(0b11 << 62) | 7 << 76 | 0b10 << 62);
             prop_assert_eq!(UuidV7::from_uuid(uuid).expect("version 7").to_uuid(), uuid);
         }

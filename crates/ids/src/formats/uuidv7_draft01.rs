@@ -1,10 +1,10 @@
 //! `uuidv7-draft01`: 36 bits of seconds since 1970, a binary fraction of the second, a counter and random bits
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.4).
 //!
-//! The 86 bits after the seconds begin with the fraction, to as many bits as its maker knew; the identifier does not say how
-//! many. The draft promises that a reader need not know: it reads as many digits as it wants, and those that the maker had are
-//! right. So the fraction is a *fraction* (bit i is worth 2^-i), not a count, and it is rounded up when it is made: readers
-//! round down, and what was rounded down twice would lose a unit.
+//! The 86 bits after the seconds begin with the fraction. Its width is the generator's choice and is not in the
+//! identifier. The draft promises that a reader need not know the width: it reads any number of digits, and those that
+//! the generator had are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a count. The generator
+//! rounds it up, because readers round down, and rounding down twice would lose a unit.
 
 use alloc::{format, string::ToString, vec::Vec};
 
@@ -22,12 +22,12 @@ use crate::{
 };
 
 const SECOND_BITS: u32 = 36;
-/// The bits after the seconds, version and variant left out.
+/// The number of bits after the seconds, without version and variant.
 const REST_BITS: u32 = 86;
 const VERSION: u128 = 7 << 76;
 const VARIANT: u128 = 0b10 << 62;
 
-/// How the bits after the seconds are cut, and to how many digits the fraction is exact.
+/// How a layout divides the bits after the seconds, and to how many digits its fraction is exact.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     name: &'static str,
@@ -49,7 +49,7 @@ impl Cut {
     ) -> Self {
         let units = 10_u64.pow(digits);
         let ticks = (1 << SECOND_BITS) * units as u128;
-        // Readers round down, so a fraction that was rounded up must stay inside its unit whatever bits follow.
+        // Readers round down, so a fraction that was rounded up must stay in its unit, with any bits after it.
         assert!(1_u128 << fraction_bits > 2 * units as u128, "a step of the fraction is less than half a unit");
         let line = Line::of_ticks(NANOS_PER_SECOND as u64 / units, UnixNanos::new(0), ticks, seq_bits);
         Self { name, token, digits, fraction_bits, seq_bits, line, bits }
@@ -67,7 +67,7 @@ impl Cut {
         10_u64.pow(self.digits)
     }
 
-    /// The identifier whose fraction is `units` units of the second.
+    /// Makes the identifier with a fraction of `units` units of the layout.
     const fn assemble(&self, seconds: u64, units: u64, seq: u64, rand: u64) -> u128 {
         let fraction = ((units as u128) << self.fraction_bits).div_ceil(self.units_per_second() as u128);
         let rest = (fraction << self.seq_bits | seq as u128) << self.rand_bits() | rand as u128;
@@ -75,7 +75,7 @@ impl Cut {
     }
 }
 
-/// Milliseconds: the layout of whoever names none.
+/// Milliseconds: the default layout.
 static MILLIS: Cut = Cut::new(
     ["ms", "uuidv7-draft01-ms"],
     3,
@@ -119,7 +119,7 @@ static NANOS: Cut = Cut::new(
     ],
 );
 
-/// What is what where the layout is not known.
+/// The bit ranges if the layout is not known.
 static BITS: [BitRange; 6] = [
     BitRange::new(0, 35, "unixts"),
     BitRange::new(36, 47, "subsec_a"),
@@ -129,17 +129,17 @@ static BITS: [BitRange; 6] = [
     BitRange::new(66, 127, "subsec_seq_node"),
 ];
 
-/// The UUID of the 86 bits around which the version and the variant go.
+/// Joins the seconds and the 86 bits after them with the version and the variant.
 const fn join(seconds: u64, rest: u128) -> u128 {
     (seconds as u128) << 92 | VERSION | VARIANT | low_bits(rest)
 }
 
-/// The 86 bits after the seconds, version and variant left out.
+/// The 86 bits after the seconds, without version and variant.
 const fn rest(value: u128) -> u128 {
     (value >> 80 & 0xfff) << 74 | (value >> 64 & 0xfff) << 62 | value & ((1 << 62) - 1)
 }
 
-/// The digits of a fraction of the second that a precision names.
+/// The number of digits after the second of a precision.
 fn precision(name: &str) -> Result<u32, CodecError> {
     match name {
         "s" => Ok(0),
@@ -147,19 +147,20 @@ fn precision(name: &str) -> Result<u32, CodecError> {
         "us" => Ok(6),
         "ns" => Ok(9),
         _ => {
-            let message = format!("there is no precision {name:?}: there are s, ms, us and ns");
+            let message = format!("there is no precision {name:?}: use s, ms, us or ns");
             Err(CodecError::new(ErrorCode::BadPrecision, message))
         }
     }
 }
 
 fn layout(name: &str) -> Result<&'static Cut, CodecError> {
-    [&MILLIS, &MICROS, &NANOS].into_iter().find(|cut| cut.name == name).ok_or_else(|| {
-        CodecError::new(ErrorCode::BadLayout, format!("there is no layout {name:?}: there are ms, us and ns"))
-    })
+    [&MILLIS, &MICROS, &NANOS]
+        .into_iter()
+        .find(|cut| cut.name == name)
+        .ok_or_else(|| CodecError::new(ErrorCode::BadLayout, format!("there is no layout {name:?}: use ms, us or ns")))
 }
 
-/// The format without a layout: making one takes the layout as an input, reading one takes it as an option.
+/// The format without a fixed layout. The layout is an input when making a UUID, and an option when reading one.
 pub(crate) struct AnyLayout;
 
 /// The format with one layout.
@@ -221,7 +222,7 @@ impl Layout for OneLayout {
     }
 }
 
-/// The fields, to the precision that is asked for; without one, to the layout's; without one, to milliseconds.
+/// The fields, in the requested precision, else in that of the layout, else in milliseconds.
 fn read(value: u128, cut: Option<&Cut>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
     let named = if options.has("precision") { Some(options.text("precision")?) } else { None };
     let name = named.unwrap_or(cut.unwrap_or(&MILLIS).name);
@@ -231,14 +232,14 @@ fn read(value: u128, cut: Option<&Cut>, options: &dyn Inputs) -> Result<Vec<Fiel
     // OK because the seconds have 36 bits and the units are below 10^9.
     let nanos = seconds as i128 * NANOS_PER_SECOND + units as i128 * i128::from(10_u64.pow(9 - digits));
     let mut fields = Vec::from([
-        Field::time(UnixNanos::new(nanos), digits, "when it was made, by the clock of whoever made it"),
+        Field::time(UnixNanos::new(nanos), digits, "creation time, by the clock of its generator"),
         Field::large("unixts", seconds as i128, "seconds since 1970-01-01T00:00:00Z"),
-        Field::text("precision", name.to_string(), "how many digits of the second were asked for"),
+        Field::text("precision", name.to_string(), "the requested precision of the second"),
         Field::large("subsec", units as i128, "the fraction of the second, in units of the precision"),
         Field::text("subsec86", format!("{rest:022x}"), "the 86 bits that begin with the fraction"),
     ]);
     if let Some(cut) = cut {
-        fields.push(Field::group("layout", layout_fields(cut, rest), "what they hold in the layout that was named"));
+        fields.push(Field::group("layout", layout_fields(cut, rest), "their fields in the requested layout"));
     }
     Ok(fields)
 }
@@ -257,7 +258,7 @@ fn layout_fields(cut: &Cut, rest: u128) -> Vec<Field> {
     ])
 }
 
-/// A binary fraction of so many bits (at most 86) in units of 10^-digits, rounded down.
+/// Converts a binary fraction of `bits` bits (at most 86) into units of 10^-digits, rounded down.
 const fn floor_units(fraction: u128, bits: u32, digits: u32) -> u128 {
     (fraction * 10_u128.pow(digits)) >> bits
 }
@@ -296,7 +297,7 @@ impl Mint for OneLayout {
 
     fn issued(&self, value: u128) -> Vec<Field> {
         let slot = (value >> self.0.tail_bits()) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
-        let meaning = "if Kent issued it: the slot that did (the first six bits of rand)";
+        let meaning = "if Kent issued it: its slot (the first six bits of rand)";
         Vec::from([Field::small("kent_slot", slot, meaning)])
     }
 
@@ -308,7 +309,8 @@ impl Mint for OneLayout {
             let (seconds, units) = ((tick / units) as u64, (tick % units) as u64); // OK because the line has 36 bits of seconds
             let head = cut.assemble(seconds, units, 0, 0);
             for (seq, value) in (counter..).zip(values) {
-                // In slot 0 a tail of zero would leave no bit of rand: it becomes 1. Tails need not be unique.
+                // In slot 0, a tail of zero would make rand zero, which the draft forbids. It becomes 1: tails need not
+                // be unique.
                 let rand = (slot | *value).max(1);
                 *value = head | low_bits(u128::from(seq) << cut.rand_bits() | rand);
             }
@@ -316,7 +318,7 @@ impl Mint for OneLayout {
     }
 }
 
-/// Bits of the 86, where they go in the UUID.
+/// Moves the 86 bits to their places in the UUID.
 const fn low_bits(rest: u128) -> u128 {
     (rest >> 74) << 80 | (rest >> 62 & 0xfff) << 64 | rest & ((1 << 62) - 1)
 }
@@ -333,7 +335,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_a_reader_who_does_not_know_the_layout_reads_the_makers_digits(
+        fn ok_a_reader_without_the_layout_reads_the_generators_digits(
             cut in any_cut(), seconds in 0..1u64 << 36, nanos in 0..1_000_000_000_u64, seq: u64, rand: u64, digits in 0..=3_u32,
         ) {
             let (seq, rand) = (seq & ((1 << cut.seq_bits) - 1), rand & ((1 << cut.rand_bits()) - 1));

@@ -1,6 +1,6 @@
-//! `uuidv8`: 122 bits of whoever made it (RFC 9562, section 5.8).
+//! `uuidv8`: 122 bits defined by their generator (RFC 9562, section 5.8).
 //!
-//! It is not allocated: what its bits mean, and whether two can be equal, is its maker's to say.
+//! Kent does not issue it: the generator defines what the bits mean, and whether two UUIDs can be equal.
 
 use alloc::vec::Vec;
 
@@ -47,9 +47,9 @@ impl Layout for UuidV8Format {
         let (high, low) = uuid.as_u64_pair();
         let b = (high & ((1 << B_BITS) - 1)) as u32; // OK because 12 bits are left
         Ok(Vec::from([
-            Field::large("custom_a", high >> 16, "48 bits of whoever made it"),
-            Field::small("custom_b", b, "12 bits of whoever made it"),
-            Field::large("custom_c", low & ((1 << C_BITS) - 1), "62 bits of whoever made it"),
+            Field::large("custom_a", high >> 16, "48 bits defined by the generator"),
+            Field::small("custom_b", b, "12 bits defined by the generator"),
+            Field::large("custom_c", low & ((1 << C_BITS) - 1), "62 bits defined by the generator"),
         ]))
     }
 

@@ -1,8 +1,9 @@
 //! `uuidv8-draft01`: a timestamp of 32, 48, 60 or 64 bits from any source, a counter and a node
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.5).
 //!
-//! The width is not stored, so a reader must be told it. Allocated, the timestamps are seconds, milliseconds, ticks of version
-//! 1 and nanoseconds; the node begins with the slot, after more bits of the counter where it has room for them.
+//! The width is not in the identifier, so a reader must supply it. In Kent, the timestamps are seconds, milliseconds,
+//! ticks of version 1 and nanoseconds. The node begins with the slot, after eight more bits of the counter for the two
+//! narrow timestamps.
 
 use alloc::{format, vec::Vec};
 
@@ -22,17 +23,17 @@ use crate::{
 const VERSION: u128 = 8 << 76;
 const VARIANT: u128 = 0b10 << 62;
 
-/// The node of the wide timestamps.
+/// The bits of the node with a wide timestamp.
 const NODE_BITS: u32 = 54;
-/// The counter of the wide timestamps, which stands where the node of the narrow ones begins.
+/// The bits of the counter with a wide timestamp. With a narrow one, the node begins at the same place.
 const SEQ_BITS: u32 = 8;
-/// The node of the narrow timestamps.
+/// The bits of the node with a narrow timestamp.
 const LONG_NODE_BITS: u32 = SEQ_BITS + NODE_BITS;
-/// The counter of the narrow timestamps.
+/// The bits of the counter with a narrow timestamp.
 const LONG_SEQ_BITS: u32 = 12;
 const TAIL_BITS: u32 = NODE_BITS - Slot::BITS;
 
-/// How wide the timestamp is.
+/// The width of the timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     W32,
@@ -65,7 +66,7 @@ impl Width {
         }
     }
 
-    /// How many bits of the counter an allocated identifier has.
+    /// The number of counter bits in an identifier that Kent issues.
     const fn counter_bits(self) -> u32 {
         match self {
             Self::W32 | Self::W48 => LONG_SEQ_BITS + SEQ_BITS,
@@ -89,7 +90,7 @@ impl Width {
             60 => Ok(Self::W60),
             64 => Ok(Self::W64),
             other => {
-                let message = format!("there is no width {other}: there are 32, 48, 60 and 64");
+                let message = format!("there is no width {other}: use 32, 48, 60 or 64");
                 Err(CodecError::new(ErrorCode::BadWidth, message))
             }
         }
@@ -106,20 +107,20 @@ impl Width {
         bits | VERSION | VARIANT
     }
 
-    /// The timestamp, the counter and the node.
+    /// Returns the timestamp, the counter and the node.
     ///
     /// # Errors
     ///
-    /// `reserved-bits` if there is anything where a timestamp of 32 bits has nothing.
+    /// `reserved-bits` if the width is 32 but the 16 bits after the timestamp are not zero.
     fn take_apart(self, value: u128) -> Result<(u64, u32, u64), CodecError> {
-        let low = value as u64 & ((1 << LONG_NODE_BITS) - 1); // OK because the low half is wanted
+        let low = value as u64 & ((1 << LONG_NODE_BITS) - 1); // OK because it keeps the low half
         let high = (value >> 64) as u64;
         let long_seq = (high & 0xfff) as u32; // OK because 12 bits are left
         let short_seq = (low >> NODE_BITS) as u32; // OK because 8 bits are left
         let wide = high >> 16 << 12 | high & 0xfff;
         match self {
             Self::W32 if high >> 16 & 0xffff != 0 => {
-                let message = "the bits 32 to 47 are not zero: the timestamp does not have 32 bits";
+                let message = "bits 32 to 47 are not zero, so the timestamp does not have 32 bits";
                 Err(CodecError::new(ErrorCode::ReservedBits, message))
             }
             Self::W32 => Ok((high >> 32, long_seq, low)),
@@ -130,7 +131,7 @@ impl Width {
     }
 }
 
-/// Sixty bits of a timestamp, around the version.
+/// Places 60 bits of a timestamp around the version.
 const fn wide_time(ts: u128) -> u128 {
     ts >> 12 << 80 | (ts & 0xfff) << 64
 }
@@ -173,10 +174,10 @@ static LINE_32: Line = Line::new(1_000_000_000, UnixNanos::new(0), 32, Width::W3
 static LINE_48: Line = Line::new(1_000_000, UnixNanos::new(0), 48, Width::W48.counter_bits());
 /// Ticks of 100 ns since 1582.
 static LINE_60: Line = Line::new(gregorian::TICK_NANOS, gregorian::ORIGIN, 60, Width::W60.counter_bits());
-/// Sixteen nanoseconds, of which 60 bits are kept, since 1970.
+/// Units of 16 nanoseconds since 1970, in 60 bits.
 static LINE_64: Line = Line::new(16, UnixNanos::new(0), 60, Width::W64.counter_bits());
 
-/// The format without a width: it is an input of making, and an option of reading.
+/// The format without a fixed width. The width is an input when making a UUID, and an option when reading one.
 pub(crate) struct AnyWidth;
 
 /// The format with one width.
@@ -244,10 +245,10 @@ impl Layout for OneWidth {
 fn read(width: Width, value: u128) -> Result<Vec<Field>, CodecError> {
     let (ts, seq, node) = width.take_apart(value)?;
     Ok(Vec::from([
-        Field::small("width", width.bits(), "how wide the timestamp is, as whoever asked says"),
-        Field::large("ts", ts, "a timestamp of whoever made it; in 64 bits, the low four are lost"),
+        Field::small("width", width.bits(), "the width of the timestamp in bits, as given by the caller"),
+        Field::large("ts", ts, "a timestamp defined by the generator; of 64 bits, the low four are lost"),
         Field::small("seq", seq, "a counter"),
-        Field::large("node", node, "who made it, or random bits"),
+        Field::large("node", node, "the generator, or random bits"),
     ]))
 }
 
@@ -286,14 +287,14 @@ impl Mint for OneWidth {
 
     fn issued(&self, value: u128) -> Vec<Field> {
         let slot = (value >> TAIL_BITS) as u32 & ((1 << Slot::BITS) - 1); // OK because the mask keeps 6 bits
-        Vec::from([Field::small("kent_slot", slot, "if Kent issued it: the slot that did (bits 74-79)")])
+        Vec::from([Field::small("kent_slot", slot, "if Kent issued it: its slot (bits 74-79)")])
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
         let width = self.0;
         let slot = u64::from(constants.slot.get()) << TAIL_BITS;
         each_tick(first, width.counter_bits(), values, |tick, counter, values| {
-            let tick = tick as u64; // OK because the line's ticks have 60 bits at most
+            let tick = tick as u64; // OK because the line's ticks have at most 60 bits
             let ts = if width == Width::W64 { tick << 4 } else { tick };
             for (counter, value) in (counter..).zip(values) {
                 let tail = *value as u64; // OK because a tail has 48 bits
@@ -301,7 +302,7 @@ impl Mint for OneWidth {
                     Width::W32 | Width::W48 => (counter >> SEQ_BITS, (counter & ((1 << SEQ_BITS) - 1)) << NODE_BITS),
                     Width::W60 | Width::W64 => (counter, 0),
                 };
-                // Where the counter and the slot leave the node zero, a tail of zero becomes 1. Tails need not be unique.
+                // If the node would be zero, which the draft forbids, the tail becomes 1: tails need not be unique.
                 *value = width.assemble(ts, seq, (in_node | slot | tail).max(1));
             }
         });
@@ -316,7 +317,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_fields_survive(
+        fn ok_fields_round_trip(
             width in prop::sample::select(&[Width::W32, Width::W48, Width::W60, Width::W64][..]), ts: u64, seq: u64, node: u64,
         ) {
             let cut = |value: u64, bits: u32| value & (u64::MAX >> (64 - bits));

@@ -1,11 +1,12 @@
 //! `xid`: milliseconds since 2011-11-11T11:11:11.111Z and 22 bits that look random (uid11 1.0).
 //!
-//! Drawing the 22 bits would make collisions likely (11 % at 1000 identifiers in one millisecond). Allocated, they are the keyed
-//! permutation of slot and counter, another one for each millisecond: no two are equal, and none tells how many there are.
+//! Random bits would make collisions likely (11 % at 1000 identifiers in one millisecond). Kent therefore computes the
+//! 22 bits as a keyed permutation of slot and counter, with a new permutation in each millisecond: no two are equal,
+//! and none reveals how many there are.
 
 use alloc::vec::Vec;
 
-use super::{Family, Layout, Lot, Mint, Scratch, each_tick};
+use super::{Batch, Family, Layout, Mint, Scratch, each_tick};
 use crate::{
     error::{CodecError, OutOfRange},
     field::{BitRange, Field, Inputs},
@@ -27,7 +28,7 @@ pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 /// 2011-11-11T11:11:11.111Z, the origin of the scale.
 pub(super) const ORIGIN_UNIX_MS: u64 = 1_321_009_871_111;
 pub(super) const ORIGIN: UnixNanos = UnixNanos::new(ORIGIN_UNIX_MS as i128 * NANOS_PER_MILLI as i128);
-/// How many digits of the second a millisecond is.
+/// The number of digits of a second that a millisecond resolves.
 pub(super) const TIME_DIGITS: u32 = 3;
 
 static LINE: Line = Line::new(NANOS_PER_MILLI, ORIGIN, TIME_BITS, COUNTER_BITS);
@@ -41,16 +42,16 @@ pub struct Xid {
 }
 
 impl Xid {
-    /// How many bits hold the time.
+    /// The width of the time in bits.
     pub const TIME_BITS: u32 = TIME_BITS;
-    /// How many bits tell the xids of one millisecond apart.
+    /// The width in bits of the field that distinguishes the xids of one millisecond.
     pub const RAND_BITS: u32 = RAND_BITS;
 
     /// The xid with these fields: 42 and 22 bits; `ts` counts milliseconds since 2011-11-11T11:11:11.111Z.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] for the first that is wider.
+    /// [`OutOfRange`] for the first value that does not fit.
     pub fn new(ts: u64, rand: u32) -> Result<Self, OutOfRange> {
         OutOfRange::check("ts", ts.into(), TIME_BITS)?;
         OutOfRange::check("rand", rand.into(), RAND_BITS)?;
@@ -67,7 +68,7 @@ impl Xid {
         ORIGIN_UNIX_MS + self.ts()
     }
 
-    /// The 22 bits that tell the xids of one millisecond apart.
+    /// The 22 bits that distinguish the xids of one millisecond.
     pub const fn rand(self) -> u32 {
         (self.value & ((1 << RAND_BITS) - 1)) as u32 // OK because 22 bits are left
     }
@@ -77,7 +78,7 @@ impl Xid {
         UnixNanos::new(i128::from(self.unix_ms()) * i128::from(NANOS_PER_MILLI))
     }
 
-    /// The permutation of the 22 bits in the millisecond `ts`: it takes `slot * 2^16 + counter`.
+    /// The permutation of the 22 bits in the millisecond `ts`. Its argument is `slot * 2^16 + counter`.
     pub fn tails(key: &ClusterKey, ts: u64) -> Permutation {
         Permutation::new(key, b"xidperm1", ts, RAND_BITS)
     }
@@ -113,7 +114,7 @@ impl Layout for XidFormat {
     fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         let xid = Xid { value: value as u64 }; // OK because a uid11 has 64 bits
         Ok(Vec::from([
-            Field::time(xid.instant(), TIME_DIGITS, "when it was made, by the clock of whoever made it"),
+            Field::time(xid.instant(), TIME_DIGITS, "creation time, by the clock of its generator"),
             Field::large("ts", xid.ts(), "milliseconds since 2011-11-11T11:11:11.111Z"),
             Field::large("unix_ms", xid.unix_ms(), "milliseconds since 1970-01-01T00:00:00Z"),
             Field::small("rand", xid.rand(), "22 bits that look random; in Kent's, a permutation of slot and counter"),
@@ -157,8 +158,8 @@ impl Mint for XidFormat {
         });
     }
 
-    fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, lot: Lot<'_>) {
-        each_run(constants, first, scratch, lot.bytes.as_chunks_mut::<8>().0, |ts, tails, index, bytes| {
+    fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, batch: Batch<'_>) {
+        each_run(constants, first, scratch, batch.bytes.as_chunks_mut::<8>().0, |ts, tails, index, bytes| {
             wide(
                 #[inline(always)]
                 || {
@@ -171,7 +172,8 @@ impl Mint for XidFormat {
     }
 }
 
-/// Hands the runs on that have the same upper bits, with the permutation that makes their tails of the numbers from an index on.
+/// Splits a run at the ends of milliseconds. Calls `fill` for each part with the upper bits, the permutation, and the
+/// first index to permute.
 fn each_run<'a, T>(
     constants: &SlotConstants,
     first: Position,
@@ -202,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_fields_survive(value: u64) {
+        fn ok_fields_round_trip(value: u64) {
             let xid = Xid::from(Uid11::new(value));
             prop_assert_eq!(Xid::new(xid.ts(), xid.rand()), Ok(xid));
             prop_assert_eq!(Uid11::from(xid).get(), value);

@@ -1,4 +1,4 @@
-//! Tests of the arithmetic of strict grants.
+//! Tests of strict counters.
 
 use alloc::{
     format,
@@ -21,7 +21,7 @@ const RULES: RequestRules = RequestRules {
     now: Some(NOW),
 };
 
-/// A counter as it is stored, of which so much is issued.
+/// The stored state of a counter with `issued` suffixes issued.
 fn stored(issued: u128) -> StrictState {
     let value = Reserved { below: Position::new(issued), paid: UnixNanos::new(0) };
     let undated = Some(Stored { version: 3, value: 0 });
@@ -49,8 +49,8 @@ fn again<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64) -> St
     request
 }
 
-/// What becomes of the requests, in words.
-fn told(plan: &StrictPlan) -> Vec<String> {
+/// The outcomes of the requests as short texts.
+fn outcomes(plan: &StrictPlan) -> Vec<String> {
     let one = |outcome: &StrictOutcome| match outcome {
         StrictOutcome::Granted(first) => format!("from {}", first.get()),
         StrictOutcome::GrantedBefore(first) => format!("before {}", first.get()),
@@ -67,39 +67,57 @@ fn told(plan: &StrictPlan) -> Vec<String> {
 }
 
 #[test]
-fn ok_grants_of_one_commit_follow_each_other() {
+fn ok_grants_of_one_commit_are_consecutive() {
     let remembered = StrictState { is_remembered: true, ..stored(7) };
     let unsure = StrictState { is_unsure: true, ..stored(7) };
     let unread = StrictState { undated: None, ..stored(7) };
     let (a, b, c) = (1, 2, 3);
     let cases = [
-        ("one after the other", stored(7), vec![ask(3), ask(4)], vec!["from 7", "from 10"], 14),
-        ("to the last", stored(7), vec![ask(93), ask(1)], vec!["from 7", "full 100"], 100),
-        ("what is too large leaves the rest", stored(7), vec![ask(94), ask(93)], vec!["full 7", "from 7"], 100),
-        ("only what is stored tells", remembered, vec![ask(94), ask(2)], vec!["again", "from 7"], 9),
-        ("nobody knows", unsure, vec![ask(1), named(1, &a)], vec!["unsure", "unsure"], 7),
-        ("known although unsure", unsure, vec![again(named(2, &a), 0, 2)], vec!["before 0"], 7),
-        ("twice at once", stored(7), vec![named(1, &a), named(1, &a)], vec!["from 7", "again"], 8),
-        ("granted before", stored(7), vec![again(named(2, &a), 3, 2), ask(1)], vec!["before 3", "from 7"], 8),
-        ("for another count", stored(7), vec![again(named(3, &a), 3, 2)], vec!["reused 2"], 7),
-        ("before, twice at once", stored(7), vec![again(named(2, &a), 3, 2); 2], vec!["before 3", "before 3"], 7),
+        ("in order", stored(7), vec![ask(3), ask(4)], vec!["from 7", "from 10"], 14),
+        ("up to the last suffix", stored(7), vec![ask(93), ask(1)], vec!["from 7", "full 100"], 100),
         (
-            "some are kept",
+            "a request that is too large leaves the rest",
+            stored(7),
+            vec![ask(94), ask(93)],
+            vec!["full 7", "from 7"],
+            100,
+        ),
+        (
+            "a remembered state cannot prove that the counter is full",
+            remembered,
+            vec![ask(94), ask(2)],
+            vec!["again", "from 7"],
+            9,
+        ),
+        ("unknown counter", unsure, vec![ask(1), named(1, &a)], vec!["unsure", "unsure"], 7),
+        ("earlier grant with an unknown counter", unsure, vec![again(named(2, &a), 0, 2)], vec!["before 0"], 7),
+        ("twice in one commit", stored(7), vec![named(1, &a), named(1, &a)], vec!["from 7", "again"], 8),
+        ("granted before", stored(7), vec![again(named(2, &a), 3, 2), ask(1)], vec!["before 3", "from 7"], 8),
+        ("granted before with another count", stored(7), vec![again(named(3, &a), 3, 2)], vec!["reused 2"], 7),
+        (
+            "granted before, twice in one commit",
+            stored(7),
+            vec![again(named(2, &a), 3, 2); 2],
+            vec!["before 3", "before 3"],
+            7,
+        ),
+        (
+            "at most two undated ones",
             stored(7),
             vec![named(1, &a), named(1, &b), named(1, &c)],
             vec!["from 7", "from 8", "too many"],
             9,
         ),
-        ("how many was not read", unread, vec![named(1, &a), dated(1, &b, 0)], vec!["again", "from 7"], 8),
+        ("number of undated ones not read", unread, vec![named(1, &a), dated(1, &b, 0)], vec!["again", "from 7"], 8),
         (
-            "dated ones do not count",
+            "dated ones are not counted",
             stored(7),
             vec![dated(1, &a, 0), named(1, &b), named(1, &c)],
             vec!["from 7", "from 8", "from 9"],
             10,
         ),
         (
-            "old and new",
+            "too old and too new",
             stored(7),
             vec![dated(1, &a, 61), dated(1, &b, 60), dated(1, &c, -86_401)],
             vec!["too old", "from 7", "too new"],
@@ -108,28 +126,28 @@ fn ok_grants_of_one_commit_follow_each_other() {
     ];
     for (name, state, requests, expected, below) in cases {
         let plan = state.plan(&BOUND, &RULES, &requests);
-        assert_eq!(told(&plan), expected, "{name}");
+        assert_eq!(outcomes(&plan), expected, "{name}");
         assert_eq!(plan.reserved().below.get(), below, "{name}");
         assert_eq!((plan.is_empty(), plan.guard()), (below == 7, 7), "{name}");
     }
 }
 
 #[test]
-fn ok_what_is_below_the_floor_is_forgotten_whatever_the_clock_says() {
+fn ok_request_ids_below_the_floor_are_forgotten_for_any_clock() {
     for now in [None, Some(NOW), Some(NOW.offset(-1_000_000_000_000))] {
         let rules = RequestRules { floor: NOW, now, ..RULES };
         let (a, b) = (1, 2);
         let plan = stored(7).plan(&BOUND, &rules, &[dated(1, &a, 1), dated(1, &b, 0)]);
-        assert_eq!(told(&plan), ["too old", "from 7"], "{now:?}");
+        assert_eq!(outcomes(&plan), ["too old", "from 7"], "{now:?}");
     }
 }
 
 #[test]
-fn ok_a_commit_says_what_it_compares_and_what_it_leaves() {
+fn ok_a_plan_has_its_guards_and_the_state_after_it() {
     let (a, b) = (1, 2);
     let none = stored(7).plan(&BOUND, &RULES, &[ask(2)]);
     assert_eq!((none.is_dated(), none.undated()), (false, None));
-    assert_eq!(none.on_committed(9).undated, stored(7).undated, "it was not written");
+    assert_eq!(none.on_committed(9).undated, stored(7).undated, "the number was not written");
     let refused = stored(99).plan(&BOUND, &RULES, &[dated(2, &a, 0), named(2, &b)]);
     assert_eq!((refused.is_empty(), refused.is_dated(), refused.undated()), (true, false, None));
     let both = stored(7).plan(&BOUND, &RULES, &[dated(2, &a, 0), named(2, &b)]);
@@ -142,15 +160,15 @@ fn ok_a_commit_says_what_it_compares_and_what_it_leaves() {
 
 #[test]
 fn ok_the_pace_is_kept() {
-    // As many as last 1024 seconds are granted at once.
+    // A burst of 1024 seconds can be granted at one moment.
     let bound = Bound { capacity: Position::new(10_000), pace: Pace::per_second(NonZeroU64::MIN), time: NOW };
     let plan = stored(0).plan(&bound, &RULES, &[ask(1000), ask(25), ask(24), ask(1)]);
-    assert_eq!(told(&plan), ["from 0", "too fast", "from 1000", "too fast"]);
-    assert_eq!(told(&plan.on_committed(1).plan(&bound, &RULES, &[ask(1)])), ["too fast"]);
+    assert_eq!(outcomes(&plan), ["from 0", "too fast", "from 1000", "too fast"]);
+    assert_eq!(outcomes(&plan.on_committed(1).plan(&bound, &RULES, &[ask(1)])), ["too fast"]);
 }
 
 proptest! {
-    /// Commits one after the other: no suffix is granted twice, none is passed over, and each request_id is granted once.
+    /// Over a series of commits, no suffix is granted twice or skipped, and each request_id is granted once.
     #[test]
     fn ok_no_gap_and_no_repetition(
         batches in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u32..6), 0..6), 1..8),
@@ -159,7 +177,7 @@ proptest! {
         let rules = RequestRules { policy: RequestPolicy { undated_max: 4, ..RULES.policy }, ..RULES };
         let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
         for (number, batch) in batches.iter().enumerate() {
-            // Numbers below 3 ask without a request_id.
+            // Keys below 3 stand for no request_id.
             let request = |(count, key): &(u64, u32)| match *key {
                 0..3 => ask(*count),
                 _ => {

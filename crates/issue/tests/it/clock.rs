@@ -1,4 +1,4 @@
-//! What the issuer does when the clock moves.
+//! The issuer's reactions to steps of the clock.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn ok_a_small_step_back_is_absorbed_and_blocks_still_ascend() {
 }
 
 #[test]
-fn ok_a_large_step_back_costs_the_slot_and_timestamps_stay_honest() {
+fn ok_a_large_step_back_costs_the_slot_and_timestamps_follow_the_clock() {
     let (mut records, mut daemon) = started(0);
     let mut ledger = Ledger::default();
     let before = daemon.grant("uuidv7", 10, ms(1000)).expect("granted");
@@ -59,12 +59,12 @@ fn ok_a_large_step_back_costs_the_slot_and_timestamps_stay_honest() {
 
 #[test]
 fn ok_a_step_back_right_after_a_slot_was_taken_costs_it_too() {
-    // A clock that was an hour ahead has left a slot behind whose ticks lie there.
+    // A clock that was an hour ahead has left a slot whose reserved ticks are an hour ahead.
     let (mut records, mut daemon) = started(3_600_000);
     daemon.grant("uuidv7", 10, ms(3_600_300)).expect("granted");
     let plan = daemon.issuer.plan_give_back().expect("unused time");
     records.commit(&plan).expect("still ours");
-    // Taken again while the clock is still ahead; it is set right before anything is granted.
+    // The slot is taken again while the clock is still ahead. The clock is corrected before the first grant.
     let mut next = Daemon::start(2);
     next.take(&mut records, ms(3_602_000));
     let refusal = next.grant("uuidv7", 1, ms(0)).expect_err("the clock went back");
@@ -75,9 +75,9 @@ fn ok_a_step_back_right_after_a_slot_was_taken_costs_it_too() {
 }
 
 #[test]
-fn err_no_timestamp_runs_further_ahead_than_max_ahead() {
+fn err_no_timestamp_is_further_ahead_than_max_ahead() {
     let (_, mut daemon) = started(0);
-    // uuidv6 has 10,000 positions a millisecond: ten million and one reach exactly one second ahead.
+    // uuidv6 has 10,000 positions per millisecond, so ten million and one reach exactly one second ahead.
     let grant = daemon.grant("uuidv6", 10_000_000, ms(0)).expect("granted");
     assert_eq!(grant.block.instant(), Some(ms(0)));
     daemon.grant("uuidv6", 1, ms(0)).expect("the tick one second ahead");
@@ -87,7 +87,7 @@ fn err_no_timestamp_runs_further_ahead_than_max_ahead() {
 }
 
 #[test]
-fn err_more_than_the_clock_ever_allows_is_refused_with_the_maximum() {
+fn err_a_request_above_the_maximum_is_rejected_with_the_maximum() {
     let (_, mut daemon) = started(0);
     let refusal = daemon.grant("uuidv6", 10_000_002, ms(0)).expect_err("too many");
     assert_eq!(refusal, Refusal::TooMany { max: 10_000_001 });
@@ -104,7 +104,7 @@ fn ok_the_maximum_is_granted_and_not_one_more() {
 }
 
 #[test]
-fn ok_windows_double_up_to_a_minute_and_a_spent_one_refuses() {
+fn ok_windows_double_up_to_a_minute_and_an_ended_one_rejects_grants() {
     let (mut records, mut daemon) = started(0);
     let mut windows = Vec::new();
     for at in (0..600_000).step_by(100) {
@@ -115,13 +115,13 @@ fn ok_windows_double_up_to_a_minute_and_a_spent_one_refuses() {
     }
     assert_eq!(windows[..6], [5, 9, 17, 33, 61, 61]);
     assert!(windows.len() < 50, "an extension every 15 s, not {} in 10 minutes", windows.len());
-    daemon.grant("xid", 1, ms(640_000)).expect("the store may be away for most of a minute");
+    daemon.grant("xid", 1, ms(640_000)).expect("the store may be unavailable for most of a minute");
     let refusal = daemon.grant("xid", 1, ms(700_000)).expect_err("spent");
     assert!(matches!(refusal, Refusal::WindowSpent { .. }), "{refusal}");
 }
 
 #[test]
-fn ok_a_paused_daemon_is_fenced_by_the_one_that_took_its_slot() {
+fn ok_a_paused_daemon_is_fenced_by_the_next_holder_of_its_slot() {
     let (mut records, mut paused) = started(0);
     let mut ledger = Ledger::default();
     ledger.record("xid", &paused.grant("xid", 5, ms(10)).expect("granted"));
@@ -134,15 +134,15 @@ fn ok_a_paused_daemon_is_fenced_by_the_one_that_took_its_slot() {
 }
 
 #[test]
-fn ok_an_extension_whose_answer_was_lost_costs_the_slot_if_it_was_made() {
+fn ok_a_committed_extension_without_an_answer_costs_the_slot() {
     let (mut records, mut daemon) = started(0);
     let plan = daemon.issuer.plan_extension(ms(2000)).expect("due");
     let slot = plan.slot();
-    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)), "it was not made yet");
+    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)), "it was not committed yet");
     records.commit(&plan).expect("committed, but the answer never came");
     assert_eq!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     daemon.take(&mut records, ms(2001));
-    daemon.grant("uuidv7", 1, ms(2001)).expect("another slot serves");
+    daemon.grant("uuidv7", 1, ms(2001)).expect("granted from another slot");
 }
 
 #[test]
@@ -152,17 +152,17 @@ fn err_a_cloned_machine_does_not_adopt_the_window_of_its_twin() {
     let slot = daemon.issuer.held().expect("held").0;
     daemon.extend(&mut records, ms(2000));
     daemon.grant("uuidv7", 1, ms(4000)).expect("in the new window");
-    // The twin's own extension conflicts; what it reads then names it, and is not its own.
+    // The twin's own extension conflicts. The record it reads then names its holder but is not its own commit.
     assert_eq!(twin.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     assert_eq!(twin.grant("uuidv7", 1, ms(4000)).expect_err("fenced"), Refusal::NoSlot);
 }
 
 #[test]
-fn ok_a_clean_stop_gives_the_rest_of_the_window_back() {
+fn ok_a_clean_stop_gives_back_the_rest_of_the_window() {
     let (mut records, mut daemon) = started(0);
     daemon.grant("uuidv7", 1, ms(300)).expect("granted");
     let plan = daemon.issuer.plan_give_back().expect("unused time");
-    assert_eq!(daemon.grant("uuidv7", 1, ms(301)).expect_err("the last act"), Refusal::NoSlot);
+    assert_eq!(daemon.grant("uuidv7", 1, ms(301)).expect_err("the slot was given back"), Refusal::NoSlot);
     records.commit(&plan).expect("still ours");
     let mut next = Daemon::start(2);
     next.take(&mut records, ms(1001));
@@ -172,7 +172,7 @@ fn ok_a_clean_stop_gives_the_rest_of_the_window_back() {
 }
 
 #[test]
-fn ok_after_a_crash_another_slot_serves_at_once() {
+fn ok_after_a_crash_another_slot_serves_immediately() {
     let (mut records, mut daemon) = started(0);
     daemon.grant("uuidv7", 1, ms(300)).expect("granted");
     let mut next = Daemon::start(2);
@@ -193,7 +193,7 @@ fn ok_a_step_back_by_the_tolerance_is_absorbed_and_by_more_is_not() {
 #[test]
 fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
     let (mut records, mut daemon) = started(0);
-    // Reserved for 3 s: a window of 2 s, and 1 s for what may be ahead. Due when 2.5 s are left.
+    // Reserved for 3 s: a window of 2 s, and `max_ahead` of 1 s. Due when 2.5 s are left.
     assert_eq!(daemon.issuer.window_left(ms(0)), Duration::from_secs(3));
     assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(500).get() - 1)), None);
     let plan = daemon.issuer.plan_extension(ms(500)).expect("due");
@@ -206,7 +206,7 @@ fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
 }
 
 #[test]
-fn ok_an_extension_serves_a_format_that_was_granted_from_before() {
+fn ok_an_extension_raises_the_sequences_of_earlier_grants() {
     let (mut records, mut daemon) = started(0);
     daemon.grant("xid", 1, ms(0)).expect("granted");
     assert!(matches!(daemon.grant("xid", 1, ms(4000)), Err(Refusal::WindowSpent { .. })));
@@ -215,7 +215,7 @@ fn ok_an_extension_serves_a_format_that_was_granted_from_before() {
 }
 
 #[test]
-fn ok_a_slot_whose_ticks_have_not_passed_when_its_commit_is_answered_is_left_alone() {
+fn ok_a_slot_whose_earlier_ticks_are_not_past_at_the_answer_is_not_used() {
     let (records, _) = started(0);
     let until = records.all()[0].1.value.reserved_until.nanos();
     for (answered, held) in [(until, false), (UnixNanos::new(until.get() + 1), true)] {
@@ -227,10 +227,10 @@ fn ok_a_slot_whose_ticks_have_not_passed_when_its_commit_is_answered_is_left_alo
 }
 
 #[test]
-fn ok_the_answer_of_another_take_changes_nothing_of_the_slot_that_is_held() {
+fn ok_the_answer_to_another_take_does_not_change_the_held_slot() {
     let (records, mut daemon) = started(0);
     let held = *daemon.issuer.held().expect("held").1;
-    // The same slot once more, under another epoch; and another slot, under the same one.
+    // The same slot again with another epoch, and another slot with the same epoch.
     let again = daemon.issuer.plan_take(records.all(), &[], ms(60_000), 7).expect("past");
     let other_slot = daemon.issuer.plan_take(records.all(), &[], ms(0), 7).expect("fresh");
     assert_eq!((again.slot(), other_slot.slot()), (Slot::new(0).expect("a slot"), Slot::new(1).expect("a slot")));
@@ -243,7 +243,7 @@ fn ok_the_answer_of_another_take_changes_nothing_of_the_slot_that_is_held() {
 }
 
 #[test]
-fn ok_the_record_of_another_slot_says_nothing_of_ours() {
+fn ok_the_record_of_another_slot_does_not_affect_ours() {
     let (records, mut daemon) = started(0);
     let (slot, other) = (Slot::new(0).expect("a slot"), Slot::new(1).expect("a slot"));
     assert_eq!(daemon.issuer.on_read(other, records.read(slot)), Extended::Fenced);
@@ -254,7 +254,7 @@ fn ok_the_record_of_another_slot_says_nothing_of_ours() {
 }
 
 #[test]
-fn err_a_clock_beyond_the_end_of_a_format_gets_nothing() {
+fn err_a_clock_past_the_end_of_a_format_is_rejected() {
     let line = Format::by_token("xid").expect("a format").line();
     let last = line.instant(Position::new(line.end().get() - 1));
     let (mut records, mut daemon) = (Records::default(), Daemon::start(1));
@@ -264,8 +264,8 @@ fn err_a_clock_beyond_the_end_of_a_format_gets_nothing() {
 }
 
 #[test]
-fn ok_what_is_given_back_begins_after_the_last_tick() {
-    // Nothing was granted: all of a fresh slot.
+fn ok_the_time_given_back_begins_after_the_last_tick() {
+    // Nothing was granted from this new slot, so all of it is given back.
     let (_, mut daemon) = started(0);
     let plan = daemon.issuer.plan_give_back().expect("unused time");
     assert_eq!(plan.record().reserved_until, UnixSeconds::new(0));
@@ -282,7 +282,7 @@ fn ok_what_is_given_back_begins_after_the_last_tick() {
 }
 
 #[test]
-fn ok_an_issuer_says_what_it_was_made_of() {
+fn ok_an_issuer_returns_what_it_was_created_with() {
     let daemon = Daemon::start(7);
     assert_eq!(daemon.issuer.holder(), HolderId::new([7; 16]));
     assert_eq!(*daemon.issuer.policy(), ClockPolicy::default());

@@ -1,4 +1,4 @@
-//! Random histories of several daemons on one store: crashes, pauses, lost answers, clocks that go anywhere.
+//! Random histories of several daemons on one store: crashes, pauses, lost answers, arbitrary clocks.
 
 use kent_issue::SlotPlan;
 use proptest::prelude::*;
@@ -117,7 +117,7 @@ impl History {
         {
             self.records.commit(&plan);
         }
-        // The last act: what follows is another run.
+        // A daemon gives back only when it stops, so a new run follows.
         self.restart(daemon);
     }
 

@@ -1,11 +1,11 @@
-//! A store of slot records and daemons that share it, under the test's own clock.
+//! A simulated store of slot records, and daemons that share it. The test supplies the clock.
 
 use std::{collections::HashSet, num::NonZeroU64};
 
 use kent_ids::{ClusterKey, Format, Slot, UnixNanos};
 use kent_issue::{ClockPolicy, Extended, HolderId, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer};
 
-/// The records, as a linearizable store has them.
+/// The slot records of a linearizable store.
 #[derive(Default)]
 pub(crate) struct Records {
     slots: Vec<(Slot, Stored<SlotRecord>)>,
@@ -78,7 +78,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Takes note of a block, and fails if any of its positions was granted before.
+    /// Records a block. Panics if any of its positions was granted before.
     pub(crate) fn record(&mut self, token: &'static str, grant: &TimeGrant) {
         let constants = grant.block.slot_constants().expect("a time-based block");
         let first = grant.block.first().get();

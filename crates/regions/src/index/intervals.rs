@@ -1,24 +1,24 @@
-//! The intervals that nested regions cut a space into.
+//! The intervals into which nested regions divide a space.
 
 use alloc::vec::Vec;
 
 use super::{Label, NONE};
 use crate::prefix::Prefix;
 
-/// Identifiers next to each other in the same innermost region, or in none: they end here.
+/// A run of identifiers with the same innermost region, or with none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval<K> {
-    /// The last of them; the first is the one after the interval before.
+    /// The last identifier. The first one follows the previous interval.
     pub(super) last: K,
     /// The label of the region, or [`NONE`].
     pub(super) owner: Label,
 }
 
-/// A number that identifiers are searched as.
+/// The integer type of search keys.
 pub(super) trait Key: Copy + Ord {
     const MAX: Self;
 
-    /// An identifier that fits.
+    /// Converts an identifier, which must fit.
     fn of(id: u128) -> Self;
 }
 
@@ -38,8 +38,8 @@ impl Key for u128 {
     }
 }
 
-/// The intervals of an n-bit space, from zero to its last identifier. The regions come as their prefixes are ordered, the
-/// outer before the inner; there are at most twice as many intervals as regions, and one.
+/// The intervals of an n-bit space, from zero to its last identifier. The regions must be sorted by prefix, outer
+/// before inner. There are at most `2 * count + 1` intervals.
 pub(super) fn intervals<K: Key>(
     bits: u8,
     count: usize,
@@ -66,7 +66,7 @@ pub(super) fn intervals<K: Key>(
 struct Intervals<K>(Vec<Interval<K>>);
 
 impl<K: Key> Intervals<K> {
-    /// What is not in an interval yet, up to its end, is one.
+    /// Adds an interval from the end of the last one to the end of this one, unless it is empty.
     fn close(&mut self, interval: Interval<u128>) {
         let last = K::of(interval.last);
         if self.0.last().is_none_or(|before| before.last < last) {

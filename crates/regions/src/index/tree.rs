@@ -1,8 +1,8 @@
-//! A static search tree: the first interval that does not end before an identifier.
+//! A static search tree that finds the interval of an identifier: the first one that does not end before it.
 //!
-//! Its nodes are blocks of cache lines without pointers, its leaves one line each, which holds the ends of some intervals
-//! beside their owners. All leaves are equally deep, and within a node nothing branches: a search takes the same steps
-//! whatever is searched for, so the processor starts the next ones while this one still waits for memory.
+//! Its nodes are blocks of cache lines without pointers. Each leaf is one cache line with the ends of some intervals
+//! and their owners. All leaves have the same depth, and a node is searched without branches. Every search takes the
+//! same steps, so the processor can start the next search while this one still waits for memory.
 
 use alloc::vec::Vec;
 use core::{array::from_fn, hint::select_unpredictable};
@@ -12,30 +12,30 @@ use super::{
     intervals::{Interval, Key},
 };
 
-/// For identifiers of up to 64 bits: 16 children a node, 6 intervals a leaf.
+/// For keys of up to 64 bits: 16 children per node, 6 intervals per leaf.
 pub(super) type NarrowTree = Tree<u64, 16, 5, 6>;
 
-/// For identifiers of more: 8 children a node, 4 intervals a leaf.
+/// For wider keys: 8 children per node, 4 intervals per leaf.
 pub(super) type WideTree = Tree<u128, 8, 3, 4>;
 
-/// A search tree of nodes with `CHILDREN` children and leaves of `OWNERS` intervals, one more than `ENDS`.
+/// A search tree of nodes with `CHILDREN` children and leaves with `OWNERS` intervals. `OWNERS` is `ENDS + 1`.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<K, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> {
     /// The nodes of all levels, from the root down.
     nodes: Vec<Node<K, CHILDREN>>,
-    /// Where each level begins.
+    /// The index in `nodes` where each level begins.
     levels: Vec<usize>,
     leaves: Vec<Leaf<K, ENDS, OWNERS>>,
 }
 
-/// The last identifiers of the intervals below each child but the last one.
+/// The last identifier below each child except the last one.
 ///
-/// What is not used is the largest key, which nothing is beyond.
+/// Unused entries hold the largest key, so no identifier is above them.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node<K, const CHILDREN: usize>([K; CHILDREN]);
 
-/// The last identifiers of some intervals, and the owner of each and of the one after them.
+/// The last identifiers of some intervals, and the owners of these and of one more interval.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Leaf<K, const ENDS: usize, const OWNERS: usize> {
@@ -44,7 +44,7 @@ struct Leaf<K, const ENDS: usize, const OWNERS: usize> {
 }
 
 impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree<K, CHILDREN, ENDS, OWNERS> {
-    /// The tree of these intervals, which cover the space.
+    /// Builds the tree of these intervals, which must cover the space.
     pub(super) fn new(intervals: &[Interval<K>]) -> Self {
         let leaves = intervals.chunks(OWNERS).map(Leaf::new).collect();
         let mut ends: Vec<K> = intervals.chunks(OWNERS).filter_map(<[_]>::last).map(|last| last.last).collect();
@@ -62,14 +62,14 @@ impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree
         Self { nodes, levels, leaves }
     }
 
-    /// The owner of an identifier of the space.
+    /// The owner of an identifier, which must be in the space.
     #[inline]
     pub(super) fn find(&self, id: K) -> Label {
         let at = self.levels.iter().fold(0, |at, level| self.step(*level, at, id));
         self.leaves[at].owner(id)
     }
 
-    /// The owners of some identifiers, level by level, so that all of them wait for memory together.
+    /// The owners of some identifiers, searched level by level, so that all searches wait for memory at the same time.
     #[inline]
     pub(super) fn find_each<const COUNT: usize>(&self, ids: &[K; COUNT]) -> [Label; COUNT] {
         let mut at = [0; COUNT];
@@ -79,13 +79,13 @@ impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree
         from_fn(|one| self.leaves[at[one]].owner(ids[one]))
     }
 
-    /// From a node of the level that begins here to its child around an identifier.
+    /// Steps from a node of the level that begins at `level` to the child that contains an identifier.
     #[inline(always)]
     fn step(&self, level: usize, at: usize, id: K) -> usize {
         at * CHILDREN + self.nodes[level + at].rank(id)
     }
 
-    /// How many bytes of memory its nodes and leaves take.
+    /// The memory of its nodes and leaves in bytes.
     pub(super) const fn bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice()) + size_of_val(self.leaves.as_slice())
     }
@@ -96,9 +96,9 @@ impl<K: Key, const CHILDREN: usize> Node<K, CHILDREN> {
         Self(from_fn(|at| if at + 1 < CHILDREN { ends.get(at).copied().unwrap_or(K::MAX) } else { K::MAX }))
     }
 
-    /// How many children end before an identifier.
+    /// The number of children that end before an identifier.
     ///
-    /// Halves what is left until three ends are, and counts those.
+    /// Halves the range until three ends are left, and counts those.
     #[inline(always)]
     fn rank(&self, id: K) -> usize {
         let is_before = |at: usize| self.0[at % CHILDREN] < id;
@@ -113,7 +113,7 @@ impl<K: Key, const CHILDREN: usize> Node<K, CHILDREN> {
 
 impl<K: Key, const ENDS: usize, const OWNERS: usize> Leaf<K, ENDS, OWNERS> {
     fn new(intervals: &[Interval<K>]) -> Self {
-        // What is not used repeats the last owner, since nothing else is told apart beyond the last interval.
+        // Unused entries repeat the last owner, so every identifier above the last end has that owner.
         let last = intervals.last().map_or(NONE, |interval| interval.owner);
         let inner = intervals.get(..intervals.len().min(ENDS)).unwrap_or_default();
         Self {
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((size_of::<Node<u64, 16>>(), size_of::<Node<u128, 8>>()), (128, 128));
     }
 
-    /// Every rank in trees of all sizes: interval number i ends at 10 i.
+    /// Checks every interval in trees of all sizes; interval number i ends at 10 i.
     #[track_caller]
     fn check<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize>(most: u32) {
         for count in 1..most {

@@ -1,4 +1,5 @@
-//! Making a top-level region: on a given prefix, or on the one that wastes least (regions.md, section 3).
+//! Plans the creation of a top-level region: on a given prefix, or on the one that wastes the least space (regions.md,
+//! section 3).
 
 use alloc::{string::ToString, vec::Vec};
 
@@ -15,7 +16,7 @@ use crate::{
     table::Table,
 };
 
-/// How many free blocks and donors a refusal lists.
+/// How many free blocks and donors an error lists.
 const LISTED_MAX: usize = 8;
 
 pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: &Start) -> Result<Plan, Refusal> {
@@ -29,13 +30,13 @@ pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: 
         Place::Chosen { zone, donor } => chosen(table, &mut plan, suffix, *zone, donor)?,
     };
     let region = top_level(table, name, table.next_number(), prefix, suffix);
-    // The new region is what the edit is about, so it comes before a donor.
+    // The new region is the subject of the edit, so it comes before a donor.
     plan.make(begun(region, start)?);
     plan.changes.reverse();
     Ok(plan)
 }
 
-/// A new region as it begins.
+/// A new region with its initial attributes.
 pub(super) fn begun(region: Region, start: &Start) -> Result<Region, Refusal> {
     let Start { next, order, pace, sealed, policy } = *start;
     let issued = check_next(next, region.suffix, order)?;
@@ -81,7 +82,7 @@ fn given(table: &Table, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
     }
 }
 
-/// A region whose prefix is related to this one.
+/// A region whose prefix overlaps this one.
 fn meeting(table: &Table, prefix: Prefix) -> Option<&Region> {
     let outer = table.at_or_before(prefix).filter(|region| prefix.starts_with(outermost(table, region).prefix));
     outer.map(|region| outermost(table, region)).or_else(|| table.within(prefix).next())
@@ -101,7 +102,7 @@ pub(super) fn check_suffix(suffix: u8, max: u8) -> Result<(), Refusal> {
 
 pub(super) fn check_next(next: Count, suffix: u8, order: Order) -> Result<Count, Refusal> {
     let fits = next <= Count::power_of_two(suffix);
-    // `next` counts as `note(next - 1)`: the refusal names the suffix that does not fit.
+    // `next` stands for the suffixes up to `next - 1`: the error names the suffix that does not fit.
     let last = next.get().map_or(u128::MAX, |next| next.saturating_sub(1));
     if fits { Ok(order.floor(next)) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
 }
@@ -128,21 +129,21 @@ fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donat
     Err(Refusal::NoFreePrefix(no_free_prefix(table, need(least))))
 }
 
-/// The prefix at the left of the block that leaves exactly `need` bits.
+/// The leftmost prefix in the block that leaves exactly `need` bits.
 fn place(table: &Table, plan: &mut Plan, block: Prefix, need: u32) -> Prefix {
     plan.block = Some(block);
     // OK because the block holds at least `need` bits.
     block.zeros(table.bits() - block.len() - need as u8)
 }
 
-/// The smallest block that holds `need` bits, leftmost on a tie.
+/// The smallest block that holds `need` bits; the leftmost on a tie.
 fn best_block(table: &Table, need: u32) -> Option<Prefix> {
     let longest = u32::from(table.bits()).checked_sub(need)?;
     // OK because identifiers have at most 128 bits.
     table.free().smallest(longest as u8)
 }
 
-/// Whom to split for a block of `need` bits: the one that was named, or the one with the largest zone, leftmost on a tie.
+/// The region to split for a block of `need` bits: the given one, or the one with the largest zone, leftmost on a tie.
 fn donor<'t>(table: &'t Table, need: u32, donate: &Donate) -> Option<&'t Region> {
     match donate {
         Donate::Never => None,
@@ -163,5 +164,5 @@ fn no_free_prefix(table: &Table, need: u32) -> NoFreePrefix {
         donors(table, need).map(|region| Donor { region: region.name.clone(), zone: region.zone }).collect();
     donors.sort_by_key(|donor| core::cmp::Reverse(donor.zone));
     donors.truncate(LISTED_MAX);
-    NoFreePrefix { asked: u8::try_from(need).unwrap_or(u8::MAX), free, bits: table.bits(), donors }
+    NoFreePrefix { requested: u8::try_from(need).unwrap_or(u8::MAX), free, bits: table.bits(), donors }
 }

@@ -1,4 +1,4 @@
-//! Delegating: a region's suffixes become a space of their own (Kent 1992, end of 3.3; regions.md, section 2).
+//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of 3.3; regions.md, section 2).
 
 use alloc::string::ToString;
 

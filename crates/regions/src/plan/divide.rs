@@ -1,6 +1,6 @@
-//! Splitting and subdividing: a prefix gives way to longer ones (Kent 1992, 3.2 and 3.3).
+//! Plans splits and subdivisions, which replace a prefix by longer ones (Kent 1992, 3.2 and 3.3).
 //!
-//! The bits that are taken were zero in every identifier issued so far, so all of these stay valid.
+//! The bits that a longer prefix takes are zero in every identifier issued so far, so all of these stay valid.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -63,7 +63,7 @@ pub(super) fn subdivide(
         check_zone(parent, by)?;
     } else if parent.sub_bits != by {
         let (region, present) = (name.to_string(), parent.sub_bits);
-        return Err(Refusal::LevelMismatch { region, present, asked: by });
+        return Err(Refusal::LevelMismatch { region, present, requested: by });
     }
     let mut extensions = Extensions::new(table, parent, by, new_regions).with_zero();
     let mut subs = Vec::new();
@@ -74,12 +74,12 @@ pub(super) fn subdivide(
     assemble(&extensions, subs, reserve_others)
 }
 
-/// The plan of a subdivision, whose subregions are legal one by one.
+/// Makes the plan of a subdivision whose subregions have been checked one by one.
 fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: bool) -> Result<Plan, Refusal> {
     let (parent, by) = (extensions.region, extensions.by);
     let mut plan = extensions.table.draft();
     let zero = extensions.holder(Prefix::new(0, by)).is_some();
-    // A region that is closed already had its others reserved.
+    // If the region is already closed, its other extensions were reserved before.
     if zero && !reserve_others && parent.kind != Kind::Closed {
         extensions.check_full()?;
     }
@@ -96,10 +96,10 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
     Ok(plan)
 }
 
-/// The members of a region that closes move to its all-zero subregion.
+/// Moves the identifiers of a region that closes to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued.max(parent.order.floor(heir.issued));
-    // The counter goes on, and so must what it means, and what keeps it from granting.
+    // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;
     heir.pace = parent.pace;
     heir.sealed |= parent.sealed;
@@ -123,7 +123,7 @@ fn subregion(
     begun(Region { parent: Some(parent.number), ..made }, &new_region.start)
 }
 
-/// A new region's suffix, which must fit the bits below its prefix.
+/// A new region's suffix width, which must fit the bits below its prefix.
 fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion) -> Result<u8, Refusal> {
     let Some(suffix) = new_region.suffix else {
         return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
@@ -137,7 +137,7 @@ fn check_zone(region: &Region, by: u8) -> Result<(), Refusal> {
         return Ok(());
     }
     let (name, zone) = (region.name.clone(), region.zone);
-    Err(Refusal::ZoneTooSmall { region: name, zone, usable: zone, asked: by })
+    Err(Refusal::ZoneTooSmall { region: name, zone, usable: zone, requested: by })
 }
 
 /// Checks the names of new regions, against the table and against each other.
@@ -149,18 +149,18 @@ fn check_new_names(table: &Table, new_regions: &[NewRegion]) -> Result<(), Refus
     })
 }
 
-/// The extensions of one level below a region, and who has them.
+/// The extensions of one level below a region, and the regions that have them.
 struct Extensions<'t> {
     table: &'t Table,
     region: &'t Region,
     by: u8,
-    /// Whether the all-zero one may be given away.
+    /// Whether a new region may have the all-zero extension.
     zero: bool,
-    /// Those that new regions ask for, or asked for.
+    /// The extensions that new regions request explicitly.
     named: BTreeSet<Prefix>,
-    /// Those that new regions have got.
+    /// The extensions assigned to new regions so far.
     given: BTreeMap<Prefix, &'t str>,
-    /// All below this are given away.
+    /// All extensions below this one are assigned or requested.
     lowest: u128,
 }
 
@@ -174,7 +174,7 @@ impl<'t> Extensions<'t> {
         Self { zero: true, lowest: 0, ..self }
     }
 
-    /// Who has an extension.
+    /// The name of the region that has an extension.
     fn holder(&self, extension: Prefix) -> Option<&'t str> {
         let child = || self.table.at(self.region.prefix.join(extension)).filter(|sub| self.is_child(sub));
         self.given.get(&extension).copied().or_else(|| child().map(|sub| sub.name.as_str()))
@@ -184,7 +184,7 @@ impl<'t> Extensions<'t> {
         sub.parent == Some(self.region.number)
     }
 
-    /// Gives a new region the extension that it names, or the lowest that nobody has and none of the new regions names.
+    /// Assigns a new region the extension that it requests, or the lowest one that is neither assigned nor requested.
     fn take(&mut self, new_region: &'t NewRegion) -> Result<Prefix, Refusal> {
         let extension = match new_region.extension {
             Some(extension) if extension.len() != self.by => {
@@ -209,14 +209,14 @@ impl<'t> Extensions<'t> {
             if !self.named.contains(&extension) && self.holder(extension).is_none() {
                 return Ok(extension);
             }
-            // OK because fewer than 2^128 extensions are taken.
+            // OK because fewer than 2^128 extensions are assigned.
             self.lowest += 1;
         }
         let max = all.get().map_or(u64::MAX, |all| u64::try_from(all - u128::from(!self.zero)).unwrap_or(u64::MAX));
         Err(BadPrefix::NoneLeft { max }.into())
     }
 
-    /// Checks that no extension is left over.
+    /// Checks that no extension is unassigned.
     fn check_full(&self) -> Result<(), Refusal> {
         // OK because a table has fewer than 2^64 regions.
         let taken = self.given.len() as u128 + self.table.children(self.region).count() as u128;
@@ -228,7 +228,7 @@ impl<'t> Extensions<'t> {
     }
 }
 
-/// The blocks below the old prefix that no region of the changes has, larger ones first.
+/// The blocks below the old prefix that no changed region covers, larger blocks first.
 pub(super) fn freed(changes: &[Change], old: Prefix) -> Vec<Prefix> {
     let mut taken: Vec<Prefix> = changes.iter().map(|change| change.after.prefix).collect();
     taken.sort();

@@ -1,4 +1,4 @@
-//! Expanding and shrinking: bits move between the expansion zone and the suffix. Every identifier stays as it is.
+//! Plans expansions and shrinks, which move bits between the expansion zone and the suffix. Identifiers do not change.
 
 use alloc::string::ToString;
 
@@ -9,7 +9,8 @@ use crate::{
     table::Table,
 };
 
-/// What the region's policy says, looked at on the table that the plan is made on: of several who see that it is due, one expands.
+/// Plans the expansion of the region's policy. It checks the policy on the table of the plan, so of several daemons
+/// only one expands.
 pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
     match table.named(name)?.expansion_due(count) {
         Some(by) => expand(table, name, by),
@@ -22,7 +23,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let usable = region.expandable_bits();
     if by > usable {
         let (region, zone) = (region.name.clone(), region.zone);
-        return Err(Refusal::ZoneTooSmall { region, zone, usable, asked: by });
+        return Err(Refusal::ZoneTooSmall { region, zone, usable, requested: by });
     }
     // OK because `by` is at most the zone, and zone and suffix together have at most 128 bits.
     Ok(resized(table, region, Region { zone: region.zone - by, suffix: region.suffix + by, ..region.clone() }))
@@ -39,7 +40,7 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     Ok(resized(table, region, shrunk))
 }
 
-/// A region with identifiers of its own.
+/// A region that has its own identifiers.
 fn own<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> {
     let region = table.subject(name, by)?;
     if region.kind == Kind::Closed {

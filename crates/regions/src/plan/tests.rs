@@ -1,4 +1,4 @@
-//! Every rule of the operations table of regions.md, section 2, in the order in which it is checked.
+//! Tests of every rule in the operations table of regions.md, section 2, in the order of the checks.
 
 mod begins;
 mod places;
@@ -40,7 +40,7 @@ fn shrink(name: &str, by: u8) -> Edit {
     Edit::Shrink { name: name.into(), by }
 }
 
-/// New regions written `name extension suffix`; `-` leaves out.
+/// New regions written as `name extension suffix`, where `-` leaves out a value.
 fn new_regions(texts: &[&str]) -> Vec<NewRegion> {
     let parse = |text: &&str| {
         let parts: Vec<&str> = text.split(' ').collect();
@@ -69,12 +69,12 @@ fn reserve(name: &str, by: u8, subs: &[&str]) -> Edit {
 
 fn apply(table: &mut Table, edit: &Edit) {
     let plan = table.plan(edit).unwrap_or_else(|refusal| panic!("{edit:?}: {refusal}"));
-    table.apply(&plan).expect("a plan is good for its table");
+    table.apply(&plan).expect("the plan is valid for its table");
     assert_eq!(table.check(), Ok(()), "{edit:?}");
 }
 
-/// Eight bits: `open` 1 | zzz | ssss with 9 issued; `partial` 01 | zzzz | ss with a sub `p1` on 0101; `closed` 001 with subs
-/// `c0` and `c1`. 000 is free.
+/// A space of eight bits: `open` 1 | zzz | ssss with 9 issued; `partial` 01 | zzzz | ss with a subregion `p1` on 0101;
+/// `closed` 001 with subregions `c0` and `c1`. 000 is free.
 fn sample() -> Table {
     let mut table = Table::new(8).expect("a width");
     apply(&mut table, &at("open", "1", 4));
@@ -82,8 +82,8 @@ fn sample() -> Table {
     apply(&mut table, &at("closed", "001", 2));
     apply(&mut table, &subdivide("partial", 2, &["p1 01 1"]));
     apply(&mut table, &subdivide("closed", 1, &["c0 0", "c1 1 0"]));
-    table.issue("open", 9).expect("room");
-    table.issue("partial", 3).expect("room");
+    table.issue("open", 9).expect("enough suffixes are left");
+    table.issue("partial", 3).expect("enough suffixes are left");
     table
 }
 
@@ -103,16 +103,16 @@ fn check(edit: &Edit, code: &str, help: &[&str]) {
 fn err_names_come_first() {
     for name in ["", "a/b", "/"] {
         check(&at(name, &"1".repeat(9), 200), "bad-name", &["name"]);
-        check(&split("nobody", 0, &["x 1 1", &format!("{name} 1 1")]), "bad-name", &[]);
-        check(&subdivide("nobody", 0, &[&format!("{name} 1 1")]), "bad-name", &[]);
+        check(&split("unknown", 0, &["x 1 1", &format!("{name} 1 1")]), "bad-name", &[]);
+        check(&subdivide("unknown", 0, &[&format!("{name} 1 1")]), "bad-name", &[]);
     }
     check(&at("c1", &"1".repeat(9), 200), "name-taken", &["c1"]);
-    check(&split("nobody", 0, &["open 1 1"]), "name-taken", &["open"]);
-    check(&subdivide("nobody", 0, &["x 0 1", "x 1 1"]), "name-taken", &["x"]);
+    check(&split("unknown", 0, &["open 1 1"]), "name-taken", &["open"]);
+    check(&subdivide("unknown", 0, &["x 0 1", "x 1 1"]), "name-taken", &["x"]);
 }
 
 #[test]
-fn err_then_the_region_then_the_number_of_bits() {
+fn err_the_region_comes_second_and_the_number_of_bits_third() {
     for by in [0, 1, 255] {
         for edit in [expand("x", by), shrink("x", by), split("x", by, &[]), subdivide("x", by, &[])] {
             check(&edit, "no-such-region", &["x"]);
@@ -178,7 +178,7 @@ fn err_subdivide() {
 }
 
 #[track_caller]
-fn refused_count(result: Result<impl core::fmt::Debug, Refusal>, code: &str, help: &[&str]) {
+fn check_rejected(result: Result<impl core::fmt::Debug, Refusal>, code: &str, help: &[&str]) {
     let refusal = result.expect_err("a refusal");
     assert_eq!(refusal.code(), code);
     for part in help {
@@ -189,21 +189,21 @@ fn refused_count(result: Result<impl core::fmt::Debug, Refusal>, code: &str, hel
 #[test]
 fn err_counters() {
     let mut table = sample();
-    refused_count(table.issue("x", 1), "no-such-region", &["x"]);
-    refused_count(table.issue("closed", 1), "closed", &[]);
-    refused_count(table.issue("open", 8), "capacity-exhausted", &["9 of 16", "up to 3 bits"]);
-    refused_count(table.issue("partial", u128::MAX), "capacity-exhausted", &["3 of 4", "up to 2 bits"]);
-    refused_count(table.note("x", 1), "no-such-region", &[]);
-    refused_count(table.note("closed", 0), "closed", &[]);
-    refused_count(table.note("open", 16), "suffix-range", &["16"]);
-    refused_count(table.note("open", u128::MAX), "suffix-range", &[]);
-    refused_count(table.compose("closed", 0), "closed", &[]);
-    refused_count(table.compose("open", 16), "suffix-range", &[]);
+    check_rejected(table.issue("x", 1), "no-such-region", &["x"]);
+    check_rejected(table.issue("closed", 1), "closed", &[]);
+    check_rejected(table.issue("open", 8), "capacity-exhausted", &["9 of 16", "up to 3 bits"]);
+    check_rejected(table.issue("partial", u128::MAX), "capacity-exhausted", &["3 of 4", "up to 2 bits"]);
+    check_rejected(table.note("x", 1), "no-such-region", &[]);
+    check_rejected(table.note("closed", 0), "closed", &[]);
+    check_rejected(table.note("open", 16), "suffix-range", &["16"]);
+    check_rejected(table.note("open", u128::MAX), "suffix-range", &[]);
+    check_rejected(table.compose("closed", 0), "closed", &[]);
+    check_rejected(table.compose("open", 16), "suffix-range", &[]);
     assert_eq!(table, sample());
 }
 
 #[test]
-fn ok_siblings_join_a_region_that_was_closed_before_it_was_full() {
+fn ok_a_closed_region_with_unassigned_extensions_takes_more_subregions() {
     let mut table = sample();
     apply(&mut table, &reserve("partial", 2, &["x 00 2"]));
     apply(&mut table, &subdivide("partial", 2, &["y 11 1"]));
@@ -222,7 +222,7 @@ fn becomes(edits: &[Edit], name: &str, expected: &str) -> Table {
 }
 
 #[test]
-fn ok_operations_do_what_they_say() {
+fn ok_operations() {
     becomes(&[expand("open", 3)], "open", "1 0 7 open 9");
     becomes(&[expand("partial", 2)], "partial", "01 2 4 partial 3");
     becomes(&[shrink("c0", 2)], "c0", "0010 4 0 open 0");
@@ -240,7 +240,7 @@ fn ok_operations_do_what_they_say() {
 }
 
 #[test]
-fn ok_a_completed_partition_is_as_one_made_at_once() {
+fn ok_subdividing_in_two_steps_equals_one_step() {
     let once = becomes(&[subdivide("open", 1, &["x 0", "y 1 2"])], "open", "1 0 0 closed 0");
     let twice = becomes(&[subdivide("open", 1, &["y 1 2"]), subdivide("open", 1, &["x 0"])], "x", "10 2 4 open 9");
     let shape = |table: &Table| -> Vec<(String, Prefix, u8, u8)> {
@@ -250,7 +250,7 @@ fn ok_a_completed_partition_is_as_one_made_at_once() {
 }
 
 #[test]
-fn ok_history_tells_who_had_a_prefix() {
+fn ok_history_lists_the_holders_of_a_prefix() {
     let table = becomes(&[split("open", 1, &["x 1 1"]), split("open", 1, &[])], "open", "100 1 4 open 9");
     let held = |on| table.held(prefix(on)).into_iter().map(|(r, from, to)| (&*r.name, from.0, to.map(|to| to.0)));
     assert!(held("1").eq([("open", 1, Some(5))]));
@@ -261,19 +261,19 @@ fn ok_history_tells_who_had_a_prefix() {
 }
 
 #[test]
-fn err_a_plan_is_good_for_one_revision() {
+fn err_a_plan_is_valid_for_one_revision_only() {
     let mut table = sample();
     let (first, other) = (table.plan(&expand("open", 1)), table.plan(&expand("p1", 1)));
     table.apply(&first.clone().expect("a plan")).expect("the first time");
     let after = table.clone();
     for plan in [first, other] {
-        refused_count(table.apply(&plan.expect("a plan")), "stale-revision", &["revision 6, not at 5"]);
+        check_rejected(table.apply(&plan.expect("a plan")), "stale-revision", &["revision 6, not at 5"]);
     }
     assert_eq!(table, after);
 }
 
 #[test]
-fn ok_a_plan_leaves_counters_that_moved_since() {
+fn ok_a_plan_keeps_counters_that_advanced_since() {
     let mut table = sample();
     let plan = table.plan(&expand("open", 1)).expect("a plan");
     assert_eq!(table.issue("open", 1), Ok(9));
@@ -287,13 +287,13 @@ fn ok_a_plan_leaves_counters_that_moved_since() {
 }
 
 #[test]
-fn err_a_plan_that_would_cut_off_what_was_issued_since() {
+fn err_a_plan_must_not_exclude_suffixes_issued_since() {
     for (edit, issue) in [(shrink("c0", 1), "c0"), (reserve("c0", 1, &["x 0 1"]), "c0")] {
         let mut table = sample();
         let plan = table.plan(&edit).expect("a plan");
-        table.issue(issue, 3).expect("room");
+        table.issue(issue, 3).expect("enough suffixes are left");
         let before = table.clone();
-        refused_count(table.apply(&plan), "suffix-in-use", &["3", "2 bits"]);
+        check_rejected(table.apply(&plan), "suffix-in-use", &["3", "2 bits"]);
         assert_eq!(table, before);
     }
 }
@@ -305,12 +305,12 @@ fn ok_the_whole_of_128_bits() {
     assert_eq!(table.free_blocks(Prefix::EMPTY), []);
     assert_eq!(table.issue("all", u128::MAX), Ok(0));
     assert_eq!(table.issue("all", 1), Ok(u128::MAX));
-    refused_count(table.issue("all", 1), "capacity-exhausted", &["340282366920938463463374607431768211456 of"]);
+    check_rejected(table.issue("all", 1), "capacity-exhausted", &["340282366920938463463374607431768211456 of"]);
     assert_eq!(table.note("all", u128::MAX), Ok(Count::Max));
     assert_eq!(table.compose("all", u128::MAX), Ok(u128::MAX));
-    refused_count(table.plan(&shrink("all", 1)), "suffix-in-use", &["128 bits"]);
-    refused_count(table.plan(&at("x", &"1".repeat(128), 0)), "prefix-conflict", &["all"]);
-    refused_count(table.plan(&chosen("x", 0, Zone::Exactly(0), true)), "no-free-prefix", &[]);
+    check_rejected(table.plan(&shrink("all", 1)), "suffix-in-use", &["128 bits"]);
+    check_rejected(table.plan(&at("x", &"1".repeat(128), 0)), "prefix-conflict", &["all"]);
+    check_rejected(table.plan(&chosen("x", 0, Zone::Exactly(0), true)), "no-free-prefix", &[]);
 }
 
 #[test]
@@ -321,8 +321,8 @@ fn ok_prefixes_of_128_bits() {
     apply(&mut table, &at("zero", &zeros, 0));
     assert_eq!(table.free_blocks(Prefix::EMPTY).len(), 254);
     assert_eq!(table.issue("one", 1), Ok(0));
-    refused_count(table.issue("one", 1), "capacity-exhausted", &["1 of 1"]);
-    refused_count(table.plan(&split("one", 1, &[])), "zone-too-small", &["0 bits"]);
+    check_rejected(table.issue("one", 1), "capacity-exhausted", &["1 of 1"]);
+    check_rejected(table.plan(&split("one", 1, &[])), "zone-too-small", &["0 bits"]);
     apply(&mut table, &chosen("next", 0, Zone::Exactly(0), false));
     assert_eq!(table.named("next").expect("it").prefix, Prefix::new(1, 128));
 }
@@ -333,7 +333,7 @@ fn ok_subregions_128_bits_below() {
     apply(&mut table, &at("root", "", 0));
     let (ones, zeros) = ("1".repeat(128), "0".repeat(128));
     let sub = subdivide("root", 128, &[&format!("x {ones} 0"), "y - 0"]);
-    refused_count(table.plan(&sub), "zero-extension", &["340282366920938463463374607431768211454"]);
+    check_rejected(table.plan(&sub), "zero-extension", &["340282366920938463463374607431768211454"]);
     apply(&mut table, &subdivide("root", 128, &[&format!("x {ones} 0")]));
     apply(&mut table, &reserve("root", 128, &[&format!("y {zeros} 0"), "z - 0"]));
     assert_eq!(table.named("z").expect("it").prefix, Prefix::new(1, 128));
@@ -344,7 +344,7 @@ fn ok_subregions_128_bits_below() {
 }
 
 #[test]
-fn ok_every_extension_at_once() {
+fn ok_one_subdivision_with_every_extension() {
     let mut table = Table::new(16).expect("a width");
     apply(&mut table, &at("root", "", 0));
     let subs: Vec<NewRegion> = (0..1 << 14)
@@ -355,7 +355,7 @@ fn ok_every_extension_at_once() {
     assert_eq!(table.named("s16383").expect("it").prefix, Prefix::new(16383, 14));
     let one_more = vec![NewRegion { name: "x".into(), suffix: Some(1), extension: None, start: Start::default() }];
     let more = Edit::Subdivide { name: "root".into(), by: 14, new_regions: one_more, reserve_others: false };
-    refused_count(table.plan(&more), "bad-prefix", &["only 16384"]);
+    check_rejected(table.plan(&more), "bad-prefix", &["only 16384"]);
 }
 
 fn update(name: &str, patch: Patch) -> Edit {
@@ -363,7 +363,7 @@ fn update(name: &str, patch: Patch) -> Edit {
 }
 
 #[test]
-fn ok_updates_change_what_they_name_and_nothing_else() {
+fn ok_updates_change_only_the_given_attributes() {
     let mut table = sample();
     let before = table.named("open").expect("it").clone();
     let policy = Policy {
@@ -394,7 +394,7 @@ fn ok_updates_change_what_they_name_and_nothing_else() {
 
 #[test]
 fn err_update() {
-    check(&update("nobody", Patch { sealed: Some(true), ..Patch::default() }), "no-such-region", &[]);
+    check(&update("unknown", Patch { sealed: Some(true), ..Patch::default() }), "no-such-region", &[]);
     check(&update("open", Patch { name: Some("c0".into()), ..Patch::default() }), "name-taken", &["c0"]);
     check(&update("open", Patch { name: Some("a/b".into()), ..Patch::default() }), "bad-name", &[]);
     check(&update("open", Patch::default()), "bad-input", &["nothing"]);
@@ -415,10 +415,10 @@ fn err_update() {
 }
 
 #[test]
-fn ok_an_identifier_has_the_prefix_that_its_region_had_then() {
+fn ok_an_identifier_has_the_prefix_of_its_time() {
     let mut table = sample();
     apply(&mut table, &split("open", 1, &[]));
-    table.issue("open", 2).expect("room");
+    table.issue("open", 2).expect("enough suffixes are left");
     apply(&mut table, &split("open", 1, &[]));
     let region = table.named("open").expect("it");
     for (counter, on) in [(0, "1"), (8, "1"), (9, "10"), (10, "10"), (11, "100"), (15, "100")] {

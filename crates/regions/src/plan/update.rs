@@ -1,4 +1,4 @@
-//! Updating what is kept with a region beside its place: name, seal, owner, description, labels, policy, declared counter.
+//! Plans updates of a region's attributes: name, seal, owner, description, labels, policy, declared counter.
 
 use super::{Plan, create::check_next};
 use crate::{

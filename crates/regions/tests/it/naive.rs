@@ -1,8 +1,8 @@
-//! Classification and free space again, each in a few lines over all regions.
+//! Simple models of classification and free space, each a scan of all regions.
 
 use kent_regions::{Kind, Prefix, Region, Status, Table};
 
-/// The regions around an identifier, outermost first, and what it is in the last.
+/// The regions that contain an identifier, outermost first, and its status in the last one.
 pub(crate) fn classify(table: &Table, id: u128) -> (Vec<&Region>, Status) {
     let mut path: Vec<&Region> = table.iter().filter(|region| region.prefix.holds(id, table.bits())).collect();
     path.sort_by_key(|region| region.prefix.len());
@@ -18,7 +18,7 @@ pub(crate) fn classify(table: &Table, id: u128) -> (Vec<&Region>, Status) {
     (path, status)
 }
 
-/// Free blocks meet no top-level region, and together with the regions they are everything.
+/// Checks that free blocks overlap no top-level region, and that both together cover the whole space.
 pub(crate) fn check_free(table: &Table) {
     let blocks = table.free_blocks(Prefix::EMPTY);
     let top: Vec<Prefix> = table.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
@@ -28,10 +28,10 @@ pub(crate) fn check_free(table: &Table) {
         assert!(!top.iter().any(|prefix| prefix.relates_to(*block)), "{block} is not free");
         assert!(block.len() <= table.bits());
     }
-    assert!(kraft(blocks.iter().chain(&top).copied().collect()), "{blocks:?} and {top:?} are not everything");
+    assert!(kraft(blocks.iter().chain(&top).copied().collect()), "{blocks:?} and {top:?} do not cover the space");
 }
 
-/// Whether the sum of 2^-length is exactly 1: two of the longest make one that is a bit shorter.
+/// Whether the sum of 2^-length is exactly 1. Two prefixes of the longest length count as one that is a bit shorter.
 fn kraft(prefixes: Vec<Prefix>) -> bool {
     let mut count = [0u64; 129];
     prefixes.iter().for_each(|prefix| count[usize::from(prefix.len())] += 1);

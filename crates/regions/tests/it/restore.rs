@@ -1,4 +1,4 @@
-//! Stored regions that make no table are refused, never a panic.
+//! Stored regions with broken invariants are rejected, and never cause a panic.
 
 use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Pace, Region, RegionNumber, Revision, Table};
 use proptest::{collection::vec, prelude::*};
@@ -57,7 +57,7 @@ fn ok_regions_in_any_order() {
 }
 
 #[test]
-fn ok_regions_up_to_what_each_invariant_allows() {
+fn ok_regions_at_the_limit_of_each_invariant() {
     let issued = |below, region| Region { issued: Count::Below(below), ..region };
     let delegated = |region| Region { delegated: true, ..region };
     let former = |prefix: &str| FormerPrefix {
@@ -74,7 +74,7 @@ fn ok_regions_up_to_what_each_invariant_allows() {
         vec![parted(Kind::Partial, 3, open(1, "0", 3, 4)), below(1, open(2, "0001", 0, 4))],
         vec![parted(Kind::Partial, 1, issued(16, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],
         vec![Region { history: vec![former(""), former("0")], ..open(1, "00", 2, 4) }],
-        // A closed region keeps what was issued before its subregions took its place.
+        // A closed region, whose all-zero subregion has its identifiers.
         vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "00", 2, 4)), open(3, "1", 3, 4)],
     ] {
         let table = restore(regions.clone()).expect("a table");
@@ -100,10 +100,10 @@ fn err_each_invariant() {
     check(vec![open(1, "0", 3, 4), open(2, "00", 2, 4)], "I2");
     check(vec![open(1, "00", 2, 4), open(2, "0", 3, 4)], "I2");
     check(vec![below(7, open(1, "0", 3, 4))], "I2");
-    check(vec![open(1, "0", 3, 4), below(1, open(2, "00", 2, 4))], "open and has subregions");
-    check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "open and has subregions");
-    check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4))], "open and has subregions");
-    check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4))], "without any");
+    check(vec![open(1, "0", 3, 4), below(1, open(2, "00", 2, 4))], "open but has subregions");
+    check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "open but has subregions");
+    check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4))], "open but has subregions");
+    check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4))], "has no subregions");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 3, 4))], "zone or suffix");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 0))], "without an all-zero");
     check(vec![parted(Kind::Partial, 4, open(1, "0", 3, 4)), below(1, open(2, "00001", 0, 3))], "I5");
@@ -125,7 +125,7 @@ fn err_each_invariant() {
     check(vec![parted(Kind::Closed, 1, open(1, "0", 1, 0)), below(1, open(2, "00", 2, 4))], "zone or suffix");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 1)), below(1, open(2, "00", 2, 4))], "zone or suffix");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "01", 2, 4))], "without an all-zero");
-    check(vec![parted(Kind::Partial, 0, open(1, "0", 3, 4))], "without any");
+    check(vec![parted(Kind::Partial, 0, open(1, "0", 3, 4))], "has no subregions");
     for former in ["1", "00", "0"] {
         let former = FormerPrefix {
             prefix: former.parse().expect("one"),
@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn ok_anything_stored_is_a_table_or_damage(bits in any::<u8>(), regions in vec(any_region(), 0..6)) {
+    fn ok_arbitrary_regions_make_a_table_or_an_error(bits in any::<u8>(), regions in vec(any_region(), 0..6)) {
         if let Ok(table) = Table::restore(bits, Revision(9), RegionNumber(6), regions) {
             prop_assert_eq!(table.check(), Ok(()));
         }

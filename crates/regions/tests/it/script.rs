@@ -10,7 +10,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::naive;
 
-/// One step, before it is known what regions there are.
+/// One step of a script, independent of the regions that exist.
 #[derive(Clone, Debug)]
 struct Step {
     operation: u8,
@@ -23,7 +23,7 @@ struct Step {
     subs: Vec<(bool, u128, Option<u8>)>,
 }
 
-/// Mostly small numbers of bits, at times hostile ones.
+/// Mostly small numbers of bits, sometimes extreme ones.
 fn bits() -> impl Strategy<Value = u8> {
     prop_oneof![20 => 0..5u8, 4 => 0..=128u8, 1 => any::<u8>()]
 }
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// Steps, the first two of which make regions.
+/// Steps, of which the first two create regions.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step(), 2..40).prop_map(|mut steps| {
         steps.iter_mut().take(2).for_each(|step| step.operation = 4);
@@ -81,9 +81,9 @@ impl Run {
     }
 
     fn region(&self, step: &Step) -> String {
-        let nobody = (step.suffix == 0).then_some("nobody");
-        let names: Vec<&str> = self.table.iter().map(|region| region.name.as_str()).chain(nobody).collect();
-        if names.is_empty() { "nobody".to_owned() } else { step.region.get(&names).to_string() }
+        let unknown = (step.suffix == 0).then_some("unknown");
+        let names: Vec<&str> = self.table.iter().map(|region| region.name.as_str()).chain(unknown).collect();
+        if names.is_empty() { "unknown".to_owned() } else { step.region.get(&names).to_string() }
     }
 
     fn step(&mut self, step: &Step) {
@@ -118,13 +118,13 @@ impl Run {
         assert_eq!(self.table, before);
         let Ok(plan) = plan else { return };
         self.table.apply(&plan).expect("a fresh plan");
-        check_nothing_is_opened(&before, &self.table, &edit);
+        check_no_identifier_becomes_grantable(&before, &self.table, &edit);
         assert_eq!(self.table.revision(), plan.revision);
         let after = self.table.clone();
         assert_eq!(self.table.apply(&plan).map_err(|refusal| refusal.code()), Err("stale-revision"));
         assert_eq!(self.table, after);
         let made = Plan::made(plan.revision, plan.changes.clone());
-        assert_eq!((&made.freed, &made.donor), (&plan.freed, &plan.donor), "what a repeated request is told");
+        assert_eq!((&made.freed, &made.donor), (&plan.freed, &plan.donor), "the answer to a repeated request");
         for change in &plan.changes {
             assert_eq!(self.table.get(change.after.number), Some(&change.after));
             let (now, then) = (change.after.issued, change.before.as_ref().map(|before| before.issued));
@@ -158,7 +158,7 @@ impl Run {
             9 => Edit::Delegate { name },
             10 => Edit::Update { name, patch: self.patch(step) },
             _ => {
-                // The level that is there already, as often as not.
+                // In about half of the cases, the existing level.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
                 let by = if step.flag && present != 0 { present } else { by.div_ceil(2) };
                 Edit::Subdivide { name, by, new_regions: self.new_regions(step, by), reserve_others: step.len & 1 == 1 }
@@ -226,7 +226,8 @@ impl Run {
         assert_eq!(self.table.classify(last.wrapping_add(1)).is_none(), bits < 128);
     }
 
-    /// What was issued once is an issued member of its region, or of the one that it went to as that was closed.
+    /// Checks that every issued identifier is an issued member of its region, or of the all-zero subregion if that is
+    /// closed.
     fn check_issued(&self) {
         for Issued { id, by } in &self.issued {
             let mut region = self.table.get(*by).expect("regions are never removed");
@@ -255,15 +256,16 @@ impl Run {
     }
 }
 
-/// No edit but an unseal and a new policy lets an identifier be granted that its region had and did not grant.
-fn check_nothing_is_opened(before: &Table, after: &Table, edit: &Edit) {
+/// Checks that only an unseal or a new policy makes an identifier grantable that its region had before but did not
+/// grant.
+fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &Edit) {
     if matches!(edit, Edit::Update { patch: Patch { sealed: Some(false), .. } | Patch { policy: Some(_), .. }, .. }) {
         return;
     }
     for region in before.iter().filter(|region| region.kind != Kind::Closed) {
         let base = region.prefix.base(before.bits());
         let last = region.capacity().get().map_or(u128::MAX, |capacity| capacity - 1);
-        // Where something changes: at the ends, and where the counter and the cap are.
+        // The suffixes where something changes: both ends, the counter and the cap.
         let bounds = [Count::Below(1), Count::Below(last), region.issued, region.limit()];
         let near = |bound: Count| bound.get().map_or([last; 3], |at| [at.saturating_sub(1), at, at.saturating_add(1)]);
         for id in bounds.into_iter().flat_map(near).filter(|suffix| *suffix <= last).map(|suffix| base + suffix) {
@@ -282,14 +284,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn ok_every_script_keeps_the_promises(bits in width(), steps in steps()) {
+    fn ok_every_script_keeps_the_invariants(bits in width(), steps in steps()) {
         let table = Table::new(bits).expect("a width");
         let mut run = Run { table, issued: Vec::new(), names: 0 };
         steps.iter().for_each(|step| run.step(step));
     }
 
     #[test]
-    fn ok_the_counters_of_a_plan_may_move_before_it_is_applied(
+    fn ok_counters_may_advance_before_a_plan_is_applied(
         bits in 4..11u32,
         steps in steps(),
         edit in step(),
@@ -297,8 +299,8 @@ proptest! {
     ) {
         let mut run = Run { table: Table::new(bits).expect("a width"), issued: Vec::new(), names: 0 };
         steps.iter().for_each(|step| run.step(step));
-        let asked = run.edit_of(&edit);
-        let Ok(plan) = run.table.plan(&asked) else { return Ok(()) };
+        let planned = run.edit_of(&edit);
+        let Ok(plan) = run.table.plan(&planned) else { return Ok(()) };
         for (index, count) in issues {
             run.issue(&Step { operation: 0, region: index, flag: true, len: count as u8, ..edit.clone() });
         }

@@ -1,4 +1,4 @@
-//! Tables of many regions: no step looks at all of them, or these tests would take minutes.
+//! Tables of many regions. If an operation scanned all regions, these tests would take minutes.
 
 use kent_regions::{Donate, Edit, NewRegion, Place, Prefix, RegionNumber, Start, Table, Zone};
 

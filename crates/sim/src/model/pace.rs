@@ -95,7 +95,7 @@ impl PaceState {
         let (below, paid) = self.counter;
         let clock = &mut self.clocks[daemon];
         clock.read(Some(wall), Duration::from_secs(u64::try_from(self.time).ok()?));
-        let now = clock.heed(paid);
+        let now = clock.catch_up(paid);
         let most = affordable(pace(), paid, now);
         let count = if part == Part::All { most } else { most / 2 };
         if count == 0 {

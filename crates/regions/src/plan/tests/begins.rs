@@ -1,9 +1,9 @@
-//! How new regions begin, and what heirs go on with.
+//! Tests of the initial attributes of new regions, and of what all-zero subregions inherit.
 
 use super::*;
 
 #[test]
-fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
+fn ok_the_all_zero_subregion_of_a_scrambled_region_is_scrambled() {
     let mut table = Table::new(8).expect("a width");
     let place = Place::At(prefix("1"));
     apply(
@@ -21,7 +21,7 @@ fn ok_the_heir_of_a_scrambled_region_is_scrambled() {
 }
 
 #[test]
-fn ok_the_heir_of_a_region_keeps_its_seal_and_its_policy() {
+fn ok_the_all_zero_subregion_inherits_seal_and_policy() {
     let mut table = sample();
     let policy = Policy { cap: Some(Count::Below(12)), chunk: ChunkPolicy::Strict, ..Policy::default() };
     let patch = Patch { sealed: Some(true), policy: Some(policy), ..Patch::default() };
@@ -32,7 +32,7 @@ fn ok_the_heir_of_a_region_keeps_its_seal_and_its_policy() {
 }
 
 #[test]
-fn ok_a_new_region_begins_with_all_that_its_grants_depend_on() {
+fn ok_a_new_region_has_its_initial_attributes() {
     let policy = Policy { cap: Some(Count::Below(3)), chunk: ChunkPolicy::Strict, ..Policy::default() };
     let start = Start { next: Count::Below(2), sealed: true, policy, ..Start::default() };
     let begins = |new: Vec<NewRegion>| new.into_iter().map(|new| NewRegion { start, ..new }).collect::<Vec<_>>();
@@ -50,19 +50,19 @@ fn ok_a_new_region_begins_with_all_that_its_grants_depend_on() {
 }
 
 #[test]
-fn ok_an_heir_begins_above_what_it_inherits_if_it_is_told_to() {
+fn ok_the_all_zero_subregion_may_start_above_the_inherited_counter() {
     let mut table = sample();
     let mut new = new_regions(&["x 0", "y 1 2"]);
     new[0].start.next = Count::Below(12);
     let edit = Edit::Subdivide { name: "open".into(), by: 1, new_regions: new, reserve_others: false };
     let plan = table.plan(&edit).expect("legal");
-    table.issue("open", 1).expect("room");
+    table.issue("open", 1).expect("enough suffixes are left");
     table.apply(&plan).expect("applied");
     assert_eq!(table.named("x").expect("made").issued, Count::Below(12));
 }
 
 #[test]
-fn err_a_new_region_begins_within_its_bounds() {
+fn err_invalid_initial_attributes() {
     let strict = Policy { chunk: ChunkPolicy::Strict, ..Policy::default() };
     for (start, code) in [
         (Start { next: Count::Below(5), ..Start::default() }, "suffix-range"),
@@ -77,7 +77,7 @@ fn err_a_new_region_begins_within_its_bounds() {
 }
 
 #[test]
-fn ok_a_declared_number_of_a_scrambled_region_counts_as_the_next_octave() {
+fn ok_a_declared_number_of_a_scrambled_region_rounds_up_to_an_octave() {
     let mut table = Table::new(16).expect("a width");
     let issued = |table: &Table| table.named("s").expect("made").issued;
     let create = |next: u128| Edit::Create {
@@ -106,7 +106,7 @@ fn ok_a_declared_number_of_a_scrambled_region_counts_as_the_next_octave() {
 }
 
 #[test]
-fn ok_a_new_region_has_the_order_and_the_pace_that_it_is_given() {
+fn ok_a_new_region_has_the_given_order_and_pace() {
     let given = Pace::per_second(core::num::NonZeroU64::new(7).expect("not zero"));
     let mut table = Table::new(8).expect("a width");
     for (name, on, order, pace) in [("a", "00", Order::Scrambled, Some(given)), ("b", "01", Order::External, None)] {

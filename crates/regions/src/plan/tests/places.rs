@@ -1,4 +1,4 @@
-//! Where new regions go: free prefixes, and regions that give some of theirs.
+//! Tests of the places of new regions: free prefixes, and donors that are split.
 
 use super::*;
 
@@ -25,13 +25,13 @@ fn err_create_on_a_prefix() {
 }
 
 #[test]
-fn err_create_without_room_lists_blocks_and_donors() {
+fn err_no_free_prefix_lists_blocks_and_donors() {
     check(
         &chosen("x", 6, Zone::Exactly(0), false),
         "no-free-prefix",
         &["6 bits", "000 with 5 bits", "\"open\"", "3 bits"],
     );
-    check(&chosen("x", 7, Zone::Exactly(0), true), "no-free-prefix", &["000", "no region could be split"]);
+    check(&chosen("x", 7, Zone::Exactly(0), true), "no-free-prefix", &["000", "no region can be split"]);
     check(&chosen("x", 255, Zone::Exactly(255), true), "no-free-prefix", &["000"]);
     check(&chosen("x", 255, Zone::UpTo(255), true), "no-free-prefix", &["000"]);
     let mut table = Table::new(8).expect("a width");
@@ -41,13 +41,13 @@ fn err_create_without_room_lists_blocks_and_donors() {
         apply(&mut table, &at(name, on, 1));
     }
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 6, Zone::Exactly(0), false)) else {
-        panic!("there is no room")
+        panic!("there is no free prefix")
     };
     assert_eq!(help.free, [prefix("001")]);
     let donors: Vec<(&str, u8)> = help.donors.iter().map(|donor| (&*donor.region, donor.zone)).collect();
     assert_eq!(donors, [("c", 6)]);
     let text = format!("{help}");
-    let refusal = table.plan(&chosen("x", 5, Zone::Exactly(1), false)).expect_err("no room");
+    let refusal = table.plan(&chosen("x", 5, Zone::Exactly(1), false)).expect_err("no free prefix");
     assert_eq!(format!("{refusal}"), text);
 }
 
@@ -60,19 +60,19 @@ fn err_no_free_prefix_lists_no_more_than_eight_of_each() {
         apply(&mut table, &Edit::Create { name: format!("r{value}"), suffix: 1, place, start: Start::default() });
     }
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 15, Zone::Exactly(0), false)) else {
-        panic!("there is no room")
+        panic!("there is no free prefix")
     };
     assert_eq!((help.free.len(), help.free[0]), (8, prefix("11")));
     assert!(help.free.is_sorted_by_key(|block| block.len()));
     assert!(help.donors.is_empty());
     let Err(Refusal::NoFreePrefix(help)) = table.plan(&chosen("x", 1, Zone::Exactly(14), false)) else {
-        panic!("there is no room")
+        panic!("there is no free prefix")
     };
-    assert_eq!(help.asked, 15);
+    assert_eq!(help.requested, 15);
 }
 
 #[test]
-fn ok_a_region_says_how_far_it_could_grow() {
+fn ok_a_region_has_an_ultimate_capacity() {
     let table = sample();
     let ultimate = |name| table.named(name).expect("it").ultimate_capacity();
     assert_eq!(
@@ -86,20 +86,20 @@ fn ok_a_region_says_how_far_it_could_grow() {
 }
 
 #[test]
-fn err_a_missing_block_lists_what_there_is_in_words() {
+fn err_no_free_prefix_message() {
     let mut table = Table::new(8).expect("a width");
     for (name, on) in [("a", "000"), ("b", "10")] {
         apply(&mut table, &at(name, on, 1));
     }
-    let refusal = table.plan(&chosen("x", 7, Zone::Exactly(0), false)).expect_err("no room");
+    let refusal = table.plan(&chosen("x", 7, Zone::Exactly(0), false)).expect_err("no free prefix");
     let free =
         "no free prefix leaves 7 bits; the largest free blocks are 01 with 6 bits, 11 with 6 bits, 001 with 5 bits; ";
-    assert_eq!(refusal.to_string(), [free, "no region could be split to make room"].concat());
+    assert_eq!(refusal.to_string(), [free, "no region can be split to free one"].concat());
     apply(&mut table, &at("c", "01", 0));
     apply(&mut table, &at("d", "11", 0));
     apply(&mut table, &at("e", "001", 5));
-    let refusal = table.plan(&chosen("x", 5, Zone::Exactly(0), false)).expect_err("no room");
-    let none = "no free prefix leaves 5 bits; no block is free; splitting would make room, and take 1 bit of the expansion zone of ";
+    let refusal = table.plan(&chosen("x", 5, Zone::Exactly(0), false)).expect_err("no free prefix");
+    let none = "no free prefix leaves 5 bits; no block is free; splitting a region would free one, and take 1 bit of its expansion zone: ";
     assert_eq!(refusal.to_string(), [none, "\"c\" (of 6 bits), \"d\" (of 6 bits), \"b\" (of 5 bits)"].concat());
 }
 
@@ -108,7 +108,8 @@ fn donated(name: &str, suffix: u8, zone: Zone, donor: Donate) -> Edit {
     Edit::Create { name: name.into(), suffix, place, start: Start { next, order, ..Start::default() } }
 }
 
-/// Four bits: `b` 00, `a` 01, both with a zone of 2; `c` 10 with one of 1; `d` 11 with subregions and a zone of 2.
+/// A space of four bits: `b` 00 and `a` 01 with zones of 2; `c` 10 with a zone of 1; `d` 11 with subregions and a zone
+/// of 2.
 fn donors() -> Table {
     let mut table = Table::new(4).expect("a width");
     for (name, on, suffix) in [("b", "00", 0), ("a", "01", 0), ("c", "10", 1), ("d", "11", 0)] {
@@ -127,14 +128,14 @@ fn ok_the_donor_is_the_named_region_or_the_leftmost_with_the_largest_zone() {
         (Donate::Named("c".into()), "c", "101"),
     ] {
         let table = donors();
-        let plan = table.plan(&donated("x", 1, Zone::Exactly(0), donor)).expect("room");
+        let plan = table.plan(&donated("x", 1, Zone::Exactly(0), donor)).expect("a free prefix");
         assert_eq!((plan.donor.as_deref(), plan.block), (Some(split), Some(prefix(on))));
         assert_eq!(plan.subject().expect("made").prefix, prefix(on));
     }
 }
 
 #[test]
-fn ok_the_donor_of_a_larger_zone_is_taken_wherever_it_is() {
+fn ok_the_donor_with_the_largest_zone_is_chosen_in_any_position() {
     for (zones, best) in [([1, 2, 3], "c"), ([1, 3, 2], "b"), ([3, 1, 2], "a"), ([2, 3, 3], "b")] {
         let mut table = Table::new(6).expect("a width");
         for ((name, on), zone) in
@@ -142,30 +143,30 @@ fn ok_the_donor_of_a_larger_zone_is_taken_wherever_it_is() {
         {
             apply(&mut table, &at(name, on, 4 - zone));
         }
-        let plan = table.plan(&donated("x", 1, Zone::Exactly(0), Donate::Best)).expect("room");
+        let plan = table.plan(&donated("x", 1, Zone::Exactly(0), Donate::Best)).expect("a free prefix");
         assert_eq!(plan.donor.as_deref(), Some(best), "{zones:?}");
     }
 }
 
 #[test]
-fn err_a_donor_needs_room_a_zone_and_no_subregions() {
+fn err_a_donor_needs_enough_bits_a_zone_and_no_subregions() {
     let table = donors();
     for (name, suffix, code) in
-        [("nobody", 1, "no-such-region"), ("a", 2, "no-free-prefix"), ("d", 1, "no-free-prefix")]
+        [("unknown", 1, "no-such-region"), ("a", 2, "no-free-prefix"), ("d", 1, "no-free-prefix")]
     {
         let create = donated("x", suffix, Zone::Exactly(0), Donate::Named(name.into()));
-        assert_eq!(table.plan(&create).expect_err("refused").code(), code, "{name}");
+        assert_eq!(table.plan(&create).expect_err("rejected").code(), code, "{name}");
     }
     let mut full = Table::new(4).expect("a width");
     apply(&mut full, &at("a", "", 4));
     let Err(Refusal::NoFreePrefix(help)) = full.plan(&donated("x", 1, Zone::Exactly(0), Donate::Best)) else {
-        panic!("there is no room")
+        panic!("there is no free prefix")
     };
     assert_eq!(help.donors, []);
 }
 
 #[test]
-fn ok_a_split_frees_what_no_new_region_takes_larger_blocks_first() {
+fn ok_a_split_lists_freed_blocks_larger_ones_first() {
     let table = sample();
     for (by, new, freed) in [
         (1, &[][..], &["11"][..]),
