@@ -126,7 +126,7 @@ impl Making {
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
         let store = self.engine.store();
         // A clock that is not believed says nothing: a backup without a time makes a restore skip more.
-        let believed = self.engine.slots().believed().unwrap_or(UnixNanos::new(0));
+        let believed = self.engine.slots().trusted_now().unwrap_or(UnixNanos::new(0));
         let unix_nanos = i64::try_from(believed.get()).unwrap_or(i64::MAX);
         let (schema, _) = schema_in_force(store).await?;
         self.pages = Some(store.pages(&Key::ROOT).await?);

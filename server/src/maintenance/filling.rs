@@ -243,7 +243,7 @@ impl Tries {
     /// Waits before the next try; the failure itself if it does not pass.
     async fn pause_after(&mut self, failure: StoreFailure) -> Result<(), StoreFailure> {
         self.0 += 1;
-        if !failure.is_passing() || self.0 == TRIES_MAX {
+        if !failure.is_temporary() || self.0 == TRIES_MAX {
             return Err(failure);
         }
         time::sleep(PAUSE).await;

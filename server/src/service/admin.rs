@@ -145,7 +145,7 @@ fn message(listed: &ListedSeries) -> v1::Series {
 
 /// This daemon, then the others.
 fn replicas(cluster: &Cluster) -> Vec<ReplicaStatus> {
-    let (name, note) = cluster.myself();
+    let (name, note) = cluster.own_note();
     let myself = ReplicaStatus { answering: true, ..replica(name, note) };
     let other = |(name, other): (String, Replica)| ReplicaStatus {
         clock_ahead_ms: Some(i64::try_from(other.ahead_nanos() / 1_000_000).unwrap_or(i64::MAX)),

@@ -21,8 +21,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     engine::Engine,
     error::AllocateError,
-    grant::{Granted, Tried, Wait},
-    host::deadline::{Patience, deadline},
+    grant::{Granted, TryGrant, Wait},
+    host::deadline::{WaitLimit, deadline},
     metrics::{SourceMetrics, StreamGuard},
     status,
 };
@@ -45,14 +45,14 @@ impl Allocator for AllocatorService {
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let call = Call::new(&self.engine, request.get_ref());
-        let patience = || call.patience(deadline(request.metadata()));
+        let wait_limit = || call.wait_limit(deadline(request.metadata()));
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
-        match self.engine.grants().try_grant(&input, patience) {
-            Ok(Tried::Granted(granted, now)) => {
+        match self.engine.grants().try_grant(&input, wait_limit) {
+            Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
                 Ok(Response::new(respond(&granted, input.packed)))
             }
-            Ok(Tried::Wait(wait)) => call.finish(&input, wait, patience()).await.map(Response::new),
+            Ok(TryGrant::Wait(wait)) => call.finish(&input, wait, wait_limit()).await.map(Response::new),
             Err(error) => Err(call.refuse(&error)),
         }
     }
@@ -124,7 +124,7 @@ impl Stream for Replies {
             let engine = this.engine.clone();
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
-                match call.finish(&input, wait, call.patience(None)).await {
+                match call.finish(&input, wait, call.wait_limit(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 }
@@ -172,8 +172,8 @@ impl<'a> Call<'a> {
     }
 
     /// As long as the caller waits at the most, and we for it.
-    fn patience(&self, deadline: Option<Duration>) -> Patience {
-        Patience::new(self.began, deadline)
+    fn wait_limit(&self, deadline: Option<Duration>) -> WaitLimit {
+        WaitLimit::new(self.began, deadline)
     }
 
     /// Begins the next call of a stream, by what is known from the one before.
@@ -188,21 +188,21 @@ impl<'a> Call<'a> {
             }
             None => Arc::new(AllocateInput::try_from(self.request).map_err(|bad| self.refuse(&bad.into()))?),
         };
-        let tried = self.engine.grants().try_grant(&input, || self.patience(None));
+        let tried = self.engine.grants().try_grant(&input, || self.wait_limit(None));
         let tried = tried.map_err(|error| self.refuse(&error))?;
         // Nothing is counted for sources that nobody was granted from: callers can name any.
-        if known.is_none() && matches!(tried, Tried::Granted(..) | Tried::Wait(Wait::Promise(_))) {
+        if known.is_none() && matches!(tried, TryGrant::Granted(..) | TryGrant::Wait(Wait::Strict(_))) {
             let (source, input) = (self.request.source.clone(), input.clone());
             *known = Some(Known { source, input, metrics: self.metrics() });
         }
         Ok(match tried {
-            Tried::Granted(granted, now) => {
+            TryGrant::Granted(granted, now) => {
                 if let Some(known) = known {
                     known.metrics.granted(granted.block.count(), now.saturating_sub(self.began));
                 }
                 Begun::Granted(respond(&granted, input.packed))
             }
-            Tried::Wait(wait) => Begun::Wait(input, wait),
+            TryGrant::Wait(wait) => Begun::Wait(input, wait),
         })
     }
 
@@ -211,10 +211,10 @@ impl<'a> Call<'a> {
         self,
         input: &'a AllocateInput,
         wait: Wait,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
         Box::pin(async move {
-            match self.engine.grants().finish(input, wait, patience).await {
+            match self.engine.grants().finish(input, wait, wait_limit).await {
                 Ok(granted) => {
                     let took = self.engine.clock().steady().saturating_sub(self.began);
                     self.metrics().granted(granted.block.count(), took);

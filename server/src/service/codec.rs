@@ -16,7 +16,7 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    host::computing::{Computing, in_parts},
+    host::computing::{Computing, yielding},
     status,
 };
 
@@ -52,7 +52,7 @@ impl Codec for CodecService {
         let results = self.computing.run(move || {
             let reading = reading(&request);
             let result = |text: &String| InspectResult { outcome: Some(inspect(text, &reading)) };
-            in_parts(request.texts.iter(), PART).map(result).collect()
+            yielding(request.texts.iter(), PART).map(result).collect()
         });
         let results = results.await.map_err(|busy| status::busy(&busy))?;
         Ok(Response::new(InspectResponse { results }))
@@ -62,7 +62,7 @@ impl Codec for CodecService {
         let items = request.into_inner().items;
         check_sizes("items", items.iter().map(Message::encoded_len), ITEM_BYTES_MAX)?;
         let result = |item: &Item| EncodeResult { outcome: Some(encode(item)) };
-        let results = self.computing.run(move || in_parts(items.iter(), PART).map(result).collect());
+        let results = self.computing.run(move || yielding(items.iter(), PART).map(result).collect());
         let results = results.await.map_err(|busy| status::busy(&busy))?;
         Ok(Response::new(EncodeResponse { results }))
     }

@@ -23,7 +23,7 @@ use crate::{
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
-    host::computing::in_parts,
+    host::computing::yielding,
     status,
     tables::{
         edits::{EditCommand, Edited},
@@ -290,7 +290,7 @@ impl RegionsService {
                 v1::Region { issued: String::new(), reserved: String::new(), ..message }
             };
             ListRegionsResponse {
-                regions: in_parts(shown.iter(), PART).map(message).collect(),
+                regions: yielding(shown.iter(), PART).map(message).collect(),
                 next_page_token: last.map(|region| model::page_token(&region.prefix.to_string())).unwrap_or_default(),
                 revision: revision.0,
             }
@@ -360,7 +360,7 @@ fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse
     let last = found.last().filter(|_| more);
     Ok(ListRegionsResponse {
         next_page_token: last.map(|found| model::page_token(&found.region.prefix.to_string())).unwrap_or_default(),
-        regions: in_parts(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
+        regions: yielding(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
         revision,
     })
 }

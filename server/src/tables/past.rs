@@ -14,7 +14,7 @@ use kent_store::Store;
 use thiserror::Error;
 
 use crate::{
-    host::computing::{Breath, Busy, Computing},
+    host::computing::{Busy, Computing, YieldEvery},
     tables::{
         history::{self, NoHistory},
         space::Space,
@@ -98,8 +98,8 @@ impl Past {
 /// A large table takes a while to go.
 impl Drop for PastTable {
     fn drop(&mut self) {
-        let mut breath = Breath::each(STEPS);
-        self.regions.drain(..).for_each(|_| breath.step());
+        let mut yields = YieldEvery::new(STEPS);
+        self.regions.drain(..).for_each(|_| yields.step());
     }
 }
 
@@ -131,20 +131,20 @@ impl PastTable {
         present: Vec<Arc<Region>>,
         before: HashMap<RegionNumber, Option<Region>>,
     ) -> Self {
-        let (mut regions, mut breath) = (present, Breath::each(STEPS));
+        let (mut regions, mut yields) = (present, YieldEvery::new(STEPS));
         regions.retain(|region| {
-            breath.step();
+            yields.step();
             !before.contains_key(&region.number)
         });
         regions.extend(before.into_values().flatten().map(Arc::new));
         regions.sort_by_key(|region| {
-            breath.step();
+            yields.step();
             region.prefix
         });
         // OK because a table of 2^32 regions does not fit in memory.
         let mut by_number: Vec<u32> = (0..regions.len()).map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
         by_number.sort_by_key(|at| {
-            breath.step();
+            yields.step();
             regions[*at as usize].number
         });
         Self { space, revision, regions, by_number }

@@ -13,7 +13,7 @@ use kent_store::{Delay, Fault, MemoryStore, Operation, Unavailable};
 use super::*;
 use crate::{
     host::entropy::SystemEntropy,
-    records::{failure::LoadError, founding::found},
+    records::{failure::LoadError, founding::load_or_found},
 };
 
 const COUNTER: Key = Key::from_static("counter/default/0000000000000001");
@@ -48,7 +48,7 @@ async fn contents(store: &MemoryStore) -> BTreeMap<Key, Vec<u8>> {
 
 /// A replica that starts, and grants once: it raises a counter under its version.
 async fn start_and_grant(store: &MemoryStore) -> Result<ClusterKey, LoadError> {
-    let key = found(store, &SystemEntropy).await?;
+    let key = load_or_found(store, &SystemEntropy).await?;
     loop {
         let read = store.get(&COUNTER).await.expect("read");
         let (value, version) = read.map_or((0, Version::ABSENT), |read| (read.value[0], read.version));
@@ -208,7 +208,7 @@ fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_not
             assert!(poll(pin!(fill(&store, 100))).is_pending(), "it waits for an answer, and ends");
             let late: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
             let sent = one_operation_a_poll(&store);
-            if run(found(&store, &SystemEntropy)).is_ok() {
+            if run(load_or_found(&store, &SystemEntropy)).is_ok() {
                 assert_eq!(run(contents(&store)).contains_key(&COUNTER), last == COMMITS - 1);
                 continue;
             }
