@@ -9,28 +9,28 @@ use crate::{
     maintenance::{migrate::MigrateArgs, restore::RestoreArgs},
 };
 
-/// What the daemon was told, by flags and environment.
+/// The arguments of the daemon, from flags and environment variables.
 #[derive(Debug, Parser)]
 #[command(
     name = "kentd",
     args_override_self = true,
     args_conflicts_with_subcommands = true,
     version,
-    about = "The Kent daemon: hands out blocks of identifiers, each of them once, for ever",
-    long_about = "The Kent daemon keeps durable generator state and the prefix tables of spaces, and hands out blocks of \
+    about = "The Kent daemon: hands out blocks of identifiers and issues each identifier at most once",
+    long_about = "The Kent daemon keeps durable generator state and the prefix tables of spaces, and issues blocks of \
                   identifiers over gRPC. Settings come from the --config file, then KENT_* variables, then flags.",
     after_help = "Example: kentd --data /var/lib/kent --listen 127.0.0.1:7600"
 )]
 pub struct Args {
-    /// TOML file with settings, named as the flags are.
+    /// TOML file with settings; its keys have the same names as the flags.
     #[arg(long, env = "KENT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// What to do instead of serving.
+    /// The command to run instead of serving.
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Prints the settings in force, as TOML, and exits.
+    /// Print the settings in force as TOML, and exit.
     #[arg(long)]
     pub check_config: bool,
 
@@ -39,26 +39,27 @@ pub struct Args {
     pub settings: Settings,
 }
 
-/// What can be done instead of serving.
+/// The commands that `kentd` runs instead of serving.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Make a new store from a backup, or from an old copy of a data directory.
     ///
-    /// What was issued after the backup was taken is not in it. Every counter is therefore moved past what can have been issued
-    /// since, by its pace; where less than that is left, nothing is issued until --floor or `set --next` says from where.
-    /// Regions are sealed, since what was created, split, subdivided or expanded after the backup is not known; repeat those
-    /// edits and unseal, or say --table-unchanged if there were none.
+    /// A backup does not contain what was issued after it was taken. The restore therefore moves every counter past the highest
+    /// position that its pace allows since then. If fewer positions are left, the counter issues nothing until --floor or `set
+    /// --next` says where it continues. The restore also seals all regions, because it does not know which regions were created,
+    /// split, subdivided or expanded after the backup. Repeat those edits and unseal the regions, or pass --table-unchanged if
+    /// there were none.
     Restore(RestoreArgs),
     /// Move a store from a directory to etcd.
     ///
-    /// The directory must not be in use. It is marked as moved, and no daemon starts on it any more; so what it says is exact.
-    /// All the same every counter is moved by two of the largest chunks, though never by more than half of what is left; those
-    /// of strict regions are not moved. A move that was broken off is finished by the same command.
+    /// No daemon may be using the directory. The move marks the directory as moved, and no daemon starts on it again, so its
+    /// counters are exact. As an extra margin every counter moves by two of the largest chunks, but never by more than half of what
+    /// is left; counters of strict regions do not move. To finish an interrupted move, run the same command again.
     Migrate(MigrateArgs),
 }
 
 impl Args {
-    /// The settings in force: the file's, overridden by these.
+    /// Returns the settings in force: those of the file, overridden by flags and environment variables.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! The replicas on one store: what each hears of the others' edits, and knows of the others.
+//! The replicas on one store: how each replica learns of the others and of their edits.
 //!
-//! Nothing here is needed for an identifier to be issued once: that rests on the store's commits. Two things are:
-//! tables that follow others' edits soon, and a bound on how long a replica goes on without hearing of them. A replica
-//! grants regions' suffixes only while its last look at all tables began less than the window ago, and it is announced
-//! for longer than that. So whoever seals a region waits for those who are announced, and knows that nobody else grants.
+//! The store's commits alone guarantee that an identifier is issued once. This module adds two things: tables that follow other
+//! replicas' edits quickly, and a bound on how long a replica grants without hearing of them. A replica grants regions' suffixes
+//! only while its last refresh of all tables began less than a window ago, and its announcement lasts longer than that. So a
+//! replica that seals a region waits for all announced replicas to confirm; after that no replica grants from the region.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,83 +33,84 @@ use crate::{
     tables::directory::Directory,
 };
 
-/// This replica among the others.
+/// This replica's view of the other replicas.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     directory: Arc<Directory>,
     slots: Arc<Slots>,
-    /// Of this run.
+    /// The name of this run of the daemon.
     name: String,
-    /// Where clients reach it.
+    /// The address at which clients reach this replica.
     address: String,
     window: Duration,
-    /// The newest one that this program knows.
+    /// The newest schema of records that this program knows.
     schema: u16,
     state: Mutex<State>,
-    /// Milliseconds on the steady clock: the last look at all tables that was a whole one began then.
+    /// When the last complete refresh of all tables began, in milliseconds on the steady clock.
     reached: AtomicU64,
-    /// The same on the wall clock. A paused machine may stop either of them, while others count it as gone.
+    /// The same in milliseconds on the wall clock. Both are needed, because either clock may stop while the machine is paused and
+    /// the other replicas' time goes on.
     reached_wall: AtomicI64,
-    /// Rung when others should know at once how far the tables are.
+    /// Notified when other replicas should hear immediately how far the tables are.
     progress: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The tables have every edit up to here.
+    /// The tables contain every edit up to this version.
     applied: Version,
-    /// How often an edit that was heard of could not be applied, or some may have been missed.
+    /// The number of edits that could not be applied or may have been missed.
     missed: u64,
-    /// How many of those a look at all tables has made good. Until all are, `applied` stays.
-    made_good: u64,
+    /// How many of those a refresh of all tables has covered. `applied` does not advance until all are.
+    caught_up: u64,
     replicas: BTreeMap<String, Replica>,
 }
 
-/// What is known of another replica.
+/// The state of another replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) note: ReplicaNote,
-    /// On the steady clock.
+    /// When its last note arrived, on the steady clock.
     pub(crate) heard: Duration,
-    /// How far its clock was ahead of ours when its notes came, nanoseconds; the latest last.
+    /// How far its clock was ahead of ours when its notes arrived, in nanoseconds; the latest last.
     ahead: VecDeque<i128>,
 }
 
-/// Who has not yet said that it knows of a seal.
+/// The replicas that have not confirmed a seal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unconfirmed {
-    /// Their addresses.
+    /// The addresses of the replicas.
     pub(crate) replicas: Vec<String>,
-    /// After this long none of them grants from the region any more.
+    /// The time after which none of them grants from the region.
     pub(crate) within: Duration,
 }
 
-/// Watches that were begun before the tables were read, so that nothing falls between.
+/// Watches of the store, which begin before the tables are read so that no change is missed.
 pub(crate) struct Watches {
     spaces: Box<dyn Watch>,
     counters: Box<dyn Watch>,
     present: Box<dyn Watch>,
 }
 
-/// How often a replica says that it is there and looks at all tables, at the least.
+/// The longest time between two announcements of a replica, each followed by a refresh of all tables.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// How long a look at all tables may take to begin after the announcement.
+/// The longest time between an announcement and the start of the refresh that it covers.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// By how much an announcement outlives what it covers: clocks run at slightly different rates.
+/// How much longer an announcement lasts than what it covers, because clocks run at slightly different rates.
 const MARGIN: Duration = Duration::from_secs(10);
-/// How long a seal waits for others to say that they know.
+/// How long a seal waits for the other replicas to confirm.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
-/// How often it looks.
+/// How often a seal checks for confirmations.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
-/// Offsets of clocks are judged by so many notes.
+/// The number of notes from which a clock's offset is estimated.
 const SAMPLES: usize = 5;
-/// Clocks that differ by more are warned of.
+/// The daemon warns about clocks that differ by more than this.
 pub(crate) const CLOCKS_DIFFER: Duration = Duration::from_millis(250);
 
 impl Watches {
-    /// Begins to watch.
+    /// Starts the watches.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl Watches {
 }
 
 impl Cluster {
-    /// This replica, with tables as they were read after the watches had begun.
+    /// Creates the state of this replica. The tables must have been read after the watches began.
     pub(crate) fn new(
         environment: Environment,
         directory: Arc<Directory>,
@@ -139,12 +140,12 @@ impl Cluster {
         Self { store, clock, directory, slots, name, address, window, schema, state, reached, reached_wall, progress }
     }
 
-    /// Whether regions' suffixes may be granted: not if others' edits may have been missed for longer than the window.
+    /// Whether this replica may grant regions' suffixes: only if it has refreshed all tables within the window.
     pub(crate) fn is_in_touch(&self) -> bool {
         self.reached_ago().is_some_and(|ago| ago < self.window)
     }
 
-    /// How long ago the last look at all tables began, by the clock that says the most.
+    /// The time since the last refresh of all tables began, by whichever clock gives more; `None` before the first one.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         let reached = self.reached.load(Ordering::Acquire);
         if reached == u64::MAX {
@@ -155,24 +156,24 @@ impl Cluster {
         Some(steady.max(Duration::from_millis(u64::try_from(wall).unwrap_or(0))))
     }
 
-    /// The name of this run, where it serves, and how far its tables are.
-    pub(crate) fn myself(&self) -> (String, ReplicaNote) {
+    /// Returns the name and the note of this replica.
+    pub(crate) fn own_note(&self) -> (String, ReplicaNote) {
         (self.name.clone(), self.note())
     }
 
-    /// The others, by name.
+    /// Returns the other replicas, by name.
     pub(crate) fn others(&self) -> Vec<(String, Replica)> {
         let state = self.lock();
         let others = state.replicas.iter().filter(|(name, _)| **name != self.name);
         others.map(|(name, replica)| (name.clone(), replica.clone())).collect()
     }
 
-    /// How long ago a replica was heard of last.
+    /// The time since a replica's last note arrived.
     pub(crate) fn heard_ago(&self, replica: &Replica) -> Duration {
         self.clock.steady().saturating_sub(replica.heard)
     }
 
-    /// Waits for a moment until every replica that is there knows the tables as of `version`, and says who does not.
+    /// Waits briefly until every replica has the tables as of `version`, and returns those that do not.
     pub(crate) async fn confirm(&self, version: Version) -> Unconfirmed {
         let began = self.clock.steady();
         loop {
@@ -183,10 +184,10 @@ impl Cluster {
             }
             if waited >= CONFIRM_WITHIN {
                 let Ok(unconfirmed) = unconfirmed else {
-                    let replicas = vec!["unknown, since the store is away".to_owned()];
+                    let replicas = vec!["unknown, because the store is unavailable".to_owned()];
                     return Unconfirmed { replicas, within: WINDOW_MAX };
                 };
-                // Each of them grants for as long as its own window lasts.
+                // Each of them may grant until its own window ends.
                 let window = unconfirmed.iter().map(|note| note.window).max().unwrap_or_default();
                 let replicas = unconfirmed.into_iter().map(|note| note.address).collect();
                 return Unconfirmed { replicas, within: window.saturating_sub(waited) };
@@ -195,8 +196,8 @@ impl Cluster {
         }
     }
 
-    /// The notes of those who are there, and do not say that they know of `version`. The store is asked, since a replica that
-    /// has just come may not be heard of here yet.
+    /// Returns the notes of the replicas that have not confirmed `version`. Reads the store, because a replica that has just
+    /// started may not be known here yet.
     async fn unconfirmed(&self, version: Version) -> Result<Vec<ReplicaNote>, StoreFailure> {
         let mut notes = Vec::new();
         for (key, versioned) in self.store.scan(&keys::PRESENT).await? {
@@ -208,28 +209,27 @@ impl Cluster {
         Ok(notes)
     }
 
-    /// Says that this replica is there, and looks at all tables. Called once before anything is served, and then by
-    /// [`keep`](Self::keep).
+    /// Announces this replica and refreshes all tables. Called once before the ports open, and then by [`keep`](Self::keep).
     pub(crate) async fn beat(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let began = self.clock.steady();
         let ttl = self.window + LOOK_WITHIN + MARGIN;
         let key = keys::present(&self.name);
         let announced = peers.announce(&key, self.note().encode(), ttl).await;
         announced.map_err(ReadError::from)?;
-        let (looked, wall) = (self.clock.steady(), wall_millis(&*self.clock));
-        if looked.saturating_sub(began) > LOOK_WITHIN {
-            // By now the announcement may end before what it should cover.
+        let (refresh_began, wall) = (self.clock.steady(), wall_millis(&*self.clock));
+        if refresh_began.saturating_sub(began) > LOOK_WITHIN {
+            // The announcement may end before the time that it should cover.
             return Ok(());
         }
         self.agree_on_schema(peers).await?;
-        self.look().await?;
+        self.refresh_tables().await?;
         self.reached_wall.store(wall, Ordering::Relaxed);
         // OK because the machine has been up for less than 500 million years.
-        self.reached.store(u64::try_from(looked.as_millis()).unwrap_or(u64::MAX - 1), Ordering::Release);
+        self.reached.store(u64::try_from(refresh_began.as_millis()).unwrap_or(u64::MAX - 1), Ordering::Release);
         Ok(())
     }
 
-    /// Writes by the schema that is in force, and puts a newer one in force once everybody who is there knows it.
+    /// Writes records with the schema in force, and puts a newer schema in force once all replicas know it.
     async fn agree_on_schema(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let (in_force, version) = schema_in_force(&*self.store).await?;
         if in_force > self.schema {
@@ -247,15 +247,15 @@ impl Cluster {
         }
         let raise = Txn::new().expect(keys::IN_FORCE, version).put(keys::IN_FORCE, self.schema.to_be_bytes().to_vec());
         match self.store.commit(raise).await {
-            Ok(_) => info!(schema = self.schema, "every replica knows a newer schema: it is in force from now on"),
-            // Somebody else did, or it is tried again.
-            Err(error) => debug!(%error, "the schema was not raised yet"),
+            Ok(_) => info!(schema = self.schema, "all replicas know a newer schema; it is now in force"),
+            // Another replica raised it, or the next heartbeat tries again.
+            Err(error) => debug!(%error, "the schema is not raised yet"),
         }
         Ok(())
     }
 
-    /// Looks at the tables of all spaces, and brings up to date what is not.
-    async fn look(&self) -> Result<(), StoreFailure> {
+    /// Reads the records of all spaces, and updates the tables that are out of date.
+    async fn refresh_tables(&self) -> Result<(), StoreFailure> {
         let missed = self.lock().missed;
         let records = self.store.scan(&keys::SPACES).await?;
         let newest = records.iter().map(|(_, versioned)| versioned.version).max();
@@ -263,23 +263,23 @@ impl Cluster {
             self.directory.follow(key, versioned).await.map_err(failure)?;
         }
         let mut state = self.lock();
-        // What was missed since this look began is not made good by it.
-        state.made_good = missed;
+        // Edits missed since this refresh began are not covered by it.
+        state.caught_up = missed;
         let newest = newest.unwrap_or_default();
         if newest > state.applied {
             state.applied = newest;
-            // Somebody may wait for us to know.
+            // Another replica may be waiting for our confirmation.
             self.progress.notify_one();
         }
         Ok(())
     }
 
-    /// Says that this replica is there, and looks at all tables, every few seconds until `stop`.
+    /// Announces this replica and refreshes all tables every few seconds until `stop`.
     pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
         let Some(peers) = self.store.peers() else { return stop.cancelled().await };
         let interval = HEARTBEAT.min(self.window / 4);
         loop {
-            // In this order, so that a simulated run can be repeated.
+            // Biased, so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -287,20 +287,20 @@ impl Cluster {
                 () = time::sleep(interval) => {}
             }
             if let Err(error) = self.beat(peers).await {
-                if !error.is_passing() {
-                    error!(%error, "what the other replicas have written cannot be used; stopping");
+                if !error.is_temporary() {
+                    error!(%error, "the records of the other replicas cannot be used; stopping");
                     break;
                 }
-                warn!(%error, "the other replicas are not heard of; going on with what is in hand");
+                warn!(%error, "cannot reach the other replicas; continuing with the window and the chunks in memory");
             }
         }
         peers.withdraw().await;
     }
 
-    /// Applies what others do, until `stop`.
+    /// Applies the other replicas' changes until `stop`.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
         let Watches { spaces, counters, present } = &mut watches;
-        // Each by itself: a watch that connects again must not be disturbed by what the others hear.
+        // Each watch has a loop of its own, because events on one must not interrupt another that is reconnecting.
         let spaces = async {
             loop {
                 self.space_changed(spaces.next().await).await;
@@ -330,31 +330,31 @@ impl Cluster {
             Change::Put(key, versioned) => match self.directory.follow(&key, &versioned).await {
                 Ok(sealed) => {
                     let mut state = self.lock();
-                    if state.missed == state.made_good {
+                    if state.missed == state.caught_up {
                         state.applied = state.applied.max(versioned.version);
                     }
                     drop(state);
                     if sealed {
-                        // Somebody waits for us to know.
+                        // Another replica is waiting for our confirmation.
                         self.progress.notify_one();
                     }
                 }
                 Err(error) => {
-                    warn!(%error, "an edit of another replica could not be read yet");
-                    self.fall_behind();
+                    warn!(%error, "cannot read an edit of another replica yet");
+                    self.mark_missed();
                 }
             },
-            // Spaces are never removed; what cannot be read is told where it is needed.
-            Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => self.fall_behind(),
+            // Spaces are never deleted. The refresh reports a record that cannot be read.
+            Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => self.mark_missed(),
         }
     }
 
-    fn fall_behind(&self) {
+    fn mark_missed(&self) {
         self.lock().missed += 1;
         self.progress.notify_one();
     }
 
-    /// Takes note of how far another replica has reserved. It is for showing only: reserving reads the record.
+    /// Records how far another replica has reserved. This is for display only: a reservation reads the record.
     fn counter_changed(&self, change: Change) {
         if let Change::Put(key, versioned) = change
             && let Some((space, number)) = keys::parse_counter(&key)
@@ -367,35 +367,35 @@ impl Cluster {
 
     async fn present_changed(&self, change: Change) {
         match change {
-            Change::Put(key, versioned) => self.heard(&key, &versioned),
+            Change::Put(key, versioned) => self.note_arrived(&key, &versioned),
             Change::Deleted(key) => {
                 if let Ok(name) = keys::parse_present(&key)
                     && let Some(gone) = self.lock().replicas.remove(name)
                 {
-                    info!(replica = gone.note.address, "a replica is gone");
+                    info!(replica = gone.note.address, "a replica has gone away");
                 }
             }
             Change::Missed | Change::Unreadable(_) => {
-                if let Err(error) = self.who_is_there().await {
-                    warn!(%error, "the other replicas are not known at present");
+                if let Err(error) = self.read_replicas().await {
+                    warn!(%error, "cannot read which other replicas exist");
                 }
             }
         }
     }
 
-    /// Reads who is there.
-    pub(crate) async fn who_is_there(&self) -> Result<(), StoreFailure> {
+    /// Reads the notes of all replicas.
+    pub(crate) async fn read_replicas(&self) -> Result<(), StoreFailure> {
         let present = self.store.scan(&keys::PRESENT).await?;
         let names = present.iter().filter_map(|(key, _)| keys::parse_present(key).ok());
         let names: Vec<String> = names.map(str::to_owned).collect();
         self.lock().replicas.retain(|name, _| names.contains(name));
-        present.iter().for_each(|(key, versioned)| self.heard(key, versioned));
+        present.iter().for_each(|(key, versioned)| self.note_arrived(key, versioned));
         Ok(())
     }
 
-    fn heard(&self, key: &Key, versioned: &Versioned) {
+    fn note_arrived(&self, key: &Key, versioned: &Versioned) {
         let (Ok(name), Ok(note)) = (keys::parse_present(key), ReplicaNote::decode(&versioned.value)) else {
-            warn!(%key, "a replica's note makes no sense");
+            warn!(%key, "a replica's note is malformed");
             return;
         };
         let heard = self.clock.steady();
@@ -404,7 +404,7 @@ impl Cluster {
         let known = state.replicas.remove(name);
         let differed = known.as_ref().is_some_and(Replica::clocks_differ);
         if known.is_none() && name != self.name {
-            info!(replica = note.address, version = note.version, "another replica is here");
+            info!(replica = note.address, version = note.version, "another replica has appeared");
         }
         let mut samples = known.map(|known| known.ahead).unwrap_or_default();
         samples.push_back(ahead);
@@ -414,7 +414,7 @@ impl Cluster {
         let replica = Replica { note, heard, ahead: samples };
         if name != self.name && !differed && replica.clocks_differ() {
             let ahead_ms = i64::try_from(replica.ahead_nanos() / 1_000_000).unwrap_or(i64::MAX);
-            warn!(replica = replica.note.address, ahead_ms, "clocks differ: set them by NTP");
+            warn!(replica = replica.note.address, ahead_ms, "clocks differ; synchronize them with NTP");
         }
         state.replicas.insert(name.to_owned(), replica);
     }
@@ -434,24 +434,24 @@ impl Cluster {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // OK because nothing that is done under the lock leaves it half done.
+        // OK because no code that holds the lock leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn wall_millis(clock: &dyn Clock) -> i64 {
-    // OK because a time is within some millions of years of 1970.
+    // OK because the time is within millions of years of 1970.
     i64::try_from(clock.wall().get() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 impl Replica {
-    /// How far its clock is ahead of ours, in nanoseconds. A note that took long to come makes it look behind, so the latest
-    /// notes' largest value is the best one.
+    /// How far its clock is ahead of ours, in nanoseconds. A delayed note makes the clock look behind, so the largest of the latest
+    /// values is the best estimate.
     pub(crate) fn ahead_nanos(&self) -> i128 {
         self.ahead.iter().copied().max().unwrap_or_default()
     }
 
-    /// Whether the clocks differ by more than they should.
+    /// Whether the clocks differ by more than [`CLOCKS_DIFFER`].
     pub(crate) fn clocks_differ(&self) -> bool {
         self.ahead.len() >= SAMPLES && self.ahead_nanos().unsigned_abs() > CLOCKS_DIFFER.as_nanos()
     }
@@ -461,7 +461,7 @@ fn failure(error: LoadError) -> StoreFailure {
     match error {
         LoadError::Store(failure) => failure,
         error => {
-            debug!(%error, "a table of another replica");
+            debug!(%error, "cannot use a table that another replica has edited");
             StoreFailure::Malformed(stored::Malformed { what: "a table that another replica has edited" })
         }
     }

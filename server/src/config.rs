@@ -1,4 +1,4 @@
-//! Configuration: a TOML file, then `KENT_*` variables, then flags; checked whole before anything is opened.
+//! Configuration: a TOML file, then `KENT_*` variables, then flags. All of it is checked before anything is opened.
 
 mod error;
 mod etcd;
@@ -21,27 +21,27 @@ pub use etcd::EtcdSettings;
 pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
 pub use settings::{Settings, Values};
 
-/// The longest window that a replica can be set to.
+/// The longest window that the settings allow.
 pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
 
 /// The settings in force, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Those that have a default.
+    /// The settings that have a default.
     pub set: Values,
-    /// Threads that serve connections.
+    /// How many threads serve connections.
     pub threads: usize,
-    /// The directory that remembers how often each store was started, if a setting names one.
+    /// The directory that records how many times each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
-    /// Whether the embedded store is archived.
+    /// Whether and where the embedded store is archived.
     pub archiving: Archiving,
-    /// How to recognise etcd, and be recognised.
+    /// The certificates that authenticate etcd to the daemon and the daemon to etcd.
     pub etcd_tls: Option<EtcdTls>,
-    /// Who to be for etcd.
+    /// The user name and password for etcd.
     pub etcd_credentials: Option<EtcdCredentials>,
-    /// Where others are told that this replica serves; its gRPC port unless this says otherwise.
+    /// The address of this replica that clients and other replicas get; without it, the address of the gRPC port.
     pub advertise: Option<String>,
-    /// The newest schema of records that is used.
+    /// The newest schema of records that this daemon writes.
     pub schema: u16,
     settings: Settings,
 }
@@ -62,11 +62,11 @@ impl Settings {
 }
 
 impl Config {
-    /// Checks settings, after filling them up with the defaults.
+    /// Fills in the defaults and checks the settings.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] naming the first setting that cannot be used.
+    /// [`ConfigError`] names the first invalid setting.
     pub fn check(settings: Settings) -> Result<Self, ConfigError> {
         let settings = settings.over(Settings::defaults());
         let set = settings.values()?;
@@ -94,29 +94,29 @@ impl Config {
         })
     }
 
-    /// How the clock is trusted.
+    /// The tolerance and the window of the clock.
     pub fn clock(&self) -> ClockPolicy {
         let Values { clock_tolerance, window, .. } = self.set;
         ClockPolicy { tolerance: clock_tolerance.0, window_last: window.0, ..ClockPolicy::default() }
     }
 
-    /// How far the clock is believed.
+    /// The jumps and absences of the clock that the daemon accepts without an operator.
     pub fn trust(&self) -> TrustPolicy {
         TrustPolicy { jump_max: self.set.clock_jump.0, absence_max: self.set.absence.0 }
     }
 
-    /// How many suffixes of a region are reserved at once.
+    /// The smallest and largest chunk of a region's suffixes, in suffixes.
     pub fn chunk(&self) -> Chunk {
         Chunk { min: self.set.chunk_min, max: self.set.chunk_max }
     }
 
-    /// For how long request_ids are kept, and how many.
+    /// How long request_ids are kept, and how many of those that do not expire.
     pub fn requests(&self) -> RequestPolicy {
         RequestPolicy { retention: self.set.request_retention.0, undated_max: self.set.requests_max }
     }
 }
 
-/// Without TLS and authentication the daemon is for this machine only.
+/// Rejects an address that other machines can reach, because the daemon has neither TLS nor authentication.
 fn check_exposure(setting: &'static str, address: SocketAddr, insecure: bool) -> Result<(), ConfigError> {
     match insecure || address.ip().is_loopback() {
         true => Ok(()),
@@ -124,13 +124,13 @@ fn check_exposure(setting: &'static str, address: SocketAddr, insecure: bool) ->
     }
 }
 
-/// What the settings say about the archive of a store in a directory.
+/// Returns how the settings archive the embedded store.
 fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError> {
     let needs = |needed| Err(ConfigError::Needs { setting: "archive", needed });
     match (&settings.archive, settings.no_archive) {
-        (Some(_), Some(_)) => needs("that no-archive is not set"),
+        (Some(_), Some(_)) => needs("no-archive to be unset"),
         (Some(_), None) if set.store != StoreKind::Sled => needs(
-            "the embedded store (store = \"sled\"): an etcd keeps copies by its own members, learners and snapshots",
+            "the embedded store (store = \"sled\"); for copies of an etcd store use etcd's members, learners and snapshots",
         ),
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
@@ -139,7 +139,7 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
 }
 
 impl fmt::Display for Config {
-    /// The settings in force, as a TOML file would have them.
+    /// Writes the settings in force as a TOML file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&toml::to_string(&self.settings).map_err(|_| fmt::Error)?)
     }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn err_each_bad_value_is_named_with_what_it_may_be() {
+    fn err_each_bad_value_is_named_with_its_range() {
         check_err("lease-count = 0", "lease-count is 0, but must be 1 to");
         check_err("packed-bytes = 8", "packed-bytes is 8, but must be 16 to");
         check_err("streams = 0", "streams is 0");
@@ -191,13 +191,13 @@ mod tests {
         check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
         check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
         check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
-        check_err("archive = 'a'\nno-archive = 'told'", "archive needs that no-archive is not set");
+        check_err("archive = 'a'\nno-archive = 'ended'", "archive needs no-archive to be unset");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
     }
 
     #[test]
-    fn ok_bounds_are_allowed_and_what_the_cluster_takes_for_the_longest_window_is_one() {
+    fn ok_bounds_are_allowed_and_window_max_is_the_longest_window() {
         for toml in
             ["window = '1h'", "window = '2s'", "chunk-min = 1\nchunk-max = 1", "history-keep = 1", "threads = 1024"]
         {
@@ -208,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn ok_archives_as_the_settings_say() {
+    fn ok_archiving_follows_the_settings() {
         let archiving =
             |toml: &str| Config::check(toml::from_str(toml).expect("well-formed")).expect("valid").archiving;
         let to = Archiving::To { dir: "a".into(), base_after: 131_072 };
         assert_eq!(archiving("archive = 'a'\narchive-base-bytes = 131072"), to);
-        assert_eq!(archiving("no-archive = 'told'"), Archiving::End { even_if_lost: false });
+        assert_eq!(archiving("no-archive = 'ended'"), Archiving::End { even_if_lost: false });
         assert_eq!(archiving("no-archive = 'lost'"), Archiving::End { even_if_lost: true });
         assert_eq!(archiving(""), Archiving::None);
     }

@@ -1,4 +1,4 @@
-//! Start and stop, each one readable sequence.
+//! Starting and stopping the daemon.
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -39,16 +39,16 @@ use crate::{
 pub struct Daemon {
     node: Node,
     store: Arc<dyn Store>,
-    /// Asked to stop, the ports take no more connections and finish what is under way.
+    /// The tasks of the ports. When stopped, they accept no more connections and finish the calls in flight.
     ports: Tasks,
     grace: Duration,
     grpc: SocketAddr,
     http: SocketAddr,
-    /// Where calls run, for as long as the daemon does.
+    /// The threads of calls, which live as long as the daemon.
     _calls: Calls,
 }
 
-/// Why the daemon did not start. Nothing was changed.
+/// Reasons that the daemon does not start. A failed start changes nothing.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The store cannot be opened.
@@ -57,10 +57,10 @@ pub enum StartError {
     /// The store on etcd cannot be opened.
     #[error("the store cannot be opened")]
     Etcd(#[from] EtcdOpenError),
-    /// The store is an old copy.
+    /// The store is an old copy, or the witness cannot be used.
     #[error(transparent)]
     Witness(#[from] WitnessError),
-    /// What is stored cannot be used.
+    /// The state in the store cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A port cannot be bound.
@@ -70,31 +70,31 @@ pub enum StartError {
         setting: &'static str,
         /// Its value.
         address: SocketAddr,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
     /// The threads that serve connections and calls cannot be started.
     #[error("the threads that serve connections cannot be started (threads)")]
     Threads(#[source] io::Error),
-    /// Reflection cannot be offered.
-    #[error("the protocol's descriptors cannot be served")]
+    /// The reflection service cannot be built.
+    #[error("the reflection service cannot be started")]
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// How often the health service looks whether the daemon can grant.
+/// How often the health service checks whether the daemon can grant.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a start waits for the first slot before it serves without.
+/// How long a start waits for the first slot before it serves without one.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
-/// A store that does not answer within this does not answer: some ten thousand times as long as a commit takes.
+/// The timeout of the store: about ten thousand times the duration of a commit.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a start waits for etcd, not counting the attempts themselves, and how often it tries.
+/// How long a start waits for etcd, without the time of the attempts, and the pause between attempts.
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
-/// HTTP/2 windows, in bytes: pipelined streams of packed identifiers are not held up by flow control.
+/// HTTP/2 windows, in bytes: large enough that flow control does not delay pipelined streams of packed identifiers.
 const WINDOW_BYTES: u32 = 8 << 20;
 
 impl Daemon {
@@ -106,17 +106,18 @@ impl Daemon {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let grpc = bind("listen", config.set.listen).await?;
         let http = bind("http", config.set.http).await?;
-        let (grpc_address, http_address) = (address(&grpc, config.set.listen), address(&http, config.set.http));
+        let (grpc_address, http_address) =
+            (bound_address(&grpc, config.set.listen), bound_address(&http, config.set.http));
         let (store, (kind, location)) = open_store(&config).await?;
-        let serves = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
-        let place = Place { kind, location, serves };
+        let address = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
+        let place = Place { kind, location, address };
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let environment = Environment { store: store.clone(), clock, entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
             count_start(&environment, &witness, &place.location).await?;
         }
-        // Two at least, so that one that reads a large table does not hold up the others.
+        // At least two, so that a call that reads a large table does not delay the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
@@ -135,17 +136,17 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Where gRPC is served.
+    /// The address of the gRPC port.
     pub fn grpc_address(&self) -> SocketAddr {
         self.grpc
     }
 
-    /// Where HTTP is served.
+    /// The address of the HTTP port.
     pub fn http_address(&self) -> SocketAddr {
         self.http
     }
 
-    /// Ready when a part of the daemon has failed, and it must stop.
+    /// Completes when a task of the daemon has failed, so that the daemon must stop.
     pub async fn failed(&self) {
         tokio::select! {
             () = self.node.tasks().failed().cancelled() => {}
@@ -153,21 +154,22 @@ impl Daemon {
         }
     }
 
-    /// Drains, writes the exact ceilings back, and closes the store. True if all requests in flight had finished.
+    /// Drains, writes the exact ceilings to the store, and closes it. Returns true if all requests in flight finished.
     pub async fn stop(self) -> bool {
-        // Not serving; streams end after the answer that they are at; no more connections; calls in flight finish.
+        // From here on the health service reports not serving, streams end after their present answer, the ports accept no more
+        // connections, and calls in flight finish.
         self.node.engine().draining().cancel();
         let clean = time::timeout(self.grace, self.ports.stop()).await.is_ok();
         if !clean {
-            warn!(grace = ?self.grace, "requests are still in flight; giving up on them");
+            warn!(grace = ?self.grace, "requests are still in flight; abandoning them");
         }
-        // Only now, when nothing is granted any more, the unused rest goes back.
+        // Unused reservations are returned only after grants have stopped.
         let given_back = time::timeout(GIVE_BACK, async {
             self.node.stop().await;
             self.store.close().await;
         });
         if given_back.await.is_err() {
-            error!("the store did not take the unused rest back in time; it is a gap");
+            error!("the store did not take back unused reservations in time; they are a gap");
         }
         clean
     }
@@ -185,7 +187,7 @@ impl Daemon {
         routes
             .add_service(health_service)
             .add_service(reflection().build_v1()?)
-            // Python's stock reflection client speaks the older version.
+            // Python's stock reflection client speaks this older version.
             .add_service(reflection().build_v1alpha()?)
             .add_service(Offload::new(
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
@@ -202,7 +204,7 @@ impl Daemon {
         let allocator = AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max);
         let port = Port::new(allocator, routes.routes());
         let closing = self.ports.stopping().clone();
-        let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.aboard());
+        let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
         self.ports.spawn("gRPC port", async move { workers.accept(listener, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
@@ -221,14 +223,13 @@ impl Daemon {
     }
 }
 
-/// Counts a start in the store and in its witness.
+/// Counts a start in the store and in its witness. First checks that the store may be started.
 async fn count_start(environment: &Environment, witness: &Witness, place: &str) -> Result<(), StartError> {
-    // A start is counted only in a store that may be started.
-    founding::found(&*environment.store, &*environment.entropy).await?;
+    founding::load_or_found(&*environment.store, &*environment.entropy).await?;
     Ok(witness.attest(&*environment.store, place).await?)
 }
 
-/// What a daemon does before a [`Node`] starts, where there is a witness in the directory `witness`: for the simulator.
+/// Does what a daemon with a witness in the directory `witness` does before it starts a [`Node`]; for the simulator.
 ///
 /// # Errors
 ///
@@ -245,10 +246,10 @@ pub fn transport() -> Server {
     Server::builder().initial_connection_window_size(WINDOW_BYTES).initial_stream_window_size(WINDOW_BYTES)
 }
 
-/// How long the store may take to take the unused rest back.
+/// How long the store may take to accept the unused reservations.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
-/// Tells the health service whether the daemon can grant, for the daemon as a whole and for the service that grants.
+/// Reports to the health service whether the daemon can grant, for the daemon as a whole and for `Allocator`.
 async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: CancellationToken) {
     let services = ["", "kent.v1.Allocator"];
     loop {
@@ -264,7 +265,7 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
     }
 }
 
-/// The store, its kind, and where it is.
+/// Opens the store. Returns it with its kind and its location.
 async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
     let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {
@@ -272,7 +273,7 @@ async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, S
             let options = SledOptions { dir: config.set.data.clone(), new_id };
             let store = SledStore::open_archived(options, config.archiving.clone())?;
             if let Archiving::To { dir, .. } = &config.archiving {
-                info!(archive = %dir.display(), "every commit goes to the archive before it is acknowledged");
+                info!(archive = %dir.display(), "writing every commit to the archive before it is acknowledged");
             }
             let place = ("sled", config.set.data.display().to_string());
             Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
@@ -290,14 +291,14 @@ async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, S
             Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
         }
         StoreKind::Memory => {
-            warn!("the store is in memory: what is issued is forgotten at the end, and may be issued again");
+            warn!("the store is in memory: after a restart the daemon may issue the same identifiers again");
             let store = MemoryStore::new(StoreId::new(new_id));
             Ok((Arc::new(store), ("memory", String::new())))
         }
     }
 }
 
-/// etcd may be started at the same time as this daemon: it is waited for.
+/// Opens etcd, and retries for a while because it may start at the same time as this daemon.
 async fn open_etcd(options: EtcdOptions) -> Result<EtcdStore, EtcdOpenError> {
     let mut waited = Duration::ZERO;
     loop {
@@ -317,7 +318,7 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener,
     TcpListener::bind(address).await.map_err(|source| StartError::Bind { setting, address, source })
 }
 
-/// The address that was bound, which tells the port where 0 was asked for.
-fn address(listener: &TcpListener, asked: SocketAddr) -> SocketAddr {
-    listener.local_addr().unwrap_or(asked)
+/// The address that the listener is bound to: it has the actual port where port 0 was requested.
+fn bound_address(listener: &TcpListener, requested: SocketAddr) -> SocketAddr {
+    listener.local_addr().unwrap_or(requested)
 }

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// The daemon's state and what can be asked of it.
+/// The daemon's state, and the operations on it.
 #[derive(Debug)]
 pub(crate) struct Engine {
     store: Arc<dyn Store>,
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     slots: Arc<Slots>,
     directory: Arc<Directory>,
     grants: Grants,
-    /// Where there can be other replicas.
+    /// The other replicas; `None` if the store cannot be shared.
     cluster: Option<Arc<Cluster>>,
     metrics: Metrics,
     place: Place,
@@ -49,24 +49,24 @@ pub(crate) struct Engine {
     draining: CancellationToken,
 }
 
-/// Where the store is.
+/// The store and the address of this daemon, for reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The kind of store.
+    /// The kind of store: `sled`, `etcd` or `memory`.
     pub(crate) kind: &'static str,
-    /// Its directory or address, if it has one.
+    /// The directory or address of the store, if it has one.
     pub(crate) location: String,
-    /// Where clients reach this daemon.
-    pub(crate) serves: String,
+    /// The address at which clients reach this daemon.
+    pub(crate) address: String,
 }
 
-/// Counters of regions, and of series, whose chunks a report lists.
+/// The maximum number of region counters, and of series counters, whose chunks a report lists.
 const LISTED_MAX: usize = 1000;
 
-/// Backups that are made at once.
+/// The maximum number of concurrent backups.
 pub(crate) const BACKUPS_MAX: usize = 2;
 
-/// `WatchTable` calls at once.
+/// The maximum number of concurrent `WatchTable` calls.
 pub(crate) const WATCHERS_MAX: usize = 1024;
 
 impl Engine {
@@ -74,7 +74,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if anything stored is damaged, or newer than this program.
+    /// [`LoadError`] if a record is damaged or written by a newer version.
     pub(crate) async fn load(
         environment: Environment,
         config: &Config,
@@ -82,7 +82,7 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let Environment { store, clock, entropy } = environment.clone();
-        let key = founding::found(&*store, &*entropy).await?;
+        let key = founding::load_or_found(&*store, &*entropy).await?;
         let (found, _) = schema_in_force(&*store).await?;
         if found > config.schema {
             return Err(LoadError::NewerSchema { found, known: config.schema });
@@ -90,7 +90,7 @@ impl Engine {
         if let Some(peers) = store.peers() {
             peers.write_schema(found);
         }
-        // Whatever others change from here on is heard of.
+        // The watches begin before the tables are read, so that no change is missed in between.
         let watches = match store.peers() {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
@@ -116,11 +116,11 @@ impl Engine {
                     environment.clone(),
                     directory.clone(),
                     slots.clone(),
-                    place.serves.clone(),
+                    place.address.clone(),
                     window,
                     config.schema,
                 ));
-                cluster.who_is_there().await?;
+                cluster.read_replicas().await?;
                 cluster.beat(peers).await?;
                 tasks.spawn("follower", cluster.clone().follow(watches, tasks.stopping().clone()));
                 tasks.spawn("heartbeat", cluster.clone().keep(tasks.stopping().clone()));
@@ -176,7 +176,7 @@ impl Engine {
         }))
     }
 
-    /// Plans an edit and, unless it is a dry run, makes it. It goes on although its caller goes away.
+    /// Plans an edit and, unless it is a dry run, commits it. The edit continues if its caller goes away.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Makes a space, or only says whether it could. It goes on although its caller goes away.
+    /// Creates a space, or only checks whether it can be created. The work continues if its caller goes away.
     ///
     /// # Errors
     ///
@@ -207,17 +207,17 @@ impl Engine {
         &self.directory
     }
 
-    /// What is counted.
+    /// The metrics.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Where identifiers come from.
+    /// The sources of identifiers.
     pub(crate) fn grants(&self) -> &Grants {
         &self.grants
     }
 
-    /// The most `AllocateStream` calls at once.
+    /// The maximum number of concurrent `AllocateStream` calls.
     pub(crate) fn streams(&self) -> usize {
         self.streams
     }
@@ -227,32 +227,32 @@ impl Engine {
         &*self.clock
     }
 
-    /// Where the store is.
+    /// The store and the address of this daemon, for reports.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Where tasks are spawned.
+    /// The daemon's tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 
-    /// Where calls compute.
+    /// The limit on calls that compute.
     pub(crate) fn computing(&self) -> &Computing {
         &self.computing
     }
 
-    /// Tables as they were.
+    /// Tables at earlier revisions.
     pub(crate) fn past(&self) -> &Past {
         &self.past
     }
 
-    /// Lets one more backup be made, until the guard is dropped; `None` if there are [`BACKUPS_MAX`] already.
+    /// Reserves a backup until the permit is dropped; `None` if [`BACKUPS_MAX`] are in progress.
     pub(crate) fn begin_backup(&self) -> Option<OwnedSemaphorePermit> {
         self.backups.clone().try_acquire_owned().ok()
     }
 
-    /// Lets one more watcher in, until the guard is dropped; `None` if there are [`WATCHERS_MAX`] already.
+    /// Reserves a watcher until the permit is dropped; `None` if there are [`WATCHERS_MAX`].
     pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
         self.watchers.clone().try_acquire_owned().ok()
     }
@@ -262,7 +262,7 @@ impl Engine {
         &*self.store
     }
 
-    /// The other replicas, where there can be any.
+    /// The other replicas; `None` if the store cannot be shared.
     pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
     }
@@ -277,12 +277,12 @@ impl Engine {
         &self.slots
     }
 
-    /// Cancelled when the daemon has begun to stop: streams should end.
+    /// Cancelled when the daemon begins to stop: streams should end.
     pub(crate) fn draining(&self) -> &CancellationToken {
         &self.draining
     }
 
-    /// Whether every source can be granted from. It costs next to nothing.
+    /// Whether the daemon can grant from every source, without the list of chunks. This is cheap.
     pub(crate) fn readiness(&self) -> Readiness {
         Readiness {
             slot: self.slots.held(),
@@ -294,7 +294,7 @@ impl Engine {
         }
     }
 
-    /// The same, with chunks that are held.
+    /// Like [`Engine::readiness`], with the chunks that the daemon holds.
     pub(crate) fn report(&self) -> Readiness {
         let (regions, series) = (self.grants.regions.held(LISTED_MAX), self.grants.series.held(LISTED_MAX));
         Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
@@ -319,15 +319,15 @@ impl Engine {
         self.metrics.render()
     }
 
-    /// Writes the exact counters back; the keeper does the same for its slot when its task is stopped.
+    /// Writes the exact counters to the store. The slot keeper does the same for its slot when its task stops.
     pub(crate) async fn give_back(&self) {
         self.grants.regions.give_back_all().await;
         self.grants.series.give_back_all().await;
-        info!("counters written back");
+        info!("counters written to the store");
     }
 }
 
-/// Stops the daemon when what is behind the store turns out to be exchanged or set back: what was reserved may be forgotten.
+/// Stops the daemon if the store is exchanged or rolled back, because reservations may be lost.
 async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     let Some(peers) = store.peers() else { return tasks.stopping().cancelled().await };
     tokio::select! {

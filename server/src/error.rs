@@ -1,4 +1,4 @@
-//! Why a request was refused, in the daemon's own words. `status` turns these into gRPC.
+//! Errors of requests, in the daemon's terms. `status` translates them to gRPC.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -10,21 +10,21 @@ use thiserror::Error;
 
 use crate::records::failure::{LoadError, StoreFailure};
 
-/// No such space.
+/// The space does not exist.
 #[derive(Debug, Error)]
 #[error("there is no space {space:?}; ListSpaces (kent space ls) lists them")]
 pub(crate) struct NoSuchSpace {
-    /// The name that was asked for.
+    /// The requested name.
     pub(crate) space: String,
 }
 
-/// No such region.
+/// The region does not exist.
 #[derive(Debug, Error)]
 #[error("there is no region {region:?} in space {space:?}; ListRegions (kent region ls) lists them")]
 pub(crate) struct NoSuchRegion {
     /// The space.
     pub(crate) space: String,
-    /// The name that was asked for.
+    /// The requested name.
     pub(crate) region: String,
 }
 
@@ -41,29 +41,29 @@ impl From<LoadError> for EditError {
     }
 }
 
-/// Why no identifiers were granted.
+/// Reasons that an allocation fails.
 #[derive(Debug, Error)]
 pub(crate) enum AllocateError {
-    /// A field cannot be used.
+    /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),
-    /// No such space.
+    /// The space does not exist.
     #[error(transparent)]
     NoSuchSpace(#[from] NoSuchSpace),
-    /// No such region.
+    /// The region does not exist.
     #[error(transparent)]
     NoSuchRegion(#[from] NoSuchRegion),
-    /// The clock or the slot do not allow it.
+    /// The clock, the slot or the window does not allow the grant.
     #[error("{source_token}: {refusal}")]
     Time {
         /// The format's token.
         source_token: &'static str,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The region is closed.
+    /// The region is closed: its subregions replace it.
     #[error(
-        "region {region:?} of space {space:?} is closed: its subregions take its place, and identifiers come from them"
+        "region {region:?} of space {space:?} is closed: request identifiers from its subregions (kent region tree --space {space})"
     )]
     Closed {
         /// The space.
@@ -71,9 +71,9 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
-    /// The region's suffixes are a space of their own.
+    /// The region is delegated: its suffixes are a space of their own.
     #[error(
-        "region {region:?} of space {space:?} is delegated: identifiers come from the regions of space \"{space}/{region}\""
+        "region {region:?} of space {space:?} is delegated: request identifiers from the regions of space \"{space}/{region}\""
     )]
     Delegated {
         /// The space.
@@ -91,9 +91,9 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
-    /// The region's values come from users.
+    /// The region is external: users choose its values.
     #[error(
-        "region {region:?} of space {space:?} is external: its values come from users, and are composed (kent region id {region} VALUE)"
+        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {region} VALUE` makes identifiers of them"
     )]
     External {
         /// The space.
@@ -101,26 +101,26 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
-    /// The counter would move faster than its pace allows.
-    #[error("{subject} issues at most {pace}, on average, and at most {burst} at once: {}", match wait {
-        Some(wait) => format!("{asked} more are allowed in {:.1} s", wait.as_secs_f64()),
-        None => format!("{asked} were asked for"),
+    /// The request exceeds the pace of the counter.
+    #[error("{subject} issues at most {pace} on average, and at most {burst} in a burst: {}", match wait {
+        Some(wait) => format!("{requested} more are allowed after {:.1} s", wait.as_secs_f64()),
+        None => format!("{requested} were requested"),
     })]
     TooFast {
         /// The source.
         subject: String,
         /// Its pace.
         pace: Pace,
-        /// The most that it issues at once.
+        /// The most that it issues in a burst.
         burst: u128,
-        /// How many were asked for.
-        asked: u64,
-        /// When it is allowed; `None` if never.
+        /// The requested number of identifiers.
+        requested: u64,
+        /// The wait until it is allowed; `None` if it never is.
         wait: Option<Duration>,
     },
-    /// After a restore it is not known how far the counter had come.
+    /// After a restore the position of the counter is not known.
     #[error(
-        "how much {subject} had issued when its store was lost is not known, so nothing is issued: name a number above every one in \
+        "{subject} cannot issue, because after the restore it is not known how far its counter had come: set a number above all in \
          use ({})",
         match region {
             Some(region) => format!("kent region set {region} --next N, or 0 if it is new"),
@@ -130,115 +130,115 @@ pub(crate) enum AllocateError {
     Unsure {
         /// The source.
         subject: String,
-        /// The name of the region, if it is one.
+        /// The name of the region; `None` for a series.
         region: Option<String>,
     },
-    /// The store was restored, and another clock may have been ahead of ours.
+    /// The store was restored, and the clock of a lost host may have been ahead.
     #[error(
-        "the store was restored, and nothing is issued before {}, in case that the clock of a lost host was ahead (kentd restore \
+        "the store was restored, and nothing is issued before {}, because the clock of a lost host may have been ahead (kentd restore \
          --clock-error): {}",
         until.rfc3339(0).unwrap_or_default(),
         match now {
             Some(now) => format!("it is {}", now.rfc3339(0).unwrap_or_default()),
-            None => "this clock is not believed yet".to_owned(),
+            None => "this clock is not trusted yet".to_owned(),
         }
     )]
     Restored {
-        /// From when on identifiers are issued.
+        /// The time from which identifiers are issued.
         until: UnixNanos,
-        /// The present, if the clock is believed.
+        /// The present time, if the clock is trusted.
         now: Option<UnixNanos>,
     },
-    /// Others' edits may have been missed for too long.
+    /// The store was unreachable for longer than the window, so edits of other replicas may be missing.
     #[error(
-        "the store has not been reached for too long: a region may have been sealed or changed meanwhile, and nothing is granted \
-         from regions until the store is back"
+        "this replica has not reached the store for longer than its window and may have missed a seal or an edit: it grants nothing \
+         from regions until the store answers"
     )]
     OutOfTouch,
-    /// A request_id was used for another count before.
-    #[error("request_id was used before, for {count} identifiers: use another one")]
+    /// The request_id was used before, with another count.
+    #[error("request_id was used before for {count} identifiers: use a new one")]
     Reused {
-        /// How many were granted under it.
+        /// The number of identifiers granted under it.
         count: u64,
     },
-    /// Nothing is granted under the request_id.
+    /// The request_id is rejected.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
-    /// The region does not hold as many more.
+    /// The region has too few suffixes left.
     #[error("{0}")]
     Exhausted(Exhausted),
-    /// The series does not hold as many more.
-    #[error("{series} has {left} identifiers left, {asked} were asked for, and there will never be more")]
+    /// The series has too few identifiers left.
+    #[error("{series} has {left} identifiers left, but {requested} were requested; a series cannot grow")]
     SeriesExhausted {
         /// The series.
         series: kent_ids::Series,
-        /// How many are left.
+        /// The number of identifiers left.
         left: u128,
-        /// How many were asked for.
-        asked: u64,
+        /// The requested number of identifiers.
+        requested: u64,
     },
-    /// Callers have begun as many series as they may.
+    /// Requests have created the maximum number of series.
     #[error(
-        "{series} is new, and callers have begun {max} series already (kentd --series-on-demand): an operator makes it (kent series \
-         create {series}), or forgets others (kent series ls, kent series forget)"
+        "{series} is new, and requests have created {max} series already (kentd --series-on-demand): create it as an operator (kent series \
+         create {series}), or forget others (kent series ls, kent series forget)"
     )]
     TooManySeries {
-        /// The series that was asked for.
+        /// The requested series.
         series: kent_ids::Series,
-        /// How many callers may begin.
+        /// The maximum number of series that requests create.
         max: u64,
     },
-    /// The store could not supply a chunk.
+    /// The store failed while a chunk was reserved.
     #[error("no chunk could be reserved: {0}")]
     Store(#[from] StoreFailure),
-    /// Others kept reserving first.
-    #[error("no chunk could be reserved in {attempts} attempts, since others did at the same time")]
+    /// Other replicas reserved first in every attempt.
+    #[error("no chunk could be reserved: {attempts} attempts conflicted with other replicas")]
     Contended {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The caller's deadline was over before a chunk was reserved.
+    /// The caller's deadline passed before a chunk was reserved.
     #[error("no chunk could be reserved before the deadline")]
     Late,
     /// An invariant is broken.
     #[error("an invariant of the daemon is broken: {0}")]
     Broken(kent_ids::BlockError),
-    /// An invariant was found to be broken before.
-    #[error("this daemon issues nothing any more, since an invariant is broken, and stops; its log says which")]
+    /// An invariant broke earlier, and the daemon stops.
+    #[error("this daemon has stopped issuing because an invariant is broken; see its log")]
     Stopped,
 }
 
 impl AllocateError {
-    /// A counter would move faster than its pace allows.
-    pub(crate) fn too_fast(subject: String, pace: Pace, asked: NonZeroU64, TooFast { wait }: TooFast) -> Self {
+    /// The error for a request that exceeds the pace of a counter.
+    pub(crate) fn too_fast(subject: String, pace: Pace, requested: NonZeroU64, TooFast { wait }: TooFast) -> Self {
         let burst = u128::from(pace.get()) * u128::from(BURST.as_secs());
-        Self::TooFast { subject, pace, burst, asked: asked.get(), wait }
+        Self::TooFast { subject, pace, burst, requested: requested.get(), wait }
     }
 }
 
-/// A region that is full, and what would help.
+/// A full region, and how far it can be expanded.
 #[derive(Debug)]
 pub(crate) struct Exhausted {
     /// The space.
     pub(crate) space: String,
     /// The region.
     pub(crate) region: String,
-    /// 2^s.
+    /// The limit on its suffixes: 2^s, or less by its policy.
     pub(crate) capacity: String,
-    /// How many suffixes are issued or reserved.
+    /// The number of suffixes that are issued or reserved.
     pub(crate) reserved: String,
-    /// How many were asked for.
-    pub(crate) asked: u64,
-    /// By how many bits it could be expanded.
+    /// The requested number of identifiers.
+    pub(crate) requested: u64,
+    /// The number of bits by which it can be expanded.
     pub(crate) expandable_bits: u8,
 }
 
 impl std::fmt::Display for Exhausted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { space, region, capacity, reserved, asked, expandable_bits } = self;
+        let Self { space, region, capacity, reserved, requested, expandable_bits } = self;
         write!(
             f,
-            "region {region:?} of space {space:?} is full: {reserved} of {capacity} suffixes are issued, {asked} more were asked for; "
+            "region {region:?} of space {space:?} is full: {reserved} of {capacity} suffixes are issued or reserved, {requested} more were requested; "
         )?;
         match expandable_bits {
             0 => write!(f, "it cannot be expanded further"),
@@ -249,119 +249,123 @@ impl std::fmt::Display for Exhausted {
     }
 }
 
-/// Why the listing of a series was not changed.
+/// Reasons that a series is not created or forgotten.
 #[derive(Debug, Error)]
 pub(crate) enum SeriesError {
-    /// A field cannot be used.
+    /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),
-    /// The one that every store has.
-    #[error("{series} is there always: it is neither made nor forgotten")]
+    /// The series is built in.
+    #[error("{series} is built in: it cannot be created or forgotten")]
     AlwaysThere {
         /// The series.
         series: kent_ids::Series,
     },
-    /// It is not listed.
+    /// The series is not listed.
     #[error("there is no series {series}; ListSeries (kent series ls) lists them")]
     NoSuchSeries {
         /// The series.
         series: kent_ids::Series,
     },
-    /// There are as many as there may be.
-    #[error("operators have made {max} series, and more are not made: forget some (kent series forget)")]
+    /// Operators have created the maximum number of series.
+    #[error("there are {max} series of operators, which is the maximum: forget some (kent series forget)")]
     TooMany {
-        /// How many there may be.
+        /// The maximum.
         max: u64,
     },
-    /// What is stored could not be read, or the change not written.
+    /// The listing could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreFailure),
-    /// Others kept changing the listing.
-    #[error("others changed the list of series at the same time, {attempts} times in a row")]
+    /// Other replicas changed the list in every attempt.
+    #[error("{attempts} attempts to change the list of series conflicted with other replicas; try again")]
     Contended {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
 }
 
-/// Why an edit was not made.
+/// Reasons that an edit fails.
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
-    /// A field cannot be used.
+    /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),
-    /// No such space.
+    /// The space does not exist.
     #[error(transparent)]
     NoSuchSpace(#[from] NoSuchSpace),
-    /// There is a space of this name already.
-    #[error("there is a space {space:?} already")]
+    /// A space of this name exists already.
+    #[error("space {space:?} exists already")]
     SpaceTaken {
         /// Its name.
         space: String,
     },
-    /// There are as many spaces as there may be.
-    #[error("there are {max} spaces, and more are not made: a table holds many regions, each with a name of its own")]
+    /// The maximum number of spaces exists already.
+    #[error(
+        "there are {max} spaces, which is the maximum: create a region in one of them instead (kent region create)"
+    )]
     TooManySpaces {
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
-    /// A rule of the table.
+    /// A rule of the table forbids the edit.
     #[error("{refusal}")]
     Refused {
         /// The space.
         space: String,
-        /// Which rule, and the nearest legal edit.
+        /// The rule, and the nearest edit that is allowed.
         refusal: Box<kent_regions::Refusal>,
     },
-    /// A space cannot be delegated that deep.
-    #[error("region {region:?} cannot be delegated: its space would be too many levels deep")]
+    /// The delegated space would be nested too deeply.
+    #[error("region {region:?} cannot be delegated: its space would be nested too deeply")]
     TooDeep {
         /// The region.
         region: String,
     },
-    /// The table has moved on.
-    #[error("the table of space {space:?} is at revision {present}, not at {expected}: look again and repeat the edit")]
+    /// The table has changed since the author read it.
+    #[error(
+        "the table of space {space:?} is at revision {present}, not at {expected}: read the table again and repeat the edit"
+    )]
     Stale {
         /// The space.
         space: String,
-        /// The revision that the author saw.
+        /// The revision that the author expected.
         expected: u64,
-        /// The present one.
+        /// The present revision.
         present: Revision,
     },
-    /// After a restore it is not known how far the region's counter had come.
+    /// After a restore the position of the region's counter is not known.
     #[error(
-        "how much region {region:?} had issued when its store was lost is not known, and this edit depends on it: say where it goes \
-         on (kent region set {region} --next N)"
+        "this edit depends on the counter of region {region:?}, and after the restore it is not known how far that had come: set a number \
+         above all in use (kent region set {region} --next N)"
     )]
     Unsure {
         /// The region.
         region: String,
     },
-    /// The edit was made, and what it changed is forgotten.
+    /// The edit was made, but its record in the history is deleted.
     #[error(
-        "the edit of this request_id was made in revision {revision}, whose record is forgotten (kentd --history-keep)"
+        "the edit of this request_id was made in revision {revision}, whose history has been deleted (kentd --history-keep)"
     )]
     MadeAndForgotten {
-        /// The revision that it made.
+        /// The revision that the edit made.
         revision: Revision,
     },
-    /// No edit is made under the request_id.
+    /// The request_id is rejected.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
-    /// The store did not take the edit.
+    /// The store failed.
     #[error("the edit was not stored: {0}")]
     Store(#[from] StoreFailure),
-    /// What is stored is no table.
+    /// The stored table is not valid.
     #[error(transparent)]
     Damaged(LoadError),
-    /// The edit broke off; whether it was made is not known.
-    #[error("the edit broke off")]
+    /// The edit was interrupted; whether it was committed is not known.
+    #[error("the edit was interrupted; read the table to see whether it was made")]
     Abandoned,
-    /// Others kept changing the same records.
-    #[error("others changed the same regions at the same time, {attempts} times in a row")]
+    /// Other replicas changed the same records in every attempt.
+    #[error("{attempts} attempts at this edit conflicted with other edits of the same regions; try again")]
     Contended {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
 }

@@ -1,7 +1,7 @@
-//! Granting: one way for formats, series and regions.
+//! Grants blocks from formats, series and regions.
 //!
-//! [`Grants::try_grant`] grants at once, without I/O, or says what has to be waited for, or refuses. [`Grants::finish`] waits, and tries
-//! again, as long as the caller has patience.
+//! [`Grants::try_grant`] grants without I/O, rejects the request, or returns what the caller has to wait for. [`Grants::finish`]
+//! waits and tries again until the caller's deadline.
 
 pub(crate) mod outcome;
 mod regions;
@@ -15,7 +15,7 @@ use kent_regions::Table;
 use tokio::time;
 
 pub(crate) use self::{
-    outcome::{Granted, HeldChunk, Tried, Wait, only_strict},
+    outcome::{Granted, HeldChunk, TryGrant, Wait, only_strict},
     regions::RegionGrants,
     series::{ListedSeries, SeriesGrants},
 };
@@ -23,7 +23,7 @@ use crate::{
     error::AllocateError,
     host::{
         clock::Clock,
-        deadline::Patience,
+        deadline::WaitLimit,
         entropy::{self, Entropy},
         tasks::Tasks,
     },
@@ -45,7 +45,7 @@ pub(crate) struct Grants {
     pub(crate) limits: Limits,
 }
 
-/// What one request may ask for.
+/// The limits of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most identifiers in one lease.
@@ -54,24 +54,25 @@ pub(crate) struct Limits {
     pub(crate) packed_bytes: u64,
 }
 
-/// A reservation that meets others is tried so often at the least, and as long as the caller has patience.
+/// The minimum number of attempts at a reservation that conflicts with others; attempts go on until the caller's deadline.
 const ATTEMPTS: u32 = 16;
 
-/// The longest waits before attempts double from 2 ms to 64 ms: a commit takes about one.
+/// The backoff doubles its upper bound from 2 ms to 64 ms; a commit takes about 1 ms.
 const BACK_OFF_MIN_MICROS: u64 = 500;
 const BACK_OFF_DOUBLINGS: u32 = 7;
 
 impl Grants {
-    /// Grants a block at once, and says when; or says what has to be waited for. `patience` is asked for if somebody has to wait.
+    /// Grants a block and returns it with the time of the grant, or returns what the caller has to wait for. Calls `patience` only
+    /// for a strict grant.
     ///
     /// # Errors
     ///
-    /// [`AllocateError`]: it is refused, and waiting does not help.
+    /// [`AllocateError`] if the request is rejected and waiting does not help.
     pub(crate) fn try_grant(
         &self,
         request: &AllocateInput,
-        patience: impl FnOnce() -> Patience,
-    ) -> Result<Tried<Granted>, AllocateError> {
+        wait_limit: impl FnOnce() -> WaitLimit,
+    ) -> Result<TryGrant<Granted>, AllocateError> {
         self.check_whole()?;
         self.check_count(request)?;
         if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
@@ -81,24 +82,24 @@ impl Grants {
             Source::Format(format) => match self.slots.try_grant(*format, request.count) {
                 Ok((granted, now)) => {
                     let (block, clock_epoch) = (granted.block, granted.clock_epoch);
-                    return Ok(Tried::Granted(Granted { block, clock_epoch }, now));
+                    return Ok(TryGrant::Granted(Granted { block, clock_epoch }, now));
                 }
-                Err(refusal) if refusal.is_passing() => return Ok(Tried::Wait(Wait::Time(*format, refusal))),
+                Err(refusal) if refusal.is_passing() => return Ok(TryGrant::Wait(Wait::Time(*format, refusal))),
                 Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),
             },
             Source::Series(series) => self.series.try_grant(series, request.count),
             Source::Region { name, space } => {
-                self.regions.try_grant(space, name, request.count, &request.request_id, patience)
+                self.regions.try_grant(space, name, request.count, &request.request_id, wait_limit)
             }
         };
         match tried {
-            Ok(Tried::Granted(block, now)) => Ok(Tried::Granted(self.granted(block), now)),
-            Ok(Tried::Wait(wait)) => Ok(Tried::Wait(wait)),
+            Ok(TryGrant::Granted(block, now)) => Ok(TryGrant::Granted(self.granted(block), now)),
+            Ok(TryGrant::Wait(wait)) => Ok(TryGrant::Wait(wait)),
             Err(error) => Err(self.refused(error)),
         }
     }
 
-    /// Waits, and tries again, until a block is granted.
+    /// Waits and tries again, until a block is granted.
     ///
     /// # Errors
     ///
@@ -107,66 +108,66 @@ impl Grants {
         &self,
         request: &AllocateInput,
         mut wait: Wait,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<Granted, AllocateError> {
         let mut attempt = 0;
         loop {
             if !matches!(wait, Wait::Time(..)) {
                 attempt += 1;
             }
-            if let Some(granted) = self.wait(request, wait, patience).await.map_err(|error| self.refused(error))? {
+            if let Some(granted) = self.wait(request, wait, wait_limit).await.map_err(|error| self.refused(error))? {
                 return self.check_whole().map(|()| granted);
             }
-            if attempt >= ATTEMPTS && patience.left(self.clock.steady()).is_zero() {
+            if attempt >= ATTEMPTS && wait_limit.left(self.clock.steady()).is_zero() {
                 return Err(AllocateError::Contended { attempts: ATTEMPTS });
             }
             self.back_off(attempt).await;
-            wait = match self.try_grant(request, || patience)? {
-                Tried::Granted(granted, _) => return Ok(granted),
-                Tried::Wait(wait) => wait,
+            wait = match self.try_grant(request, || wait_limit)? {
+                TryGrant::Granted(granted, _) => return Ok(granted),
+                TryGrant::Wait(wait) => wait,
             };
         }
     }
 
-    /// Waits for what is missing. Some of it grants as well.
+    /// Waits for the clock, a chunk or a commit. Waiting for the clock or a commit can return a block.
     async fn wait(
         &self,
         request: &AllocateInput,
         wait: Wait,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
         match wait {
             Wait::Time(format, refusal) => {
-                let waited = self.slots.wait(format, request.count, refusal, patience).await;
+                let waited = self.slots.wait(format, request.count, refusal, wait_limit).await;
                 let granted =
                     waited.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
                 Ok(granted.map(|granted| Granted { block: granted.block, clock_epoch: granted.clock_epoch }))
             }
-            Wait::Promise(promise) => Ok(promise.kept().await?.map(|block| self.granted(block))),
+            Wait::Strict(pending) => Ok(pending.outcome().await?.map(|block| self.granted(block))),
             Wait::Region(space, number) => {
-                self.reserved(self.regions.clone().reserve(space, number, request.count), patience).await
+                self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
-            Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), patience).await,
+            Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,
         }
     }
 
-    /// Waits for a reservation. It goes on although its caller goes away: what it reserves is then there for the next one.
+    /// Waits for a reservation. It continues if its caller goes away; the next caller uses what it reserves.
     async fn reserved(
         &self,
         reservation: impl Future<Output = Result<(), AllocateError>> + Send + 'static,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
-        let left = patience.left(self.clock.steady());
-        match time::timeout(left, self.tasks.spawn_work_aboard(reservation)).await {
-            Ok(Ok(reserved)) => self.pacing.wait(reserved, patience).await.map(|()| None),
+        let left = wait_limit.left(self.clock.steady());
+        match time::timeout(left, self.tasks.spawn_work_local(reservation)).await {
+            Ok(Ok(reserved)) => self.pacing.wait(reserved, wait_limit).await.map(|()| None),
             Ok(Err(_)) | Err(_) => Err(AllocateError::Late),
         }
     }
 
-    /// Waits before an attempt that follows one which met another replica's: the longer, the more there were, and by chance,
-    /// so that nobody is always too late.
+    /// Waits before another attempt after a conflict with another replica. The random delay grows with the number of attempts, so
+    /// that no replica loses every time.
     async fn back_off(&self, attempt: u32) {
-        // The second attempt usually finds the chunk that the first one has reserved.
+        // No delay before the second attempt, which usually finds the chunk that the first one reserved.
         if attempt > 1 {
             let most = BACK_OFF_MIN_MICROS << attempt.min(BACK_OFF_DOUBLINGS);
             time::sleep(Duration::from_micros(entropy::number(&*self.entropy) % most)).await;
@@ -177,7 +178,7 @@ impl Grants {
         Granted { block, clock_epoch: self.slots.clock_epoch() }
     }
 
-    /// Stops the daemon if an invariant is broken.
+    /// Stops the daemon if the error is a broken invariant.
     fn refused(&self, error: AllocateError) -> AllocateError {
         if let AllocateError::Broken(broken) = &error {
             self.tasks.fail_broken(broken);
@@ -185,7 +186,7 @@ impl Grants {
         error
     }
 
-    /// Whether all that issuing rests on still holds.
+    /// Fails if an invariant is broken.
     fn check_whole(&self) -> Result<(), AllocateError> {
         if self.tasks.is_broken() { Err(AllocateError::Stopped) } else { Ok(()) }
     }
@@ -200,7 +201,7 @@ impl Grants {
             Source::Series(series) => series.width_bytes(),
             Source::Region { space, .. } => match self.directory.find(space) {
                 Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
-                Err(_) => return Ok(()), // The space will be missed where it is looked up.
+                Err(_) => return Ok(()), // The lookup of the space reports the error.
             },
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")

@@ -1,4 +1,4 @@
-//! What the daemon takes from the machine under it: clocks, chance, tasks and their threads.
+//! The daemon's interface to its host: clocks, random bits, tasks and threads.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ pub(crate) mod deadline;
 pub mod entropy;
 pub(crate) mod tasks;
 
-/// What a daemon takes from the world around it.
+/// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// Where its state is kept.
+    /// The store of its state.
     pub store: Arc<dyn Store>,
-    /// Where it gets the time from.
+    /// Its clocks.
     pub clock: Arc<dyn clock::Clock>,
-    /// Where it gets random bits from.
+    /// Its source of random bits.
     pub entropy: Arc<dyn entropy::Entropy>,
 }

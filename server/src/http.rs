@@ -36,7 +36,8 @@ pub(crate) async fn serve(
     axum::serve(listener, routes).with_graceful_shutdown(stop).await
 }
 
-/// 200 if every source can be granted from; otherwise 503, and a line a reason. The lines below say what is left.
+/// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
+/// what is left of the window and the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>) -> Response {
     let readiness = reports.write(Engine::report).await;
     let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -48,7 +49,7 @@ async fn metrics(State(reports): State<Arc<Reports>>) -> Response {
     ([(header::CONTENT_TYPE, OPEN_METRICS)], reports.write(Engine::render_metrics).await).into_response()
 }
 
-/// Reports on the daemon take some milliseconds: they are written where calls run, one at a time.
+/// Writes reports on the runtime of calls, one at a time, because a report takes some milliseconds.
 struct Reports {
     engine: Arc<Engine>,
     writing: Mutex<()>,
@@ -63,7 +64,7 @@ impl Reports {
             Ok(written) => written,
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The daemon has stopped: nobody is there to be answered.
+                // The daemon has stopped, so there is no one to answer.
                 Err(_) => future::pending().await,
             },
         }

@@ -1,4 +1,5 @@
-//! What moves when identifiers are issued, and its records: the durable side of `kent-issue`. Who asks for what is not known here.
+//! The state that changes when identifiers are issued, and its records: the durable side of `kent-issue`. This module does not know
+//! who requests identifiers.
 
 pub(crate) mod cell;
 pub(crate) mod pacing;

@@ -2,28 +2,28 @@
 //!
 //! A thin shell around the pure crates `ids`, `regions` and `issue`: it owns the sockets, the clocks, the store and the tasks.
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
-//! | `args`, `config` | the command line; settings from file, environment and flags, checked whole |
-//! | `daemon` | start and stop, each one readable sequence |
+//! | `args`, `config` | the command line; settings from file, environment and flags |
+//! | `daemon` | starting and stopping the daemon |
 //! | `node` | a daemon without ports, for the simulator |
-//! | `transport` | connections, and calls on their way to a service |
-//! | `service` | gRPC services: requests in, answers out |
+//! | `transport` | connections, and dispatch of calls to services |
+//! | `service` | the gRPC services |
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `engine` | the daemon without its transport: what services call |
-//! | `readiness` | whether it can grant, and if not, why |
-//! | `grant` | granting: at once, or after a wait |
+//! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
+//! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
-//! | `tables` | spaces, their tables, edits, and what is kept of the past |
-//! | `issuing` | slots, counters and request_ids with their records |
-//! | `maintenance` | backups, archives, restores, the move to etcd, the witness |
-//! | `records` | what is stored: keys, and how records are read |
-//! | `error` | why a request was refused |
-//! | `metrics`, `telemetry` | what is counted, and the log |
+//! | `tables` | spaces, their tables, edits and history |
+//! | `issuing` | slots, counters and request_ids, and their records |
+//! | `maintenance` | backup, archive, restore, migration to etcd, the witness |
+//! | `records` | the keys of the store, and reading of records |
+//! | `error` | errors of requests |
+//! | `metrics`, `telemetry` | metrics and logs |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
-//! Each line may import what is below it, not what is above: `tests/it/crates.rs` draws the imports.
+//! Each module may import only modules on the lines below it; `tests/it/crates.rs` checks this.
 
 mod args;
 mod cluster;

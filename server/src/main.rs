@@ -1,4 +1,4 @@
-//! `kentd`: reads the configuration, starts the daemon, waits for a signal, and says whether the end was clean.
+//! The `kentd` program: reads the configuration, starts the daemon, waits for a signal, and stops the daemon.
 
 mod migrating;
 mod restoring;
@@ -48,15 +48,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// What keeps the daemon alive runs on these threads, and no call does. Two of them may be reading large tables.
-const KEEPERS: usize = 4;
+/// Threads for the daemon's own tasks; no gRPC call runs on them. Two of these tasks can read large tables at the same time.
+const DAEMON_THREADS: usize = 4;
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(KEEPERS).enable_all().build()
+    tokio::runtime::Builder::new_multi_thread().worker_threads(DAEMON_THREADS).enable_all().build()
 }
 
 async fn run(config: Config) -> ExitCode {
-    // Before anything is opened: from here on, a signal ends the daemon cleanly or not at all.
+    // Listen before anything is opened, so that a signal always ends in a clean stop.
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => return fail(1, &error),
@@ -76,11 +76,11 @@ async fn run(config: Config) -> ExitCode {
     let clean = daemon.stop().await;
     match (by_signal, clean) {
         (true, true) => {
-            info!("stopped; all ceilings are written back");
+            info!("stopped; all ceilings are written to the store");
             ExitCode::SUCCESS
         }
         (true, false) => {
-            warn!("stopped before all requests had finished");
+            warn!("stopped before all requests finished");
             ExitCode::SUCCESS
         }
         (false, _) => ExitCode::FAILURE,
@@ -98,7 +98,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// The name of the next signal that comes, or that has come since listening began.
+    /// Waits for the next signal and returns its name. Signals since `listen` count.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -112,15 +112,15 @@ fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// An error and what caused it, in one line.
+/// Formats an error and its causes on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        let said = source.to_string();
-        // Transparent errors repeat what their source says.
-        if !text.ends_with(&said) {
-            text = format!("{text}: {said}");
+        let cause_text = source.to_string();
+        // A transparent error has the same text as its source.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         cause = source.source();
     }

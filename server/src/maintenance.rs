@@ -1,4 +1,4 @@
-//! Copies of stores: backups, archives, restores, the move to etcd, and the witness that notices an old copy.
+//! Copies of stores: backups, archives, restores, the migration to etcd, and the witness, which detects an old copy.
 
 pub(crate) mod archive;
 pub(crate) mod backup;

@@ -1,6 +1,6 @@
-//! What the daemon counts, for Prometheus.
+//! The daemon's metrics, for Prometheus.
 //!
-//! Counters of a source are looked up once and then held, so that a grant pays a few atomic additions and no map.
+//! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map lookup.
 
 use std::{
     collections::HashMap,
@@ -41,33 +41,33 @@ pub(crate) struct SourceMetrics {
     latency: Histogram,
 }
 
-/// Values that are set when they are asked for.
+/// The gauges, which are set when the metrics are rendered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauges {
-    /// For how long time-based identifiers can be issued without the store.
+    /// How long time-based identifiers can be issued without the store, in seconds.
     pub(crate) window_left_seconds: Gauge<f64, AtomicU64>,
-    /// How long ago others' edits were looked for last.
+    /// The time since the last look for other replicas' edits, in seconds.
     pub(crate) store_reached_ago_seconds: Gauge<f64, AtomicU64>,
-    /// The slot that is held, or -1.
+    /// The slot that the daemon holds, or -1.
     pub(crate) slot: Gauge,
-    /// Steps of the clock beyond the tolerance.
+    /// The number of clock steps beyond the tolerance.
     pub(crate) clock_steps: Gauge,
     pub(crate) clock_quarantined: Gauge,
-    /// How many identifiers are left in each chunk that is held.
+    /// The number of identifiers left in each chunk that the daemon holds.
     pub(crate) chunk_left: Family<SourceLabel, Gauge<f64, AtomicU64>>,
-    /// Commits that were durable.
+    /// The number of durable commits.
     pub(crate) store_commits: Gauge,
-    /// Commits that somebody else's came before.
+    /// The number of commits that failed on a version conflict.
     pub(crate) store_conflicts: Gauge,
-    /// Flushes: fewer than commits, since commits share them.
+    /// The number of flushes; commits share them.
     pub(crate) store_flushes: Gauge,
-    /// 1 if every source can be granted from.
+    /// 1 if the daemon can grant from every source.
     pub(crate) ready: Gauge,
-    /// `AllocateStream` calls under way.
+    /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
 }
 
-/// Which source.
+/// The label that names a source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct SourceLabel {
     source: String,
@@ -85,14 +85,15 @@ struct EditLabel {
     outcome: &'static str,
 }
 
-/// More sources than this share one set of counters, so that a million regions do not make a million time series.
+/// The maximum number of sources with counters of their own; the others share one set, so that a million regions do not make a
+/// million time series.
 const SOURCES_MAX: usize = 1000;
 
-/// The label of what has no counters of its own.
+/// The label of sources without counters of their own.
 const OTHER: &str = "other";
 
 impl Metrics {
-    /// Metrics that are all zero.
+    /// Creates metrics that are all zero.
     pub(crate) fn new() -> Self {
         let latency: Family<SourceLabel, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(latency_histogram);
@@ -114,31 +115,35 @@ impl Metrics {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register("grants", "Blocks granted", self.grants.clone());
         registry.register("identifiers", "Identifiers granted", self.identifiers.clone());
-        registry.register("errors", "Requests for identifiers that were refused", self.errors.clone());
+        registry.register("errors", "Requests for identifiers that failed", self.errors.clone());
         let seconds = Unit::Seconds;
         registry.register_with_unit("grant_latency", "Time from request to grant", seconds, self.latency.clone());
         registry.register("edits", "Edits of prefix tables", self.edits.clone());
         let gauges = &self.gauges;
-        registry.register("window_left_seconds", "How long the slot lasts", gauges.window_left_seconds.clone());
+        registry.register(
+            "window_left_seconds",
+            "How long time-based identifiers can be issued without the store",
+            gauges.window_left_seconds.clone(),
+        );
         let reached = gauges.store_reached_ago_seconds.clone();
-        registry.register("store_reached_ago_seconds", "How long ago a shared store was reached last", reached);
-        registry.register("slot", "Slot held, or -1", gauges.slot.clone());
+        registry.register("store_reached_ago_seconds", "Time since a shared store was last reached", reached);
+        registry.register("slot", "Slot that the daemon holds, or -1", gauges.slot.clone());
         registry.register("clock_steps", "Clock steps beyond the tolerance", gauges.clock_steps.clone());
         registry.register(
             "clock_quarantined",
-            "1 while the wall clock is further ahead than is believed",
+            "1 while the wall clock is further ahead than the daemon accepts",
             gauges.clock_quarantined.clone(),
         );
         registry.register(
             "chunk_left",
-            "Identifiers left in the chunk that is held of a region or series",
+            "Identifiers left in the daemon's chunk of a region or series",
             gauges.chunk_left.clone(),
         );
         registry.register("store_commits", "Durable commits since the start", gauges.store_commits.clone());
         registry.register("store_conflicts", "Conflicting commits since the start", gauges.store_conflicts.clone());
         registry.register("store_flushes", "Flushes since the start", gauges.store_flushes.clone());
-        registry.register("ready", "1 if every source can be granted from", gauges.ready.clone());
-        registry.register("streams", "AllocateStream calls under way", gauges.streams.clone());
+        registry.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
+        registry.register("streams", "Open AllocateStream calls", gauges.streams.clone());
     }
 
     /// The counters of a source that exists.
@@ -160,8 +165,8 @@ impl Metrics {
         made
     }
 
-    /// Counts a refusal with a gRPC code. What names no source that ever granted anything shares a label, so that made-up
-    /// names do not make time series.
+    /// Counts a failed request by its gRPC code. Sources that never granted anything share a label, so that invented names do not
+    /// make time series.
     pub(crate) fn refused(&self, source: &str, code: &'static str) {
         let known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains_key(source);
         let source = if known { source } else { OTHER }.to_owned();
@@ -173,7 +178,7 @@ impl Metrics {
         self.edits.get_or_create(&EditLabel { operation, outcome }).inc();
     }
 
-    /// Values that are set when they are asked for.
+    /// The gauges, to be set before the metrics are rendered.
     pub(crate) fn gauges(&self) -> &Gauges {
         &self.gauges
     }
@@ -204,14 +209,14 @@ impl SourceMetrics {
 }
 
 impl Gauges {
-    /// Counts one more `AllocateStream` call, until the guard is dropped; `None` if there are `max` already.
+    /// Counts an `AllocateStream` call until the guard is dropped; `None` if there are `max` already.
     pub(crate) fn open_stream(&self, max: usize) -> Option<StreamGuard> {
         let open = self.streams.inc();
         let guard = StreamGuard { streams: self.streams.clone() };
         usize::try_from(open).is_ok_and(|open| open < max).then_some(guard)
     }
 
-    /// Sets how much is left of each chunk, and forgets the others.
+    /// Sets the rest of each chunk, and removes chunks that are gone.
     pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c Source, u128)>) {
         self.chunk_left.clear();
         for (source, left) in chunks {
@@ -221,7 +226,7 @@ impl Gauges {
     }
 }
 
-/// An `AllocateStream` call under way.
+/// An open `AllocateStream` call.
 #[derive(Debug)]
 pub(crate) struct StreamGuard {
     streams: Gauge,
@@ -233,7 +238,7 @@ impl Drop for StreamGuard {
     }
 }
 
-/// 1 microsecond to 4 seconds, each bucket four times the one before.
+/// Buckets from 1 microsecond to 4 seconds, each four times the one before.
 fn latency_histogram() -> Histogram {
     Histogram::new(exponential_buckets(1e-6, 4.0, 12))
 }

@@ -1,4 +1,4 @@
-//! `kentd migrate`, as the operator sees it: what would be done, a question, and what was done.
+//! The interactive part of `kentd migrate`: prints the plan, asks for confirmation, and prints the result.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -27,15 +27,15 @@ async fn migrate(args: &MigrateArgs) -> Result<ExitCode, MigrateError> {
         println!("dry run: nothing was moved");
         return Ok(ExitCode::SUCCESS);
     }
-    if !args.yes && !ask("move the store? No daemon will start on the directory any more [y/N] ") {
+    if !args.yes && !ask("move the store? No daemon will start on the directory again [y/N] ") {
         println!("nothing was moved");
         return Ok(ExitCode::FAILURE);
     }
-    let shows = io::stderr().is_terminal();
+    let show_progress = io::stderr().is_terminal();
     migration
         .make(|done, total| {
-            if shows {
-                show(done, total)
+            if show_progress {
+                print_progress(done, total)
             }
         })
         .await?;
@@ -43,9 +43,9 @@ async fn migrate(args: &MigrateArgs) -> Result<ExitCode, MigrateError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(done: usize, total: usize) {
+fn print_progress(done: usize, total: usize) {
     let end = if done == total { "\n" } else { "" };
     eprint!("\r{done} of {total} records{end}");
-    // OK because it is only for looking at.
+    // OK because it is only a progress display.
     let _ = io::stderr().flush();
 }

@@ -1,6 +1,6 @@
-//! A daemon without ports: the services on a store, clocks and chance that the caller brings.
+//! A daemon without ports: the services on a store, clocks and random bits that the caller supplies.
 //!
-//! `Daemon` puts ports around one. The simulator runs several on simulated time, in one process.
+//! `Daemon` adds ports to a node. The simulator runs several nodes on simulated time in one process.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if anything stored is damaged, or newer than this program, or the store does not answer.
+    /// [`LoadError`] if a record is damaged or written by a newer version, or the store does not answer.
     pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
-        let place = Place { kind: "simulated", location: String::new(), serves: String::new() };
+        let place = Place { kind: "simulated", location: String::new(), address: String::new() };
         Self::start_at(place, environment, config, Tasks::new()).await
     }
 
-    /// The same, on a store of which more is known.
+    /// Like [`Node::start`], with a description of the store and with the caller's tasks.
     pub(crate) async fn start_at(
         place: Place,
         environment: Environment,
@@ -49,44 +49,44 @@ impl Node {
         }
     }
 
-    /// What the ports call.
+    /// The engine, which the ports call.
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// Where its tasks are.
+    /// The node's tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 
-    /// Blocks of identifiers.
+    /// The service that grants blocks of identifiers.
     pub fn allocator(&self) -> impl Allocator + use<> {
         AllocatorService::new(self.engine.clone())
     }
 
-    /// Spaces, tables and edits.
+    /// The service for spaces, tables and edits.
     pub fn regions(&self) -> impl Regions + use<> {
         RegionsService::new(self.engine.clone())
     }
 
-    /// How it fares.
+    /// The service for operators.
     pub fn admin(&self) -> impl Admin + use<> {
         AdminService::new(self.engine.clone())
     }
 
-    /// Whether a broken invariant has stopped it.
+    /// Whether a failed task or a broken invariant has stopped the node.
     pub fn has_failed(&self) -> bool {
         self.tasks.failed().is_cancelled()
     }
 
-    /// Gives the unused rest back, and ends. Nothing may be asked of it meanwhile.
+    /// Returns unused reservations to the store, and stops. No calls may be in progress.
     pub async fn stop(self) {
         self.engine.draining().cancel();
         self.engine.give_back().await;
         self.tasks.stop().await;
     }
 
-    /// Ends at once. Whoever wants the like of a crash takes the store away from it first.
+    /// Stops without returning unused reservations. To simulate a crash, make the store unavailable first.
     pub async fn abandon(self) {
         self.engine.draining().cancel();
         self.tasks.stop().await;

@@ -1,4 +1,4 @@
-//! Whether a daemon can grant, and if not, why.
+//! Whether a daemon can grant, and the reasons if it cannot.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use kent_issue::Quarantine;
 
 use crate::{grant::HeldChunk, issuing::slots::HeldSlot};
 
-/// Whether every source can be granted from, and if not, why.
+/// The state of everything that grants depend on.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     pub(crate) slot: Option<HeldSlot>,
@@ -14,27 +14,27 @@ pub(crate) struct Readiness {
     pub(crate) draining: bool,
     pub(crate) quarantine: Option<Quarantine>,
     pub(crate) out_of_touch: bool,
-    /// How long ago others' edits were looked for last, where there can be any.
+    /// The time since the last look for other replicas' edits; `None` without replicas.
     pub(crate) reached_ago: Option<Duration>,
 }
 
 impl Readiness {
-    /// Whether every source can be granted from.
+    /// Whether the daemon can grant from every source.
     pub(crate) fn is_ready(&self) -> bool {
         self.reasons().is_empty()
     }
 
-    /// The slot that is held.
+    /// The slot that the daemon holds.
     pub(crate) fn slot(&self) -> Option<&HeldSlot> {
         self.slot.as_ref()
     }
 
-    /// The chunks that are held.
+    /// The chunks that the daemon holds.
     pub(crate) fn chunks(&self) -> &[HeldChunk] {
         &self.chunks
     }
 
-    /// What is wrong.
+    /// The reasons that the daemon is not ready.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.draining {
@@ -43,24 +43,27 @@ impl Readiness {
         match &self.slot {
             None => match &self.quarantine {
                 Some(Quarantine { instead: None, ahead }) => reasons.push(format!(
-                    "the clock is {} further ahead than anything recorded explains: set it right, or if it is right say `kent \
+                    "the clock is {} further ahead than any recorded time explains: correct it, or if it is right run `kent \
                      clock accept`",
                     whole_seconds(*ahead)
                 )),
-                _ => reasons.push("no slot is held: time-based identifiers cannot be granted".to_owned()),
+                _ => reasons.push("the daemon holds no slot: it cannot grant time-based identifiers".to_owned()),
             },
             Some(held) if held.window_left.is_zero() => {
-                reasons.push("the slot's window has ended, and the store does not extend it".to_owned());
+                reasons.push("the slot's window has ended, and the store does not answer".to_owned());
             }
             Some(_) => {}
         }
         if self.out_of_touch {
-            reasons.push("the store has not been reached for too long: regions cannot be granted from".to_owned());
+            reasons.push(
+                "the store has not been reached for longer than the window: the daemon cannot grant from regions"
+                    .to_owned(),
+            );
         }
         reasons
     }
 
-    /// How long ago others' edits were looked for last, where there can be any.
+    /// The time since the last look for other replicas' edits; `None` without replicas.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         self.reached_ago
     }
@@ -73,7 +76,7 @@ impl fmt::Display for Readiness {
         reasons.iter().try_for_each(|reason| writeln!(f, "reason: {reason}"))?;
         if let Some(Quarantine { ahead, instead: Some(_) }) = self.quarantine {
             let ahead = whole_seconds(ahead);
-            writeln!(f, "the clock jumped {ahead} further ahead than is believed: going on from the time since boot")?;
+            writeln!(f, "the clock jumped {ahead} further ahead than is accepted: using the time since boot instead")?;
         }
         if let Some(held) = &self.slot {
             let left = held.window_left.as_secs_f64();
@@ -89,7 +92,7 @@ impl fmt::Display for Readiness {
     }
 }
 
-/// A duration for people.
+/// Formats a duration in whole seconds.
 fn whole_seconds(duration: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(duration.as_secs()))
 }

@@ -1,4 +1,4 @@
-//! What is stored: the keys of all records, and how those are read that more than one part of the daemon needs.
+//! The keys of all records, and the records that several modules read.
 
 pub(crate) mod counters;
 pub(crate) mod failure;

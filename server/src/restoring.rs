@@ -1,4 +1,4 @@
-//! `kentd restore`, as the operator sees it: what would be skipped, a question, and what was done.
+//! The interactive part of `kentd restore`: prints the plan, asks for confirmation, and prints the result.
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -10,7 +10,7 @@ use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
 
 use super::fail;
 
-/// Counters that are listed before the rest is only counted.
+/// The maximum number of counters to list; the rest are only counted.
 const LISTED_MAX: usize = 40;
 
 pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
@@ -35,7 +35,9 @@ pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
             let data = args.data.display();
             match args.archive {
                 false => println!("restored into {data}: start it with kentd --data {data}"),
-                true => println!("restored into {data}: start it with kentd --data {data} --archive DIR, as it was"),
+                true => println!(
+                    "restored into {data}: start it with kentd --data {data} --archive DIR, with the archive it had before"
+                ),
             }
             ExitCode::SUCCESS
         }
@@ -49,7 +51,7 @@ async fn write(restore: Restore, args: &RestoreArgs) -> Result<(), RestoreError>
 
 fn print(args: &RestoreArgs, restore: &Restore) {
     if let Some(archive) = &restore.archive {
-        return tell_archive(archive, restore);
+        return print_archive(archive, restore);
     }
     let taken = restore.taken.rfc3339(0).unwrap_or_else(|| "an unknown time".to_owned());
     match args.source.is_dir() {
@@ -59,28 +61,30 @@ fn print(args: &RestoreArgs, restore: &Restore) {
     list_skips(restore);
     if !args.clock_error.is_zero() {
         println!(
-            "nothing is issued for {}, in case that the clock of a lost host was ahead (--clock-error)",
+            "nothing is issued for {}, because the clock of a lost host may have been ahead by that much (--clock-error)",
             humantime::format_duration(args.clock_error)
         );
     }
     match (args.table_unchanged, restore.sealed) {
-        (true, _) => println!("tables: as they were; you say that none was edited since"),
+        (true, _) => println!("tables: unchanged, because of --table-unchanged"),
         (false, sealed) => println!(
-            "tables: {sealed} regions are sealed. Repeat what was created, split, subdivided, expanded, shrunk or delegated since the \
-             backup. For what was made or moved with --next, name a number above every one in use (kent region set NAME --next N). Then \
-             unseal them (kent region unseal NAME); --table-unchanged if there was nothing"
+            "tables: {sealed} regions are sealed. Repeat every create, split, subdivide, expand, shrink and delegate since the \
+             backup. For every region that was created or moved with --next, set a number above all in use (kent region set NAME --next N). Then \
+             unseal the regions (kent region unseal NAME). If there were no such edits, pass --table-unchanged"
         ),
     }
     match &args.restored_before {
-        Some(older) => println!("what a store issued that was restored from {} is skipped as well", older.display()),
+        Some(older) => {
+            println!("identifiers issued by the store that was restored from {} are skipped as well", older.display())
+        }
         None => println!(
-            "an older backup: if one of this store was restored before, say --restored-before FILE, since this one does not bound what \
-             was issued there"
+            "if an older backup of this store was restored before, pass --restored-before FILE: this backup does not bound what the restored \
+             store issued"
         ),
     }
 }
 
-fn tell_archive(archive: &FromArchive, restore: &Restore) {
+fn print_archive(archive: &FromArchive, restore: &Restore) {
     println!("{}, the archive of store {}", archive.dir.display(), archive.store);
     println!(
         "{} records at revision {}; the last slot was written at {}",
@@ -88,21 +92,21 @@ fn tell_archive(archive: &FromArchive, restore: &Restore) {
         archive.revision,
         restore.taken.rfc3339(0).unwrap_or_default()
     );
-    println!("it has every commit that was acknowledged: nothing is skipped, and nothing is sealed");
-    println!("the archive goes over to the new store: the old one cannot be started or restored again");
+    println!("it contains every acknowledged commit: nothing is skipped or sealed");
+    println!("the archive will belong to the new store: the old store cannot be started or restored again");
 }
 
-/// From where to where counters go.
+/// Prints how far each counter moves.
 pub(super) fn list_skips(restore: &Restore) {
     println!(
         "time-based sources: every slot is reserved until {}",
         restore.reserved_until.nanos().rfc3339(0).unwrap_or_default()
     );
-    // Sources that need an operator come first: they are listed whatever else there is.
+    // Sources that need an operator's decision come first, so that they are always listed.
     let (known, unsure): (Vec<&Skip>, Vec<&Skip>) = restore.skips.iter().partition(|skip| skip.to.is_some());
     for Skip { source, from, .. } in unsure.iter().take(LISTED_MAX) {
         println!(
-            "{source}: {from} -> unknown, since it may have issued all that is left: nothing is issued without --floor {source}=N"
+            "{source}: {from} -> unknown, because it may have issued all that was left; nothing is issued without --floor {source}=N"
         );
     }
     for Skip { source, from, to } in known.iter().take(LISTED_MAX) {
@@ -122,7 +126,7 @@ pub(super) fn list_skips(restore: &Restore) {
 
 fn skipped(from: Count, to: Count) -> Option<u128> {
     match (from, to) {
-        (Count::Below(from), Count::Below(to)) => Some(to - from), // OK because a counter is moved ahead only
+        (Count::Below(from), Count::Below(to)) => Some(to - from), // OK because a counter only moves forward
         (Count::Max, Count::Max) => Some(0),
         _ => None,
     }
@@ -130,12 +134,12 @@ fn skipped(from: Count, to: Count) -> Option<u128> {
 
 pub(super) fn ask(question: &str) -> bool {
     if !io::stdin().is_terminal() {
-        println!("say --yes to do it");
+        println!("not a terminal: pass --yes to confirm");
         return false;
     }
     print!("{question}");
     let mut answer = String::new();
-    // OK because no answer is no.
+    // OK because a missing answer counts as no.
     let _ = io::stdout().flush().and_then(|()| io::stdin().lock().read_line(&mut answer).map(drop));
     matches!(answer.trim(), "y" | "Y" | "yes")
 }

@@ -1,4 +1,4 @@
-//! The gRPC services: requests in, answers out. What they decide is decided in `engine`.
+//! The gRPC services: they translate requests and answers. `engine` makes the decisions.
 
 mod admin;
 mod allocator;

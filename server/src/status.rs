@@ -1,6 +1,6 @@
-//! From the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that makes a `tonic::Status`.
+//! Translates the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that makes a `tonic::Status`.
 //!
-//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` promise that the call had no effect. An edit whose fate is not known is `UNKNOWN`.
+//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit whose outcome is not known is `UNKNOWN`.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::{
 /// The domain of every `ErrorInfo`.
 const DOMAIN: &str = "kent";
 
-/// When to try again after a refusal that passes by itself.
+/// The suggested delay before a retry, where nothing better is known.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// A refused allocation.
+/// The status of a failed allocation.
 pub(crate) fn from_allocate(error: &AllocateError) -> Status {
     let message = error.to_string();
     match error {
@@ -62,7 +62,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
     }
 }
 
-/// A refused edit.
+/// The status of a failed edit.
 pub(crate) fn from_edit(error: &EditError) -> Status {
     let message = error.to_string();
     match error {
@@ -82,14 +82,14 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::AlreadyExists, message, details)
         }
         EditError::Request(refusal) => from_request(refusal),
-        EditError::Store(failure) => from_store(failure, message, Outcome::MayBe),
+        EditError::Store(failure) => from_store(failure, message, Outcome::Unknown),
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
         EditError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
     }
 }
 
-/// A series that was not made, or not forgotten.
+/// The status of a series that was not created or forgotten.
 pub(crate) fn from_series(error: &SeriesError) -> Status {
     let message = error.to_string();
     match error {
@@ -102,62 +102,62 @@ pub(crate) fn from_series(error: &SeriesError) -> Status {
     }
 }
 
-/// A field that cannot be used.
+/// The status of an invalid field.
 pub(crate) fn from_invalid(invalid: &Invalid) -> Status {
     let mut details = reason(invalid.reason, []);
     details.add_bad_request_violation(invalid.field, &invalid.problem);
     Status::with_error_details(Code::InvalidArgument, invalid.to_string(), details)
 }
 
-/// What is stored could not be read.
+/// The status of a failed read from the store.
 pub(crate) fn from_read(failure: &StoreFailure) -> Status {
     from_store(failure, failure.to_string(), Outcome::NoEffect)
 }
 
-/// A watcher that is too slow, and the revision after which it can resume; 0 for a new snapshot.
+/// The status for a watcher that is too slow. It resumes after revision `seen`, or with a new snapshot if that is 0.
 pub(crate) fn watcher_too_slow(seen: u64) -> Status {
     let message = match seen {
-        0 => "the watcher is too slow: watch again from a snapshot".to_owned(),
+        0 => "the watcher is too slow: start again with a snapshot".to_owned(),
         seen => format!("the watcher is too slow: resume with after_revision {seen}"),
     };
     let details = reason("WATCHER_TOO_SLOW", [("resume_after", &seen.to_string())]);
     Status::with_error_details(Code::Aborted, message, details)
 }
 
-/// A text that is no identifier.
+/// The status of a text that is not a valid identifier.
 pub(crate) fn from_codec(error: &kent_codec::VerbError) -> Status {
     let name = error.code.to_ascii_uppercase().replace('-', "_");
     with_reason(Code::InvalidArgument, &name, error.message.clone())
 }
 
-/// No such space.
+/// The status for a space that does not exist.
 pub(crate) fn no_such_space(missing: &NoSuchSpace) -> Status {
     not_found("NO_SUCH_SPACE", "space", &missing.space, missing.to_string())
 }
 
-/// No such region.
+/// The status for a region that does not exist.
 pub(crate) fn no_such_region(missing: &NoSuchRegion) -> Status {
     not_found("NO_SUCH_REGION", "region", &missing.region, missing.to_string())
 }
 
-/// More streams than the daemon serves at once.
+/// The status for a stream beyond the limit of concurrent streams.
 pub(crate) fn too_many_streams(max: usize) -> Status {
-    let message = format!("there are {max} AllocateStream calls already, and more are not served");
+    let message = format!("{max} AllocateStream calls are open already, which is the maximum");
     passing(Code::ResourceExhausted, "TOO_MANY_STREAMS", message, RETRY_AFTER)
 }
 
-/// More calls of a kind than the daemon serves at once.
+/// The status for a call beyond the limit of concurrent calls of its kind.
 pub(crate) fn too_many(kind: &str, max: usize) -> Status {
-    let message = format!("there are {max} {kind} calls already, and more are not served");
+    let message = format!("{max} {kind} calls are in progress already, which is the maximum");
     passing(Code::ResourceExhausted, "TOO_MANY_CALLS", message, RETRY_AFTER)
 }
 
-/// More calls than may compute.
+/// The status for a call beyond the limit of calls that compute.
 pub(crate) fn busy(busy: &Busy) -> Status {
     passing(Code::ResourceExhausted, "TOO_MANY_CALLS", busy.to_string(), RETRY_AFTER)
 }
 
-/// A table of the past that cannot be shown.
+/// The status for an earlier revision of a table that cannot be shown.
 pub(crate) fn from_past(none: &NoPast) -> Status {
     match none {
         NoPast::History(none) => from_history(none),
@@ -165,26 +165,26 @@ pub(crate) fn from_past(none: &NoPast) -> Status {
     }
 }
 
-/// The record of an edit that cannot be shown.
+/// The status for a history that cannot be shown.
 pub(crate) fn from_history(none: &NoHistory) -> Status {
     match none {
         NoHistory::Store(failure) => from_read(failure),
         NoHistory::Forgotten(forgotten) => {
-            // A watcher begins again from a snapshot.
+            // A watcher starts again with a snapshot.
             let facts = [("oldest_revision", &*forgotten.oldest.to_string()), ("resume_after", "0")];
             Status::with_error_details(Code::OutOfRange, forgotten.to_string(), reason("REVISION_FORGOTTEN", facts))
         }
     }
 }
 
-/// A caller that does not take its answer.
+/// The status for a caller that does not read its answer.
 pub(crate) fn reader_too_slow() -> Status {
-    with_reason(Code::Aborted, "READER_TOO_SLOW", "the answer was not read for too long".to_owned())
+    with_reason(Code::Aborted, "READER_TOO_SLOW", "the caller took too long to read the answer".to_owned())
 }
 
-/// A status as a message inside a stream.
+/// Converts a status to a message inside a stream.
 pub(crate) fn to_wire(status: &Status) -> pb::Status {
-    // OK because the daemon made the details itself: what cannot be read again is left out.
+    // OK because the daemon encoded the details itself; undecodable ones would be left out.
     let details = pb::Status::decode(status.details()).unwrap_or_default().details;
     pb::Status { code: status.code().into(), message: status.message().to_owned(), details }
 }
@@ -199,7 +199,7 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
         TimeRefusal::Quarantined { .. } => precondition(
             "CLOCK_QUARANTINED",
             "clock",
-            format!("{message}; set it right, or if it is right say `kent clock accept`"),
+            format!("{message}; correct it, or if it is right run `kent clock accept`"),
         ),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
     }
@@ -227,18 +227,19 @@ fn exhausted(full: &Exhausted, message: String) -> Status {
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
-/// What a caller may conclude from a store that did not answer OK.
+/// What a failed call to the store means for the caller.
 enum Outcome {
-    /// Nothing that the caller could notice has happened.
+    /// The call had no visible effect.
     NoEffect,
-    /// The edit may have been made.
-    MayBe,
+    /// The edit may have been committed.
+    Unknown,
 }
 
 fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Status {
     match failure {
-        StoreFailure::Commit(CommitError::Unknown(_)) if matches!(outcome, Outcome::MayBe) => {
-            let message = format!("{message}; it may or may not have been made: look at the table before repeating it");
+        StoreFailure::Commit(CommitError::Unknown(_)) if matches!(outcome, Outcome::Unknown) => {
+            let message =
+                format!("{message}; the edit may or may not have been made: read the table before you repeat it");
             with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message)
         }
         StoreFailure::Commit(CommitError::Unknown(_) | CommitError::Conflict { .. } | CommitError::Unavailable(_))
@@ -252,7 +253,7 @@ fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Stat
     }
 }
 
-/// What is no suffix, or no identifier, of a region.
+/// The status of a value that is not a suffix or an identifier of a region.
 pub(crate) fn from_composing(field: &'static str, refused: &NotComposed) -> Status {
     let (field, reason) = match refused {
         NotComposed::Closed { .. } => ("name", "CLOSED"),
@@ -262,7 +263,7 @@ pub(crate) fn from_composing(field: &'static str, refused: &NotComposed) -> Stat
     from_invalid(&Invalid::new(field, refused).because(reason))
 }
 
-/// A rule of the table: the code says what kind of rule it is, the reason which one.
+/// The status for an edit that a rule of the table forbids. The code gives the kind of rule, the reason gives the rule.
 fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let message = refusal.to_string();
     let field = match refusal {
@@ -282,7 +283,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
     let mut details = reason(&reason_name, [("space", space)]);
     if let Refusal::NoFreePrefix(help) = refusal {
-        // What could be done, for programs: free blocks, and regions that could be split by one bit with the zone they have.
+        // For programs: the free blocks, and the regions that can be split by one bit with their present zone.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
         let facts = [("space", space), ("free_blocks", &blocks.join(",")), ("donors", &donors.join(","))];
@@ -304,7 +305,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     Status::with_error_details(code, message, details)
 }
 
-/// Details that name the reason, and facts about it for programs.
+/// Makes error details from a reason and facts for programs.
 fn reason<const N: usize>(name: &str, facts: [(&str, &str); N]) -> ErrorDetails {
     let facts = facts.map(|(key, value)| (key.to_owned(), value.to_owned()));
     ErrorDetails::with_error_info(name, DOMAIN, facts)
@@ -326,7 +327,7 @@ fn precondition(name: &str, subject: &str, message: String) -> Status {
     Status::with_error_details(Code::FailedPrecondition, message, details)
 }
 
-/// A refusal that passes by itself, and when to try again.
+/// The status for a temporary condition, with the time after which to retry.
 fn passing(code: Code, name: &str, message: String, after: Duration) -> Status {
     let mut details = reason(name, []);
     details.set_retry_info(Some(after));

@@ -1,4 +1,4 @@
-//! Spaces and their tables: what is in memory of them, edits, and what is kept of the past.
+//! Spaces and their tables in memory, edits, and the history of tables.
 
 pub(crate) mod directory;
 pub(crate) mod edits;

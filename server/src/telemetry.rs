@@ -7,20 +7,20 @@ use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util
 
 use crate::config::{Config, LogFormat};
 
-/// The log filter cannot be understood.
+/// The log filter is not valid.
 #[derive(Debug, Error)]
-#[error("log is {filter:?}, which is not a filter such as `info` or `kentd=debug,tonic=warn`")]
+#[error("log is {filter:?}, but must be a filter such as `info` or `kentd=debug,tonic=warn`")]
 pub struct BadFilter {
     filter: String,
     #[source]
     source: tracing_subscriber::filter::ParseError,
 }
 
-/// Sends the process's logs to standard error, in the form and with the filter that the configuration names.
+/// Writes the process's logs to standard error, with the format and the filter of the configuration.
 ///
 /// # Errors
 ///
-/// [`BadFilter`] if the filter cannot be understood.
+/// [`BadFilter`] if the filter is not valid.
 pub fn start(config: &Config) -> Result<(), BadFilter> {
     let filter: Targets =
         config.set.log.parse().map_err(|source| BadFilter { filter: config.set.log.clone(), source })?;

@@ -1,39 +1,39 @@
-//! Why settings cannot be used.
+//! Errors from reading and checking the settings.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use thiserror::Error;
 
-/// A setting that cannot be used.
+/// Reasons that the settings are rejected.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("the configuration file {} cannot be read", path.display())]
     Unreadable {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// The file is not what it should be.
-    #[error("the configuration file {} is wrong", path.display())]
+    /// The file is not valid TOML, or names an unknown setting.
+    #[error("the configuration file {} is not valid", path.display())]
     Malformed {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// The position and the problem.
         source: Box<toml::de::Error>,
     },
-    /// A value is outside its range.
+    /// A value is out of range.
     #[error("{setting} is {value}, but must be {allowed}")]
     OutOfRange {
         /// The setting's name.
         setting: String,
-        /// What it was set to.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: String,
     },
-    /// Settings that need each other.
+    /// A setting needs another one.
     #[error("{setting} needs {needed}")]
     Needs {
         /// The setting.
@@ -48,18 +48,18 @@ pub enum ConfigError {
         setting: &'static str,
         /// Its value.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// Without TLS and authentication the daemon is for this machine only.
+    /// The address is not loopback, and the daemon has neither TLS nor authentication.
     #[error(
-        "{setting} is {address}, which other machines can reach, and this daemon has neither TLS nor authentication; use a \
-         loopback address, or say --insecure if that is meant"
+        "{setting} is {address}, which other machines can reach, but this daemon has neither TLS nor authentication; use a \
+         loopback address, or add --insecure to allow it"
     )]
     Exposed {
         /// The setting's name.
         setting: &'static str,
-        /// What it was set to.
+        /// Its value.
         address: SocketAddr,
     },
 }

@@ -1,4 +1,4 @@
-//! How to reach etcd, and to be known there.
+//! Settings for etcd: TLS certificates and credentials.
 
 use std::{
     fs,
@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ConfigError;
 
-/// How to reach etcd.
+/// The settings for etcd.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
 #[serde(rename_all = "kebab-case")]
-#[command(next_help_heading = "Reaching etcd")]
+#[command(next_help_heading = "etcd")]
 pub struct EtcdSettings {
-    /// PEM file with the certificates that vouch for etcd; for `etcds://`.
+    /// PEM file with the CA certificates that verify etcd; required for `etcds://`.
     #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
     pub store_ca: Option<PathBuf>,
 
-    /// PEM file with the certificate to show to etcd, if it asks for one.
+    /// PEM file with the client certificate, if etcd requires one.
     #[arg(long, env = "KENT_STORE_CERT", value_name = "FILE")]
     pub store_cert: Option<PathBuf>,
 
-    /// PEM file with the key of that certificate.
+    /// PEM file with the private key of --store-cert.
     #[arg(long, env = "KENT_STORE_KEY", value_name = "FILE")]
     pub store_key: Option<PathBuf>,
 
-    /// The user to be for etcd, if it asks.
+    /// User name for etcd, if etcd requires authentication.
     #[arg(long, env = "KENT_STORE_USER", value_name = "NAME")]
     pub store_user: Option<String>,
 
-    /// File with that user's password.
+    /// File with the password of --store-user.
     #[arg(long, env = "KENT_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
 }
 
-/// A certificate and its key.
+/// A certificate and its private key, as PEM.
 type Pems = (Vec<u8>, Vec<u8>);
 
 impl EtcdSettings {
-    /// These settings where they say something, and `below` where they do not.
+    /// Merges two sets of settings: a value here overrides the one in `below`.
     pub(super) fn over(self, below: Self) -> Self {
         Self {
             store_ca: self.store_ca.or(below.store_ca),
@@ -51,7 +51,7 @@ impl EtcdSettings {
         }
     }
 
-    /// What the files say that are named for the etcd at `address`.
+    /// Reads the files that the settings name, for the etcd at `address`.
     pub(crate) fn read(
         &self,
         address: &EtcdAddress,
@@ -69,7 +69,7 @@ impl EtcdSettings {
         match (&self.store_cert, &self.store_key) {
             (Some(certificate), Some(key)) => Ok(Some((file("store-cert", certificate)?, file("store-key", key)?))),
             (None, None) => Ok(None),
-            _ => Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and the other way round" }),
+            _ => Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and store-key needs store-cert" }),
         }
     }
 
@@ -81,7 +81,7 @@ impl EtcdSettings {
             }
             (None, None) => Ok(None),
             _ => {
-                let needed = "store-password-file, and the other way round";
+                let needed = "store-password-file, and store-password-file needs store-user";
                 Err(ConfigError::Needs { setting: "store-user", needed })
             }
         }

@@ -1,11 +1,11 @@
-//! Settings that are neither numbers nor texts.
+//! The types of settings that are neither numbers nor plain text.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use kent_store::{BadAddress, EtcdAddress};
 use serde::{Deserialize, Serialize};
 
-/// Where state is kept.
+/// Where the daemon stores its state.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StoreKind {
@@ -13,7 +13,7 @@ pub enum StoreKind {
     Sled,
     /// An etcd cluster.
     Etcd(EtcdAddress),
-    /// Nowhere: state is lost at the end.
+    /// Memory only: the state is lost when the process ends.
     Memory,
 }
 
@@ -25,7 +25,7 @@ impl FromStr for StoreKind {
             "sled" => Ok(Self::Sled),
             "memory" => Ok(Self::Memory),
             _ if text.starts_with("etcd") => text.parse().map(Self::Etcd).map_err(|bad: BadAddress| bad.to_string()),
-            _ => Err(format!("{text:?} is neither `sled` nor `memory` nor etcd://HOST:PORT/PREFIX")),
+            _ => Err(format!("{text:?} is not a store: use `sled`, `memory` or etcd://HOST:PORT/PREFIX")),
         }
     }
 }
@@ -48,13 +48,13 @@ impl From<StoreKind> for String {
     }
 }
 
-/// How a store that was archived goes on without its archive.
+/// How an archived store continues without its archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoArchive {
-    /// The archive is marked as ended.
+    /// The daemon marks the archive as ended.
     Ended,
-    /// The store goes on without it: the archive is gone for good.
+    /// The archive is lost permanently: the store continues without marking it.
     Lost,
 }
 
@@ -65,7 +65,7 @@ impl FromStr for NoArchive {
         match text {
             "ended" => Ok(Self::Ended),
             "lost" => Ok(Self::Lost),
-            _ => Err("--no-archive, or --no-archive=lost if the archive is gone for ever".to_owned()),
+            _ => Err("use --no-archive, or --no-archive=lost if the archive is lost permanently".to_owned()),
         }
     }
 }
@@ -74,7 +74,7 @@ impl FromStr for NoArchive {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object a line.
     Json,
@@ -87,12 +87,12 @@ impl FromStr for LogFormat {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err("the log format is text or json".to_owned()),
+            _ => Err("use text or json".to_owned()),
         }
     }
 }
 
-/// A length of time, written as `1m 30s`.
+/// A duration, written as `1m 30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Span(#[serde(with = "humantime_serde")] pub Duration);
 

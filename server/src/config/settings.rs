@@ -1,5 +1,5 @@
-//! Every setting, once: its name, type, default, bounds, variable and help. The file, the environment, the flags, what is printed
-//! and what is checked follow from this table.
+//! The table of all settings: name, type, default, bounds, variable and help. The TOML file, the environment variables, the flags,
+//! `--check-config` and the checks are generated from it.
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -11,13 +11,13 @@ use super::{
     kinds::{LogFormat, NoArchive, Span, StoreKind},
 };
 
-/// Makes [`Settings`] and [`Values`] of a table. A setting has a default, or none; and bounds, or none.
+/// Generates [`Settings`] and [`Values`] from a table. The default and the bounds of a setting are optional.
 macro_rules! settings {
     ($($heading:literal {$(
         $(#[$more:meta])*
         $name:ident: $type:ty $(= $default:literal)? $([$min:literal to $max:literal])?, $env:literal $value:literal: $help:literal;
     )*})*) => {
-        /// Every setting, each of them optional: the shape of the file, of the environment and of the flags.
+        /// All settings, each optional: the form of the file, the environment and the flags.
         #[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Settings {
@@ -34,7 +34,7 @@ macro_rules! settings {
                 pub $name: Option<$type>,
             )*)*
 
-            /// How to reach etcd.
+            /// The settings for etcd.
             #[command(flatten)]
             #[serde(flatten)]
             pub etcd: EtcdSettings,
@@ -50,20 +50,20 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// These settings where they say something, and `below` where they do not.
+            /// Merges two sets of settings: a value here overrides the one in `below`.
             pub(crate) fn over(self, below: Self) -> Self {
                 Self { $($($name: self.$name.or(below.$name),)*)* etcd: self.etcd.over(below.etcd) }
             }
 
-            /// What holds where nothing is said.
+            /// The default settings.
             pub(super) fn defaults() -> Self {
                 Self { $($($($name: $default.parse().ok(),)?)*)* ..Self::default() }
             }
 
-            /// Every setting that has a default, checked.
+            /// Checks the bounds, and returns every setting that has a default.
             pub(super) fn values(&self) -> Result<Values, ConfigError> {
                 $($($(check(stringify!($name), self.$name.as_ref(), [$min, $max])?;)?)*)*
-                Ok(Values { $($($($name: given(stringify!($name), &self.$name, $default)?,)?)*)* })
+                Ok(Values { $($($($name: value_or_default(stringify!($name), &self.$name, $default)?,)?)*)* })
             }
         }
     };
@@ -76,89 +76,89 @@ settings! {
         http: SocketAddr = "127.0.0.1:7601", "KENT_HTTP" "ADDR:PORT":
             "Address of the HTTP port for /livez, /readyz and /metrics";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":
-            "Where clients and operators reach this replica, as others are told [default: the address of the gRPC port]";
+            "Address of this replica that clients and other replicas get [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         insecure: bool = "false", "KENT_INSECURE" "BOOL":
-            "Listens on an address that is not loopback although there is neither TLS nor authentication";
+            "Allow addresses that other machines can reach, without TLS and authentication";
         threads: usize ["1" to "1024"], "KENT_THREADS" "COUNT":
-            "Threads that serve connections; a connection stays with one [default: one for each processor]";
+            "Threads that serve connections; each connection stays on one thread [default: one for each processor]";
         grace: Span = "10s" ["0s" to "1h"], "KENT_GRACE" "DURATION":
-            "How long requests in flight may take to finish after SIGTERM";
+            "Time for requests in flight to finish after SIGTERM";
     }
     "Store" {
         store: StoreKind = "sled", "KENT_STORE" "STORE":
-            "Where state is kept: `sled` (embedded, durable), `etcd://HOST:PORT,HOST:PORT/PREFIX` (or `etcds://`, over TLS; for any \
-             number of replicas), or `memory` (lost at the end; for trying things out)";
+            "Where to store state: `sled` (embedded, durable), `etcd://HOST:PORT,HOST:PORT/PREFIX` (or `etcds://` for TLS; any \
+             number of replicas), or `memory` (lost when the daemon stops; for experiments)";
         data: PathBuf = "kent-data", "KENT_DATA" "DIR":
             "Directory of the embedded store";
         witness: PathBuf, "KENT_WITNESS" "DIR":
-            "Directory that remembers how often each store was started, kept outside of the stores, so that an old copy of one is \
-             noticed. Best on another disk [default: witness in $STATE_DIRECTORY or kent/witness in $XDG_STATE_HOME or ~/.local/state, \
-             the first that is on another disk than the data; for etcd none]";
+            "Directory outside the stores that records how many times each store was started, so that the daemon detects an old copy of a \
+             store. Put it on another disk [default: witness in $STATE_DIRECTORY, or kent/witness in $XDG_STATE_HOME or ~/.local/state, \
+             whichever is the first on another disk than the data; none for etcd]";
         archive: PathBuf, "KENT_ARCHIVE" "DIR":
-            "Directory that gets every commit before it is acknowledged, on another disk or a mounted share: from it the store can be \
-             restored without any loss (kentd restore --archive). It has to exist. For the embedded store";
+            "Existing directory, on another disk or a mounted share, to which the embedded store writes every commit before it acknowledges \
+             the commit. `kentd restore --archive` restores a store from it without loss";
         archive_base_bytes: u64 = "67108864" ["131072" to "1099511627776"], "KENT_ARCHIVE_BASE_BYTES" "BYTES":
-            "Bytes of commits in the archive after which all records are written to it anew";
+            "Bytes of commits after which the archive gets a new full copy of all records";
         #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "ended")]
         no_archive: NoArchive, "KENT_NO_ARCHIVE" "lost":
-            "Ends the archive of a store that was archived before, and says so in the archive; with `=lost` also if the archive is gone \
-             for ever";
+            "Stop archiving an archived store, and mark the archive as ended; with `=lost` also if the archive is lost \
+             permanently";
         #[arg(hide = true)]
         schema: u16, "KENT_SCHEMA" "NUMBER":
-            "Pretends that the newest schema of records is this one, in tests of upgrades";
+            "Newest schema of records to use, in tests of upgrades";
     }
-    "Limits of requests" {
+    "Request limits" {
         lease_count: u64 = "1000000000" ["1" to "1000000000000"], "KENT_LEASE_COUNT" "COUNT":
-            "The most identifiers in one lease";
-        // Stock gRPC clients refuse messages of more than 4 MiB.
+            "Maximum number of identifiers in one lease";
+        // Stock gRPC clients reject messages of more than 4 MiB by default.
         packed_bytes: u64 = "2097152" ["16" to "1073741824"], "KENT_PACKED_BYTES" "BYTES":
-            "The most bytes of identifiers in one packed reply";
+            "Maximum size of the identifiers in one packed reply, in bytes";
         request_bytes: usize = "1048576" ["1024" to "1073741824"], "KENT_REQUEST_BYTES" "BYTES":
-            "The largest request message, in bytes";
+            "Maximum size of a request message, in bytes";
         streams: usize = "4096" ["1" to "1000000"], "KENT_STREAMS" "COUNT":
-            "The most AllocateStream calls at once";
+            "Maximum number of concurrent AllocateStream calls";
     }
     "Issuing" {
         window: Span = "1m" ["2s" to "1h"], "KENT_WINDOW" "DURATION":
-            "For how long time-based identifiers can be issued while the store is away";
+            "How long the daemon can issue time-based identifiers while the store is unavailable";
         chunk_min: u64 = "1024" ["1" to "4294967296"], "KENT_CHUNK_MIN" "COUNT":
-            "The smallest chunk of a region's suffixes that is reserved at once: what a crash may skip";
+            "Smallest number of a region's suffixes to reserve in one commit; a crash may skip that many";
         chunk_max: u64 = "1048576" ["1" to "4294967296"], "KENT_CHUNK_MAX" "COUNT":
-            "The largest chunk";
+            "Largest number of a region's suffixes to reserve in one commit";
         series_on_demand: u64 = "1000" ["0" to "1000000"], "KENT_SERIES_ON_DEMAND" "COUNT":
-            "The most series that callers begin by asking; operators make others (kent series create)";
+            "Maximum number of series that requests create on demand; operators create more with `kent series create`";
     }
     "Clock" {
         clock_tolerance: Span = "500ms" ["0s" to "1s"], "KENT_CLOCK_TOLERANCE" "DURATION":
-            "A step back of the clock up to this is absorbed";
+            "Largest backward step of the clock that the daemon absorbs";
         clock_jump: Span = "1h" ["1m" to "30d"], "KENT_CLOCK_JUMP" "DURATION":
-            "A jump of the clock ahead of the time since boot by more than this is not believed";
+            "Largest forward jump of the clock, relative to the time since boot, that the daemon accepts without an operator";
         absence: Span = "31d" ["1h" to "3650d"], "KENT_ABSENCE" "DURATION":
-            "A start later than everything recorded by more than this is not believed";
+            "Longest time between the latest time in the store and a start that the daemon accepts without an operator";
     }
-    "What is kept" {
+    "Retention" {
         request_retention: Span = "30d" ["1s" to "36500d"], "KENT_REQUEST_RETENTION" "DURATION":
-            "For how long a request_id of a strict grant or an edit is kept that is a UUID of version 7; one that is older is refused";
+            "How long to keep a request_id of a strict grant or an edit that is a version 7 UUID; older ones are rejected";
         requests_max: u64 = "10000000", "KENT_REQUESTS_MAX" "COUNT":
-            "The most other request_ids, which are kept for ever: of each strict region, and of the edits of each space";
+            "Maximum number of other request_ids, which are kept permanently: per strict region, and per space for edits";
         history_keep: u64 = "100000" ["1" to "1000000000000"], "KENT_HISTORY_KEEP" "COUNT":
-            "The edits of each table that are kept: of earlier ones nothing can be listed or watched";
+            "Number of edits of each table to keep; earlier ones can no longer be listed or watched";
     }
     "Log" {
         log_format: LogFormat = "text", "KENT_LOG_FORMAT" "FORMAT":
             "Form of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":
-            "What to log, in the manner of `info` or `kentd=debug,tonic=warn`";
+            "What to log, such as `info` or `kentd=debug,tonic=warn`";
     }
 }
 
-/// A setting's name as people write it.
+/// A setting's name as it is written in flags and files.
 fn kebab(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// Whether a setting is within its bounds.
+/// Checks that a setting is within its bounds.
 fn check<T: FromStr + PartialOrd + ToString>(
     name: &str,
     value: Option<&T>,
@@ -177,8 +177,8 @@ fn check<T: FromStr + PartialOrd + ToString>(
     }
 }
 
-/// What a setting says, or its default.
-fn given<T: FromStr + Clone>(name: &str, value: &Option<T>, default: &str) -> Result<T, ConfigError> {
+/// Returns the value of a setting, or its default.
+fn value_or_default<T: FromStr + Clone>(name: &str, value: &Option<T>, default: &str) -> Result<T, ConfigError> {
     let unusable = |_| ConfigError::OutOfRange {
         setting: kebab(name),
         value: default.to_owned(),

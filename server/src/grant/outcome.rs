@@ -1,4 +1,4 @@
-//! What comes of asking for identifiers, whatever their source.
+//! The outcomes of a request for identifiers, for all kinds of sources.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,14 +7,14 @@ use kent_issue::Refusal;
 use kent_proto::model::Invalid;
 use kent_regions::RegionNumber;
 
-use crate::{issuing::queue::Promise, tables::space::Space};
+use crate::{issuing::queue::PendingGrant, tables::space::Space};
 
-/// What comes of asking, unless it is refused.
+/// The outcome of an attempt that is not rejected.
 #[derive(Debug)]
-pub(crate) enum Tried<T> {
-    /// What was asked for, and when it was granted.
+pub(crate) enum TryGrant<T> {
+    /// The granted value, and the time of the grant on the steady clock. it was granted.
     Granted(T, Duration),
-    /// Something has to be waited for, and then it is tried again.
+    /// The caller has to wait, and then try again.
     Wait(Wait),
 }
 
@@ -27,8 +27,8 @@ pub(crate) enum Wait {
     Region(Arc<Space>, RegionNumber),
     /// A chunk of a series.
     Series(Series),
-    /// A commit that makes the grant durable.
-    Promise(Promise),
+    /// The commit that makes a strict grant durable.
+    Strict(PendingGrant),
 }
 
 /// Identifiers that were granted.
@@ -36,21 +36,21 @@ pub(crate) enum Wait {
 pub(crate) struct Granted {
     /// The block.
     pub(crate) block: Block,
-    /// Blocks of one source ascend while this stays the same.
+    /// While this value stays the same, the blocks of one source ascend.
     pub(crate) clock_epoch: u64,
 }
 
-/// What is left of a chunk that this daemon holds.
+/// The rest of a chunk that this daemon holds.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldChunk {
-    /// Of what.
+    /// The source.
     pub(crate) source: Source,
-    /// How many positions.
+    /// The number of positions left.
     pub(crate) left: u128,
 }
 
-/// A request_id for what is not a strict region.
+/// The error for a request_id with a source that is not a strict region.
 pub(crate) fn only_strict() -> Invalid {
-    let problem = "is for strict regions only: elsewhere a retry takes the next block, and none is issued twice";
+    let problem = "is allowed for strict regions only; for other sources a retry gets the next block, and no identifier is issued twice";
     Invalid::new("request_id", problem)
 }

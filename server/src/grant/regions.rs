@@ -1,4 +1,4 @@
-//! Granting regions' suffixes: counters in memory, chunks from the store.
+//! Grants of regions' suffixes, from counters in memory and chunks in the store.
 
 use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
@@ -10,15 +10,15 @@ use kent_store::Store;
 use tokio::time;
 use tracing::{debug, info, warn};
 
-use super::outcome::{HeldChunk, Tried, Wait, only_strict};
+use super::outcome::{HeldChunk, TryGrant, Wait, only_strict};
 use crate::{
     cluster::Cluster,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion},
-    host::{Environment, clock::Clock, deadline::Patience, tasks::Tasks},
+    host::{Environment, clock::Clock, deadline::WaitLimit, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
         pacing::Pacing,
-        queue::{Ask, Outcome, Promise, Queue, answer_in_turns},
+        queue::{Outcome, PendingGrant, Queue, QueuedRequest, answer_in_batches},
         record::Record,
         requests::{Request, Requests},
         strict,
@@ -41,21 +41,21 @@ pub(crate) struct RegionGrants {
     tasks: Tasks,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
-    /// Where there can be other replicas.
+    /// The other replicas; `None` if the store cannot be shared.
     cluster: Option<Arc<Cluster>>,
 }
 
-/// How long a commit for several waits for the next several.
+/// How long the next commit waits for more strict requests to share it.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How often it is looked, at least, who has waited long enough for a commit.
-const PATIENCE_STEP: Duration = Duration::from_millis(2);
+/// How often the leader checks for requests whose wait is over.
+const WAIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Who makes the edits that the daemon makes by itself.
+/// The principal of edits that the daemon makes on its own.
 const PRINCIPAL: &str = "kentd";
 
 impl RegionGrants {
-    /// Counters of the regions of `directory`.
+    /// Grants from the regions of `directory`.
     pub(crate) fn new(
         environment: Environment,
         directory: Arc<Directory>,
@@ -68,33 +68,33 @@ impl RegionGrants {
         Self { store, directory, clock, chunk, tasks, pacing, requests, cluster }
     }
 
-    /// Grants a block of a region's suffixes from the chunk in hand; or says that a chunk, or a commit, has to be waited for.
+    /// Grants a block of a region's suffixes from the chunk in memory; otherwise the caller has to wait for a chunk or a commit.
     pub(crate) fn try_grant(
         &self,
         space: &str,
         region: &str,
         count: NonZeroU64,
         request_id: &str,
-        patience: impl FnOnce() -> Patience,
-    ) -> Result<Tried<Block>, AllocateError> {
+        wait_limit: impl FnOnce() -> WaitLimit,
+    ) -> Result<TryGrant<Block>, AllocateError> {
         let space = self.directory.find(space)?;
         self.check_touch()?;
         let cut = self.cut(&space, region, count, request_id)?;
         if cut.facts.chunk == ChunkPolicy::Strict {
-            let promise = self.ask(&space, &cut.facts, &cut.cell, count, request_id, patience());
-            return Ok(Tried::Wait(Wait::Promise(promise)));
+            let pending = self.enqueue(&space, &cut.facts, &cut.cell, count, request_id, wait_limit());
+            return Ok(TryGrant::Wait(Wait::Strict(pending)));
         }
         if !request_id.is_empty() {
             return Err(only_strict().into());
         }
         match self.grant_from_chunk(&space, &cut, count)? {
-            Some((block, now)) => Ok(Tried::Granted(block, now)),
-            None => Ok(Tried::Wait(Wait::Region(space, cut.facts.number))),
+            Some((block, now)) => Ok(TryGrant::Granted(block, now)),
+            None => Ok(TryGrant::Wait(Wait::Region(space, cut.facts.number))),
         }
     }
 
-    /// Cuts `count` suffixes off the chunk in hand, if it holds enough. The table stands still meanwhile: once a seal is applied,
-    /// nothing is cut by a thread that looked before. Nothing is cut for a strict region, nor for a request_id.
+    /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread cuts from a
+    /// region after a seal is applied to it. A strict region, or a request with a request_id, gets nothing here.
     fn cut(&self, space: &Space, region: &str, count: NonZeroU64, request_id: &str) -> Result<Cut, AllocateError> {
         let cut = space.with_facts(region, |found| {
             let facts = check(found)?;
@@ -103,10 +103,10 @@ impl RegionGrants {
             let first = if is_cut { cell.cut(count) } else { None };
             Ok(Cut { facts, cell, first })
         });
-        cut.map_err(|refuse: Refuse| refuse(space.name(), region.to_owned()))
+        cut.map_err(|make_error: MakeError| make_error(space.name(), region.to_owned()))
     }
 
-    /// Grants the block that was cut off the chunk in hand, if it held enough, and says when.
+    /// Makes a block of the cut suffixes, if there are any, and returns it with the time of the grant.
     fn grant_from_chunk(
         &self,
         space: &Arc<Space>,
@@ -117,22 +117,22 @@ impl RegionGrants {
         let Some((first, is_low)) = *first else { return Ok(None) };
         if is_low && cell.begin_ahead() {
             let ahead = self.clone().reserve_ahead(space.clone(), facts.number);
-            self.tasks.spawn_work_aboard(ahead);
+            self.tasks.spawn_work_local(ahead);
         }
-        // A chunk counts as issued, so no edit takes it away: a block that does not fit is a bug, and must not be given out.
+        // Edits treat a chunk as issued and never take it away. A block outside the region is a bug, and must not be granted.
         let block = Block::region(facts.constants, first, count.get()).or_else(|_| {
-            // Since we looked, an edit may have made the region larger, and others gone on beyond what it was.
+            // An edit may have expanded the region since we read it, and the counter may have passed the old end.
             let facts = facts_of(space, facts.number)?;
             Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)
         })?;
-        // Whoever was paused since it looked at the region has cut a gap, not a block.
+        // If this thread was paused after it read the region, the cut suffixes become a gap instead of a block.
         self.check_touch()?;
         let now = self.clock.steady();
         cell.granted(count.get(), now);
         Ok(Some((block, now)))
     }
 
-    /// Whether others' edits are known well enough.
+    /// Fails if edits of other replicas may be missing.
     fn check_touch(&self) -> Result<(), AllocateError> {
         match self.cluster.as_ref().is_none_or(|cluster| cluster.is_in_touch()) {
             true => Ok(()),
@@ -140,9 +140,9 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region by itself if its policy says so, once it is as full as that with `count` more. True if it did.
+    /// Expands a region if its policy requires it for `count` more suffixes. Returns whether it did, or another replica did.
     async fn expand(&self, space: &Space, number: RegionNumber, count: NonZeroU64) -> bool {
-        // It may have another name than the one it was asked for by, and another region that one.
+        // The region may have been renamed since the request, and its old name may now be another region's.
         let due = space.read(|table| {
             let region = table.get(number)?;
             region.expansion_due(count.get()).map(|_| region.name.clone())
@@ -151,108 +151,108 @@ impl RegionGrants {
         let command = EditCommand {
             space: space.name(),
             number: Some(number),
-            // Others may see to it as well: it is looked at again where it is planned.
+            // Another replica may expand it first; the plan checks this again.
             edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
         };
         match self.directory.edit(&command).await {
             Ok(_) => {
-                info!(space = command.space, region, "region expanded by its policy");
+                info!(space = command.space, region, "region expanded because of its policy");
                 true
             }
             Err(EditError::Refused { refusal, .. }) if matches!(*refusal, Refusal::NotDue { .. }) => true,
             Err(error) => {
-                warn!(space = command.space, region, %error, "region not expanded by its policy");
+                warn!(space = command.space, region, %error, "the region's policy requires an expansion, but it failed");
                 false
             }
         }
     }
 
-    /// Asks for one attempt at a grant that is durable before it is answered, and made once for a request_id.
-    fn ask(
+    /// Queues one attempt at a strict grant: durable before it is answered, and made once for a request_id.
+    fn enqueue(
         &self,
         space: &Arc<Space>,
         facts: &RegionFacts,
         cell: &Arc<Cell>,
         count: NonZeroU64,
         request_id: &str,
-        patience: Patience,
-    ) -> Promise {
+        wait_limit: WaitLimit,
+    ) -> PendingGrant {
         let request = Request::new(request_id, Requested { space: space.key(), number: Some(facts.number) });
-        let (promise, must_lead) = cell.with_queue(|queue| queue.add(Ask { count, request }, patience));
+        let (pending, must_lead) = cell.with_queue(|queue| queue.add(QueuedRequest { count, request }, wait_limit));
         if must_lead {
-            // What is under way goes on although its caller goes away: others wait for it, too.
+            // The leader continues if its caller goes away, because others wait for it.
             let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone());
-            self.tasks.spawn_work_aboard(leader);
+            self.tasks.spawn_work_local(leader);
         }
-        promise
+        pending
     }
 
-    /// Commits for those who wait, until nobody does.
+    /// Commits for all waiting requests, until the queue is empty.
     async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>) {
         loop {
             let now = self.clock.steady();
-            let (asks, mut waiters) = cell.with_queue(|queue| queue.next(now));
-            if asks.is_empty() {
+            let (requests, mut waiters) = cell.with_queue(|queue| queue.next(now));
+            if requests.is_empty() {
                 return;
             }
-            let mut attempt = pin!(self.grant_together(&space, number, &cell, &asks));
+            let mut attempt = pin!(self.grant_together(&space, number, &cell, &requests));
             let granted = loop {
-                match time::timeout(PATIENCE_STEP, attempt.as_mut()).await {
+                match time::timeout(WAIT_CHECK_INTERVAL, attempt.as_mut()).await {
                     Ok(granted) => break granted,
                     Err(_) => {
                         let now = self.clock.steady();
-                        waiters.iter_mut().for_each(|waiter| waiter.end_waiting(now));
-                        cell.with_queue(|queue| queue.end_waiting(now));
+                        waiters.iter_mut().for_each(|waiter| waiter.expire(now));
+                        cell.with_queue(|queue| queue.expire(now));
                     }
                 }
             };
             let outcomes: Vec<Outcome> = match granted {
                 Ok(outcomes) => outcomes,
-                Err(AllocateError::Store(failure)) => asks.iter().map(|_| Err(failure.clone().into())).collect(),
-                // Whatever is wrong with the region, each finds out for itself.
-                Err(_) => asks.iter().map(|_| Ok(None)).collect(),
+                Err(AllocateError::Store(failure)) => requests.iter().map(|_| Err(failure.clone().into())).collect(),
+                // The region cannot be granted from; each request finds out why when it tries again.
+                Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
-            // Meanwhile the next commit can begin.
-            self.tasks.spawn_work_aboard(answer_in_turns(waiters, outcomes));
-            Self::gather(&cell, asks.len()).await;
+            // The next commit can begin while the answers go out.
+            self.tasks.spawn_work_local(answer_in_batches(waiters, outcomes));
+            Self::gather(&cell, requests.len()).await;
         }
     }
 
-    /// Lets a quarter of those who were just answered together ask again, for a moment: a commit costs the same for one as for
-    /// many, and while it is under way the others have the time to ask.
+    /// Waits briefly until a quarter of the callers that were just answered have sent another request. A commit costs the same for one
+    /// request as for many, and the others can queue while it is in progress.
     async fn gather(cell: &Cell, answered: usize) {
         if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4)) {
-            // OK because those who have not asked again by then share the commit after the next.
+            // OK because later requests share the following commit.
             let _ = time::timeout(GATHER, gathered).await;
         }
     }
 
-    /// One attempt at several grants in one commit.
+    /// Attempts several grants in one commit.
     async fn grant_together(
         &self,
         space: &Arc<Space>,
         number: RegionNumber,
         cell: &Cell,
-        asks: &[Ask],
+        requests: &[QueuedRequest],
     ) -> Result<Vec<Outcome>, AllocateError> {
-        // It may have another name than the time before.
+        // The region may have been renamed since the last attempt.
         let region = &*space.region_name(number);
         facts_of(space, number)?;
-        let total = asks.iter().fold(0, |total: u64, ask| total.saturating_add(ask.count.get()));
+        let total = requests.iter().fold(0, |total: u64, request| total.saturating_add(request.count.get()));
         if self.expand(space, number, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
-            return Ok(asks.iter().map(|_| Ok(None)).collect());
+            return Ok(requests.iter().map(|_| Ok(None)).collect());
         }
         self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
         let facts = facts_of(space, number)?;
-        // What is left of a chunk from before the region was strict would be a gap.
+        // The rest of a chunk that was reserved before the region became strict would be a gap.
         space.give_back(&*self.store, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(Queue::take_last);
-        let judges = (&*self.pacing, &*self.requests);
-        let attempted = strict::grant(&*self.store, &record(space, &facts), judges, asks, last, wall).await?;
+        let checks = (&*self.pacing, &*self.requests);
+        let attempted = strict::grant(&*self.store, &record(space, &facts), checks, requests, last, wall).await?;
         if let Some(left) = attempted.left {
             cell.with_queue(|queue| queue.set_last(left));
             let Stored { version, value } = left.counter;
@@ -262,22 +262,22 @@ impl RegionGrants {
         drop(reserving);
         match attempted.conflict {
             Some(key) if key == keys::region(space.key(), facts.number.0) => self.follow(space, &facts).await?,
-            Some(key) if key == keys::FORGOTTEN => drop(self.requests.learn_floor(&*self.store).await?),
+            Some(key) if key == keys::FORGOTTEN => drop(self.requests.refresh_floor(&*self.store).await?),
             _ => {}
         }
         let block = |first, count| {
             Block::region(facts.constants, first, count).map(Some).map_err(|broken| {
-                // Whoever asked may have gone, and would not tell.
+                // The caller may be gone, so the error alone would not stop the daemon.
                 self.tasks.fail_broken(&broken);
                 AllocateError::Broken(broken)
             })
         };
-        let outcome = |(ask, granted): (&Ask, strict::Granted)| match granted {
-            strict::Granted::From(first) => block(first, ask.count.get()),
+        let outcome = |(request, granted): (&QueuedRequest, strict::Granted)| match granted {
+            strict::Granted::From(first) => block(first, request.count.get()),
             strict::Granted::Refused(refusal) => Err(match refusal {
-                StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, ask.count),
+                StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, request.count),
                 StrictRefusal::TooFast(refused) => {
-                    AllocateError::too_fast(subject(space, region), facts.pace, ask.count, refused)
+                    AllocateError::too_fast(subject(space, region), facts.pace, request.count, refused)
                 }
                 StrictRefusal::Unsure => unsure(space, region),
                 StrictRefusal::Reused { count } => AllocateError::Reused { count },
@@ -286,10 +286,11 @@ impl RegionGrants {
             strict::Granted::Again => Ok(None),
             strict::Granted::Failed(failure) => Err(failure.into()),
         };
-        Ok(asks.iter().zip(attempted.granted).map(outcome).collect())
+        Ok(requests.iter().zip(attempted.granted).map(outcome).collect())
     }
 
-    /// Waits for an edit of ours that is under way, or reads the table again if the store has moved on without us.
+    /// Waits for an edit of this daemon that is in progress. If there was none, another replica edited the table, and it is read
+    /// again.
     async fn follow(&self, space: &Space, facts: &RegionFacts) -> Result<(), AllocateError> {
         let _editing = space.editing.lock().await;
         match space.versions(facts.number).1 == facts.version {
@@ -298,8 +299,8 @@ impl RegionGrants {
         }
     }
 
-    /// Reserves the chunk after the one that is used, so that nobody waits for the store in between. If that does not come off, it
-    /// is left to those who need it.
+    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails,
+    /// the next grant that needs a chunk reserves it.
     async fn reserve_ahead(self, space: Arc<Space>, number: RegionNumber) {
         let cell = space.cell(number, self.chunk);
         let _reserving = cell.reserving.lock().await;
@@ -317,8 +318,8 @@ impl RegionGrants {
         }
     }
 
-    /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
-    /// The region is known by its number: its name may be another region's by now, whose numbers are not this one's.
+    /// Reserves a chunk of at least `count` suffixes, unless another call did so in the meantime. The number identifies the region,
+    /// because its name may now be another region's.
     pub(super) async fn reserve(
         self,
         space: Arc<Space>,
@@ -332,7 +333,7 @@ impl RegionGrants {
         }
         self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
-        // An edit may have come first.
+        // An edit may have changed the region before we got the lock.
         let facts = facts_of(&space, number)?;
         if facts.chunk == ChunkPolicy::Strict {
             return Ok(());
@@ -350,15 +351,15 @@ impl RegionGrants {
                 Ok(())
             }
             Attempt::Conflict(key) if key != record.key => {
-                // An edit of ours is applied when its lock is free; if there was none, the store has moved on without us.
-                // An edit takes its lock first and this one second, so this one is not kept while waiting for that.
+                // Release the counter's lock before waiting for the edit's, because edits take them in the opposite order.
+                // Afterwards an edit of this daemon is applied; if there was none, another replica edited the table.
                 drop(reserving);
                 self.follow(&space, &facts).await
             }
             Attempt::Conflict(_) => Ok(()),
             Attempt::Refused(CounterRefusal::Full { reserved, .. }) => {
                 if facts.reserved < Count::Below(reserved.get()) && facts.expands {
-                    // Another replica has filled it: with that known, its policy may expand it.
+                    // Another replica has filled the region. Once that is known here, the policy may expand it.
                     space.learn_reserved(&*self.store, facts.number).await?;
                     return Ok(());
                 }
@@ -371,7 +372,7 @@ impl RegionGrants {
         }
     }
 
-    /// Chunks that this daemon holds, of the first so many counters that it has used.
+    /// Lists the chunks that this daemon holds, for up to `most` counters.
     pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
         let spaces = self.directory.spaces();
         let cells = spaces.iter().flat_map(|space| space.cells().map(move |(number, cell)| (space, number, cell)));
@@ -383,7 +384,7 @@ impl RegionGrants {
         chunks.collect()
     }
 
-    /// Gives the rest of every chunk back. Nothing is granted from them any more.
+    /// Returns the rest of every chunk to the store. No more grants may follow.
     pub(crate) async fn give_back_all(&self) {
         for space in self.directory.spaces() {
             for (number, cell) in space.cells() {
@@ -394,7 +395,7 @@ impl RegionGrants {
     }
 }
 
-/// A region's counter, which no chunk is cut from if the region's capacity has just changed.
+/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes.
 fn record(space: &Space, facts: &RegionFacts) -> Record {
     Record {
         key: keys::counter(space.key(), facts.number.0),
@@ -406,36 +407,36 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
     }
 }
 
-/// The sizes of a region's chunks.
-const fn chunk(policy: ChunkPolicy, usual: Chunk) -> Chunk {
+/// The chunk sizes of a region, by its policy.
+const fn chunk(policy: ChunkPolicy, default: Chunk) -> Chunk {
     match policy {
         ChunkPolicy::Within { min, max } => Chunk { min, max },
-        ChunkPolicy::Adaptive | ChunkPolicy::Strict => usual,
+        ChunkPolicy::Adaptive | ChunkPolicy::Strict => default,
     }
 }
 
-/// What a grant must know of the region of this number, if it can be granted from.
+/// Returns the facts of the region, or an error if it does not grant.
 fn facts_of(space: &Space, number: RegionNumber) -> Result<RegionFacts, AllocateError> {
     usable(space, space.facts_of(number), || space.region_name(number))
 }
 
-/// The names are made only where there is something to say.
+/// Checks a region; its names are computed only for an error.
 fn usable(
     space: &Space,
     found: Option<RegionFacts>,
     region: impl FnOnce() -> String,
 ) -> Result<RegionFacts, AllocateError> {
-    check(found).map_err(|refuse| refuse(space.name(), region()))
+    check(found).map_err(|make_error| make_error(space.name(), region()))
 }
 
-/// Makes the refusal, given the space and the region.
-type Refuse = fn(String, String) -> AllocateError;
+/// Makes the error from the names of the space and the region.
+type MakeError = fn(String, String) -> AllocateError;
 
 /// Whether a region can be granted from.
-fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Refuse> {
+fn check(found: Option<RegionFacts>) -> Result<RegionFacts, MakeError> {
     match found {
         None => Err(|space, region| NoSuchRegion { space, region }.into()),
-        Some(RegionFacts { granting: Err(why), .. }) => Err(match why {
+        Some(RegionFacts { granting: Err(reason), .. }) => Err(match reason {
             NotGranting::Closed => |space, region| AllocateError::Closed { space, region },
             NotGranting::Delegated => |space, region| AllocateError::Delegated { space, region },
             NotGranting::External => |space, region| AllocateError::External { space, region },
@@ -445,15 +446,15 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Refuse> {
     }
 }
 
-/// What a region was when suffixes were cut off its chunk, and the first of them with whether the chunk is low; none if it did not
-/// hold enough.
+/// The state of a region when suffixes were cut off its chunk.
 struct Cut {
     facts: RegionFacts,
     cell: Arc<Cell>,
+    /// The first suffix that was cut, and whether the chunk is running low; `None` if it did not hold enough.
     first: Option<(Position, bool)>,
 }
 
-/// A region as people name it in a source.
+/// The name of a region as a source.
 fn subject(space: &Space, region: &str) -> String {
     Source::Region { name: region.to_owned(), space: space.name() }.to_string()
 }
@@ -468,7 +469,7 @@ fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Positio
         region: region.to_owned(),
         capacity: facts.limit.to_string(),
         reserved: reserved.to_string(),
-        asked: count.get(),
+        requested: count.get(),
         expandable_bits: facts.expandable_bits,
     })
 }

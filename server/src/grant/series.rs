@@ -1,8 +1,8 @@
-//! Granting from series: identifiers that a durable counter counts, without a region around them.
+//! Grants from series: sources with a durable counter and no region.
 //!
-//! A series is granted from while it is *listed*. A caller who asks for one that is not has it listed, up to `--series-on-demand`
-//! of them; operators list others, and forget series. What is forgotten is its listing: the counter's record stays, so a series
-//! that is listed again goes on where it was. A reservation compares the listing, so that other replicas notice.
+//! Only *listed* series issue identifiers. A request for a series that is not listed adds it, up to `--series-on-demand` of them;
+//! operators list and forget others. Forgetting removes only the listing: the counter's record stays, so a series that is listed
+//! again continues where it stopped. A reservation compares the version of the listing, so that other replicas notice a change.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use kent_regions::Count;
 use kent_store::{CommitError, Pages, Store, Txn, Version};
 use tracing::{debug, info};
 
-use super::outcome::{HeldChunk, Tried, Wait};
+use super::outcome::{HeldChunk, TryGrant, Wait};
 use crate::{
     error::{AllocateError, SeriesError},
     host::{clock::Clock, tasks::Tasks},
@@ -37,21 +37,21 @@ pub(crate) struct SeriesGrants {
     clock: Arc<dyn Clock>,
     key: ClusterKey,
     chunk: Chunk,
-    /// How many series callers may begin.
+    /// The maximum number of series that requests create.
     on_demand_max: u64,
     tasks: Tasks,
     pacing: Arc<Pacing>,
-    /// In order, so that a simulated run can be repeated.
+    /// Ordered, so that a simulated run is repeatable.
     known: Arc<Mutex<BTreeMap<Series, Known>>>,
-    /// Held while the listing changes.
+    /// Held while this daemon changes the listing.
     listing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A series that was asked for.
+/// A series in memory.
 #[derive(Clone, Debug)]
 struct Known {
     cell: Arc<Cell>,
-    /// The version of its listing; absent for the one that every store has.
+    /// The version of its listing; absent for the built-in series.
     listed: Version,
 }
 
@@ -59,20 +59,20 @@ struct Known {
 #[derive(Clone, Debug)]
 pub(crate) struct ListedSeries {
     pub(crate) series: Series,
-    /// Numbers below this are issued or reserved.
+    /// Numbers below this one are issued or reserved.
     pub(crate) reserved: Count,
-    /// Whether a caller has begun it by asking.
+    /// Whether a request created it.
     pub(crate) on_demand: bool,
 }
 
-/// A change of the listing that meets others is tried so often.
+/// The maximum number of attempts to change the listing when other replicas change it as well.
 const ATTEMPTS: u32 = 16;
 
-/// The most series that operators list.
+/// The maximum number of series that operators can create.
 const MADE_MAX: u64 = 1_000_000;
 
 impl SeriesGrants {
-    /// The series of this store; each counter is checked.
+    /// Checks the counters of all series, and starts with none in memory.
     pub(crate) async fn load(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -93,22 +93,22 @@ impl SeriesGrants {
         Ok(Self { store, clock, key, chunk, on_demand_max, tasks, pacing, known, listing })
     }
 
-    /// Grants a block of a series' numbers from the chunk in hand, or says that one has to be waited for.
-    pub(super) fn try_grant(&self, series: &Series, count: NonZeroU64) -> Result<Tried<Block>, AllocateError> {
+    /// Grants a block of a series' numbers from the chunk in memory; without enough left, the caller has to wait for a chunk.
+    pub(super) fn try_grant(&self, series: &Series, count: NonZeroU64) -> Result<TryGrant<Block>, AllocateError> {
         let known = self.known(series);
         let cut = known.as_ref().and_then(|known| known.cell.cut(count));
         let (Some((first, is_low)), Some(known)) = (cut, known) else {
-            return Ok(Tried::Wait(Wait::Series(series.clone())));
+            return Ok(TryGrant::Wait(Wait::Series(series.clone())));
         };
         if is_low && known.cell.begin_ahead() {
-            self.tasks.spawn_work_aboard(self.clone().reserve_ahead(series.clone(), known));
+            self.tasks.spawn_work_local(self.clone().reserve_ahead(series.clone(), known));
         }
         let block = Block::series(series.clone(), self.key, first, count.get()).map_err(AllocateError::Broken)?;
-        Ok(Tried::Granted(block, self.clock.steady()))
+        Ok(TryGrant::Granted(block, self.clock.steady()))
     }
 
-    /// Reserves the chunk after the one that is used, so that nobody waits for the store in between. If that does not come off, it
-    /// is left to those who need it.
+    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails,
+    /// the next grant that needs a chunk reserves it.
     async fn reserve_ahead(self, series: Series, Known { cell, listed }: Known) {
         let _reserving = cell.reserving.lock().await;
         let record = record(&series, listed);
@@ -119,10 +119,10 @@ impl SeriesGrants {
         }
     }
 
-    /// Reserves a chunk that holds `count`, unless somebody else did while we waited our turn.
+    /// Reserves a chunk of at least `count` numbers, unless another call did so in the meantime.
     pub(super) async fn reserve(self, series: Series, count: NonZeroU64) -> Result<(), AllocateError> {
         self.pacing.check_restored()?;
-        let Some(Known { cell, listed }) = self.begun(&series).await? else { return Ok(()) };
+        let Some(Known { cell, listed }) = self.get_or_list(&series).await? else { return Ok(()) };
         let _reserving = cell.reserving.lock().await;
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
@@ -136,13 +136,13 @@ impl SeriesGrants {
             }
             Attempt::Conflict(key) => {
                 if key != record.key {
-                    // It was forgotten, or listed anew, by another replica or meanwhile.
-                    self.look_again(&series, listed).await?;
+                    // The series was forgotten or listed again, possibly by another replica.
+                    self.refresh_listing(&series, listed).await?;
                 }
                 Ok(())
             }
             Attempt::Refused(CounterRefusal::Full { capacity, reserved }) => {
-                Err(AllocateError::SeriesExhausted { series, left: capacity.since(reserved), asked: count.get() })
+                Err(AllocateError::SeriesExhausted { series, left: capacity.since(reserved), requested: count.get() })
             }
             Attempt::Refused(CounterRefusal::TooFast(refused)) => {
                 Err(AllocateError::too_fast(series.to_string(), record.pace, count, refused))
@@ -151,12 +151,12 @@ impl SeriesGrants {
         }
     }
 
-    /// The series, listed if it was not; `None` if others change the listing at the same time.
-    async fn begun(&self, series: &Series) -> Result<Option<Known>, AllocateError> {
+    /// Returns the series, and lists it first if necessary; `None` if other replicas change the listing at the same time.
+    async fn get_or_list(&self, series: &Series) -> Result<Option<Known>, AllocateError> {
         if let Some(known) = self.known(series) {
             return Ok(Some(known));
         }
-        if is_always_there(series) {
+        if is_builtin(series) {
             return Ok(Some(self.insert(series, Version::ABSENT)));
         }
         if let Some(read) = self.store.get(&keys::listed(series)).await.map_err(StoreFailure::from)? {
@@ -171,14 +171,15 @@ impl SeriesGrants {
         let listed = Listed { on_demand: true };
         let made = self.list(series, Version::ABSENT, Some(listed), count.version, after).await?;
         Ok(made.map(|version| {
-            info!(%series, "a caller has begun a series");
+            info!(%series, "series created on demand");
             self.insert(series, version)
         }))
     }
 
-    /// Lists a series for an operator, or takes one over that a caller has begun. One that an operator has made stays as it is.
+    /// Lists a series for an operator. A series that a request created becomes an operator's; a series of an operator does not
+    /// change.
     pub(crate) async fn create(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
-        if is_always_there(series) {
+        if is_builtin(series) {
             return Err(SeriesError::AlwaysThere { series: series.clone() });
         }
         let _listing = self.listing.lock().await;
@@ -202,9 +203,9 @@ impl SeriesGrants {
         Err(SeriesError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Forgets a series: it is listed no more, and what is left of our chunk is given back. Its counter stays where it is.
+    /// Forgets a series: removes its listing, and returns the rest of this daemon's chunk. The counter's record stays.
     pub(crate) async fn forget(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
-        if is_always_there(series) {
+        if is_builtin(series) {
             return Err(SeriesError::AlwaysThere { series: series.clone() });
         }
         let _listing = self.listing.lock().await;
@@ -228,12 +229,12 @@ impl SeriesGrants {
         Err(SeriesError::Contended { attempts: ATTEMPTS })
     }
 
-    /// All series that are listed, as of one moment: see [`SeriesGrants::page`].
+    /// Reads all listed series as of one moment; see [`SeriesGrants::page`].
     pub(crate) async fn pages(&self) -> Result<Box<dyn Pages>, StoreFailure> {
         Ok(self.store.pages(&keys::LISTED_SERIES).await?)
     }
 
-    /// The next of all series that are listed; their counters are those of the present.
+    /// Returns the next page of listed series, with their present counters.
     pub(crate) async fn page(&self, pages: &mut dyn Pages) -> Result<Option<Vec<ListedSeries>>, StoreFailure> {
         let Some(page) = pages.next().await? else { return Ok(None) };
         let listed = page.into_iter().map(async |(key, versioned)| {
@@ -260,8 +261,8 @@ impl SeriesGrants {
         })
     }
 
-    /// Changes the listing of a series, and the number of those listed, in one commit; the listing's version then. `None` if
-    /// others were first, or may have been: it must be looked at anew.
+    /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the listing;
+    /// `None` if another replica changed it first or the outcome is unknown, and it must be read again.
     async fn list(
         &self,
         series: &Series,
@@ -283,7 +284,7 @@ impl SeriesGrants {
         }
     }
 
-    /// Chunks that this daemon holds, of the first so many series.
+    /// Lists the chunks that this daemon holds, for up to `most` series.
     pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
         let chunks = self.cells(most).into_iter().filter_map(|(series, cell)| {
             let left = cell.with(|counter| counter.left());
@@ -292,7 +293,7 @@ impl SeriesGrants {
         chunks.collect()
     }
 
-    /// Gives the rest of every chunk back. Nothing is granted from them any more.
+    /// Returns the rest of every chunk to the store. No more grants may follow.
     pub(crate) async fn give_back_all(&self) {
         for (series, cell) in self.cells(usize::MAX) {
             let _reserving = cell.reserving.lock().await;
@@ -304,15 +305,15 @@ impl SeriesGrants {
         self.lock().get(series).cloned()
     }
 
-    /// Takes a series in, unless another call has.
+    /// Adds a series to those in memory, unless another call has.
     fn insert(&self, series: &Series, listed: Version) -> Known {
         let fresh = || Known { cell: Arc::new(Cell::new(self.chunk)), listed };
         self.lock().entry(series.clone()).or_insert_with(fresh).clone()
     }
 
-    /// Takes note of how a series is listed that is not listed as it was. If it is not listed at all, what is left of its chunk is
-    /// a gap.
-    async fn look_again(&self, series: &Series, before: Version) -> Result<(), StoreFailure> {
+    /// Reads the listing of a series again after it changed. If the series is no longer listed, the rest of its chunk becomes a
+    /// gap.
+    async fn refresh_listing(&self, series: &Series, before: Version) -> Result<(), StoreFailure> {
         let present = self.listed(series).await?;
         let mut known = self.lock();
         let Some(Known { listed, .. }) = known.get_mut(series).filter(|known| known.listed == before) else {
@@ -334,8 +335,8 @@ impl SeriesGrants {
     }
 }
 
-/// Whether every store has the series: it is not listed, and not counted.
-const fn is_always_there(series: &Series) -> bool {
+/// Whether the series is built in: such a series is not listed, and not counted.
+const fn is_builtin(series: &Series) -> bool {
     matches!(series, Series::FullRand)
 }
 
@@ -346,7 +347,7 @@ fn version_of(listed: Option<Stored<Listed>>) -> Version {
 fn record(series: &Series, listed: Version) -> Record {
     Record {
         key: keys::series(series),
-        guard: (!is_always_there(series)).then(|| (keys::listed(series), listed)),
+        guard: (!is_builtin(series)).then(|| (keys::listed(series), listed)),
         first: series.first(),
         capacity: series.end(),
         pace: series_pace(series),

@@ -8,13 +8,13 @@ use std::{
 use kent_ids::UnixNanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where the daemon gets the time from; tests and the simulator bring their own.
+/// The daemon's source of time. Tests and the simulator have their own implementations.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The wall clock: what goes into identifiers. It may step in either direction at any moment.
+    /// The wall clock, for the timestamps in identifiers. It may step in either direction at any moment.
     fn wall(&self) -> UnixNanos;
 
-    /// A clock that never goes back and counts while the machine sleeps, too, since some moment in the past: what durations
-    /// are measured with, and what the wall clock is compared with.
+    /// A clock that never goes back and also runs while the machine sleeps; its zero is an arbitrary moment in the past. The daemon
+    /// measures durations with it and compares the wall clock with it.
     fn steady(&self) -> Duration;
 }
 
@@ -25,7 +25,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// The machine's clocks, the steady one counting from now.
+    /// The machine's clocks; the steady one starts at zero.
     pub fn new() -> Self {
         Self { start: since_boot() }
     }
@@ -52,9 +52,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// The standard library's steady clock stands still while the machine sleeps; this one does not.
+/// Reads the boot-time clock, because [`std::time::Instant`] stops while the machine sleeps.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
-    // OK because this clock counts up from zero.
+    // OK because this clock is never negative.
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! A budget for calls that compute: few at a time, some that wait, the others refused.
+//! A limit on calls that compute: a few run at a time, some wait, and the others are rejected.
 
 use std::{panic::resume_unwind, sync::Arc, thread};
 
@@ -7,66 +7,70 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use crate::host::tasks::Tasks;
 
-/// Calls that may wait for their turn, or have it. Each is bounded by what its service accepts: a thousand texts, ten thousand
+/// The maximum number of calls that compute or wait. Each service bounds the work of one call: a thousand texts, ten thousand
 /// identifiers.
 const CALLS_MAX: usize = 64;
 
-/// Runs what computes beside all else.
+/// Runs calls that compute, without slowing down grants.
 #[derive(Clone, Debug)]
 pub(crate) struct Computing {
     tasks: Tasks,
-    /// Who may wait.
-    places: Arc<Semaphore>,
-    /// Who may compute.
-    turns: Arc<Semaphore>,
+    /// One permit for each call that computes or waits.
+    queue_permits: Arc<Semaphore>,
+    /// One permit for each call that computes.
+    run_permits: Arc<Semaphore>,
 }
 
-/// Too many calls compute already.
+/// The limit of calls that compute or wait is reached.
 #[derive(Clone, Copy, Debug, Error)]
-#[error("{max} calls compute or wait already, and more are not served")]
+#[error("{max} calls compute or wait already, which is the maximum")]
 pub(crate) struct Busy {
-    /// How many may.
+    /// The maximum number of calls.
     pub(crate) max: usize,
 }
 
 impl Computing {
-    /// Half of the processors compute, and at least one.
+    /// Creates a limit of half the processors, but at least one.
     pub(crate) fn new(tasks: Tasks) -> Self {
-        let turns = thread::available_parallelism().map_or(1, |count| count.get() / 2).max(1);
-        Self { tasks, places: Arc::new(Semaphore::new(CALLS_MAX)), turns: Arc::new(Semaphore::new(turns)) }
+        let run_permits = thread::available_parallelism().map_or(1, |count| count.get() / 2).max(1);
+        Self {
+            tasks,
+            queue_permits: Arc::new(Semaphore::new(CALLS_MAX)),
+            run_permits: Arc::new(Semaphore::new(run_permits)),
+        }
     }
 
-    /// Computes when it is its turn, and when no other thread wants the processor. The work must hold no lock that grants or edits
-    /// need. Work that has begun goes on when its caller goes away, and keeps its turn.
+    /// Runs `work` when a permit is free and no other thread needs the processor. The work must not hold a lock that grants or
+    /// edits need. Work that has begun continues when its caller goes away, and keeps its permit.
     ///
     /// # Errors
     ///
-    /// [`Busy`]: nothing was done.
+    /// [`Busy`]: the work was not started.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
-        outcome(self.tasks.spawn_busy(self.in_turn(work).await?)).await
+        outcome(self.tasks.spawn_busy(self.with_permits(work).await?)).await
     }
 
-    /// [`Computing::run`], but with the priority of calls, since the work holds locks now and then.
+    /// Like [`Computing::run`], but with the priority of calls, because the work takes locks from time to time.
     ///
     /// # Errors
     ///
-    /// [`Busy`]: nothing was done.
+    /// [`Busy`]: the work was not started.
     pub(crate) async fn run_locking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
-        outcome(self.tasks.spawn_locking(self.in_turn(work).await?)).await
+        outcome(self.tasks.spawn_locking(self.with_permits(work).await?)).await
     }
 
-    /// The work with its turn, which it keeps until it is done.
-    async fn in_turn<T, W>(&self, work: W) -> Result<impl FnOnce() -> T + Send + use<T, W>, Busy>
+    /// Returns the work with its permits, which it holds until it is done.
+    async fn with_permits<T, W>(&self, work: W) -> Result<impl FnOnce() -> T + Send + use<T, W>, Busy>
     where
         W: FnOnce() -> T + Send + 'static,
     {
         let busy = |_| Busy { max: CALLS_MAX };
-        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
+        let place = self.queue_permits.clone().try_acquire_owned().map_err(busy)?;
         // OK because these semaphores are never closed.
-        let turn = self.turns.clone().acquire_owned().await.map_err(|_| Busy { max: CALLS_MAX })?;
+        let turn = self.run_permits.clone().acquire_owned().await.map_err(|_| Busy { max: CALLS_MAX })?;
         Ok(move || {
             let _held = (place, turn);
             work()
@@ -85,17 +89,17 @@ async fn outcome<T>(work: JoinHandle<T>) -> Result<T, Busy> {
     }
 }
 
-/// Offers the processor to other threads now and then. Without that the kernel may let work of a millisecond go on while a grant
-/// waits, even on a thread that should run only when no other wants to.
+/// Yields the processor regularly. Otherwise the kernel may let work run for a millisecond while a grant waits, even on a thread
+/// with idle priority.
 #[derive(Debug)]
-pub(crate) struct Breath {
+pub(crate) struct YieldEvery {
     each: u32,
     steps: u32,
 }
 
-impl Breath {
-    /// Offers it after every `each` steps.
-    pub(crate) const fn each(each: u32) -> Self {
+impl YieldEvery {
+    /// Yields after every `each` steps.
+    pub(crate) const fn new(each: u32) -> Self {
         Self { each, steps: 0 }
     }
 
@@ -109,10 +113,10 @@ impl Breath {
     }
 }
 
-/// Passes items on, and offers the processor to other threads after every few of them.
-pub(crate) fn in_parts<T>(items: impl Iterator<Item = T>, each: u32) -> impl Iterator<Item = T> {
-    let mut breath = Breath::each(each);
-    items.inspect(move |_| breath.step())
+/// Passes the items on, and yields the processor after every `each` of them.
+pub(crate) fn yielding<T>(items: impl Iterator<Item = T>, each: u32) -> impl Iterator<Item = T> {
+    let mut yields = YieldEvery::new(each);
+    items.inspect(move |_| yields.step())
 }
 
 #[cfg(test)]
@@ -126,7 +130,7 @@ mod tests {
     use crate::host::tasks::Calls;
 
     #[tokio::test]
-    async fn err_more_than_may_wait_are_refused_and_the_others_are_served() {
+    async fn err_calls_beyond_the_limit_are_rejected_and_the_others_are_served() {
         let calls = Calls::start(1).expect("threads");
         let computing = Computing::new(Tasks::with_calls(&calls));
         let (release, held) = mpsc::channel::<()>();
@@ -141,24 +145,24 @@ mod tests {
             assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             waiting.push(call);
         }
-        assert!(computing.run(|| ()).await.is_err(), "nobody else may wait");
+        assert!(computing.run(|| ()).await.is_err(), "no other call may wait");
         drop(release);
         for call in waiting {
             call.await.expect("served");
         }
-        computing.run(|| ()).await.expect("there is a place again");
+        computing.run(|| ()).await.expect("a permit is free again");
         drop(calls);
     }
 
     #[tokio::test]
-    async fn ok_a_call_that_goes_away_leaves_its_place() {
+    async fn ok_a_cancelled_call_releases_its_permit() {
         let calls = Calls::start(1).expect("threads");
         let computing = Computing::new(Tasks::with_calls(&calls));
         let mut run = Box::pin(computing.run(|| ()));
         let _begun: Poll<_> = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         drop(run);
         let all = u32::try_from(CALLS_MAX).expect("few");
-        drop(computing.places.acquire_many(all).await.expect("all places are free again"));
+        drop(computing.queue_permits.acquire_many(all).await.expect("all permits are free again"));
         drop(calls);
     }
 }

@@ -1,38 +1,37 @@
-//! How long a caller is willing to wait.
+//! The deadline of a request.
 
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// Until when a request may wait for the clock, a window or a chunk, on the daemon's steady clock.
+/// The time until which a request may wait for the clock, a window or a chunk, on the daemon's steady clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimit {
     until: Duration,
 }
 
-/// A caller that names no deadline, or a distant one, is kept waiting no longer than this.
+/// The longest wait of a request without a deadline, or with a distant one.
 ///
-/// One second is `max_ahead`: whatever the clock allows at all, it allows within that.
-const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// It equals `max_ahead`: a format that can be granted at all can be granted within that time.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Left for the answer's way back, so that it arrives before the caller gives up; or half of the time that there is.
+/// Reserved for sending the answer, so that it arrives before the deadline; half of the remaining time if that is less.
 const RESERVE: Duration = Duration::from_millis(5);
 
-impl Patience {
-    /// The patience, counted from `now`, of a caller with this deadline.
+impl WaitLimit {
+    /// The time until which a caller may wait, from `now` and the timeout in its request.
     pub(crate) fn new(now: Duration, deadline: Option<Duration>) -> Self {
-        let wait = deadline.map_or(PATIENCE_MAX, |deadline| (deadline - RESERVE.min(deadline / 2)).min(PATIENCE_MAX));
+        let wait = deadline.map_or(WAIT_MAX, |deadline| (deadline - RESERVE.min(deadline / 2)).min(WAIT_MAX));
         Self { until: now + wait }
     }
 
-    /// How much is left at `now`.
+    /// The time left at `now`.
     pub(crate) fn left(self, now: Duration) -> Duration {
         self.until.saturating_sub(now)
     }
 }
 
-/// The deadline that the caller sent, counted from the arrival of the request (the header `grpc-timeout`: up to eight digits
-/// and a unit).
+/// Parses the caller's timeout, counted from the arrival of the request (the header `grpc-timeout`: up to eight digits and a unit).
 pub(crate) fn deadline(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_deadlines_have_units() {
+    fn ok_every_unit_is_understood() {
         check("2S", Some(Duration::from_secs(2)));
         check("99999999H", Some(Duration::from_secs(99_999_999 * 3600)));
         check("250m", Some(Duration::from_millis(250)));
@@ -68,16 +67,16 @@ mod tests {
     }
 
     #[test]
-    fn err_anything_else_is_no_deadline() {
+    fn err_a_malformed_timeout_is_ignored() {
         for header in ["", "S", "1", "1s", "123456789S", "-1S", "1.5S"] {
             check(header, None);
         }
     }
 
     #[test]
-    fn ok_patience_is_bounded_by_the_deadline_and_by_a_second() {
+    fn ok_a_wait_is_bounded_by_the_timeout_and_by_a_second() {
         let now = Duration::from_secs(10);
-        let left = |deadline| Patience::new(now, deadline).left(now);
+        let left = |deadline| WaitLimit::new(now, deadline).left(now);
         assert_eq!(left(None), Duration::from_secs(1));
         assert_eq!(left(Some(Duration::from_secs(60))), Duration::from_secs(1));
         assert_eq!(left(Some(Duration::from_millis(105))), Duration::from_millis(100));

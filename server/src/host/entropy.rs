@@ -1,16 +1,16 @@
-//! Chance. This is the only file of the daemon that draws it for what is stored.
+//! Random bits. This is the only file of the daemon that draws random bits for stored data.
 
 use std::fmt::Debug;
 
 use rand::Rng;
 
-/// Where the daemon gets random bits from; the simulator brings its own, so that a run can be repeated.
+/// The daemon's source of random bits. The simulator has its own, so that a run is repeatable.
 pub trait Entropy: Debug + Send + Sync + 'static {
-    /// Fills bytes with random bits, good enough for keys.
+    /// Fills `bytes` with random bits of cryptographic quality.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The operating system's, through a generator of this thread.
+/// The thread's random number generator, which the operating system seeds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 

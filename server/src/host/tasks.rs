@@ -1,11 +1,11 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
-//! They run in three places. What keeps the daemon alive (its slot, its presence, its health) has a runtime that no call comes
-//! to. Calls that may take a while have another one, of low priority. What keeps a processor busy and holds no lock has a third
-//! one, whose threads run only when no other wants their processor.
+//! Tasks run on three runtimes. The daemon's own tasks (slot, presence, health) have a runtime that no gRPC call uses. Calls that
+//! may take long run on a second one with low priority. Work that keeps a processor busy and holds no lock runs on a third one,
+//! whose threads run only when no other thread needs the processor.
 //!
-//! Every task has a name and an owner. A task that ends before it was asked to, by an error or a panic, stops the daemon: it
-//! is better gone than limping.
+//! Every task has a name and an owner. If a task ends early, by an error or a panic, the daemon stops rather than continuing
+//! without the task.
 
 use std::{
     error::Error,
@@ -32,41 +32,41 @@ use tokio_util::{
 };
 use tracing::error;
 
-/// Spawns the daemon's tasks and ends them together.
+/// Spawns the daemon's tasks and stops them together.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
-    /// Where the daemon's own tasks run, whichever thread asks for them.
+    /// The runtime of the daemon's own tasks.
     runtime: Handle,
-    /// Where calls run, and what they leave behind.
+    /// The runtime of calls, and of work that outlives them.
     calls: Handle,
-    /// Where what keeps a processor busy runs.
+    /// The runtime of work that keeps a processor busy.
     busy: Handle,
-    /// Whether there are threads for that.
+    /// Whether calls and busy work have threads of their own.
     has_threads: bool,
     tracker: TaskTracker,
-    /// What runs on the threads that serve connections.
-    aboard: TaskTracker,
+    /// Work that runs on the threads that serve connections.
+    local_work: TaskTracker,
     stop: CancellationToken,
     failed: CancellationToken,
-    /// Whether an invariant is broken.
+    /// Set when an invariant is broken.
     broken: Arc<AtomicBool>,
 }
 
 impl Tasks {
-    /// No tasks yet. They will all run where this is called.
+    /// Creates an empty set of tasks, which all run on the current runtime.
     pub(crate) fn new() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
         let (runtime, calls, busy) = (Handle::current(), Handle::current(), Handle::current());
-        let (tracker, aboard) = (TaskTracker::new(), TaskTracker::new());
-        Self { runtime, calls, busy, has_threads: false, tracker, aboard, stop, failed, broken: Arc::default() }
+        let (tracker, local_work) = (TaskTracker::new(), TaskTracker::new());
+        Self { runtime, calls, busy, has_threads: false, tracker, local_work, stop, failed, broken: Arc::default() }
     }
 
-    /// No tasks yet. The daemon's own will run where this is called, calls on a runtime of theirs.
+    /// Creates an empty set of tasks. The daemon's own tasks run on the current runtime, calls on theirs.
     pub(crate) fn with_calls(calls: &Calls) -> Self {
         Self { calls: calls.calls.handle.clone(), busy: calls.busy.handle.clone(), has_threads: true, ..Self::new() }
     }
 
-    /// Starts a task of the daemon. It must run until [`Tasks::stopping`] says otherwise; if it ends sooner, the daemon stops.
+    /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is cancelled; if it ends earlier, the daemon stops.
     pub(crate) fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -87,8 +87,8 @@ impl Tasks {
         self.tracker.spawn_on(watch, &self.runtime);
     }
 
-    /// Starts work that ends by itself, such as a commit that must not be abandoned half way. It goes on when the handle is
-    /// dropped, and is waited for at the end.
+    /// Spawns work that ends by itself, such as a commit that must not be abandoned midway. It continues when the handle is
+    /// dropped, and [`Tasks::stop`] waits for it.
     pub(crate) fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -96,9 +96,9 @@ impl Tasks {
         self.tracker.spawn_on(work, &self.calls)
     }
 
-    /// [`Tasks::spawn_work`], but on the thread of the caller, which then need not be woken by another. The thread must wait for
-    /// [`Tasks::aboard`] before it ends. Others may wait for what it does, so that the daemon stops if it panics.
-    pub(crate) fn spawn_work_aboard<F>(&self, work: F) -> JoinHandle<F::Output>
+    /// Like [`Tasks::spawn_work`], but on the caller's thread, which saves waking another one. The thread must wait for
+    /// [`Tasks::local_work`] before it ends. Others may wait for the result, so the daemon stops if the work panics.
+    pub(crate) fn spawn_work_local<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
@@ -107,15 +107,16 @@ impl Tasks {
             let _guard = guard;
             work.await
         };
-        self.aboard.spawn_on(work, &Handle::current())
+        self.local_work.spawn_on(work, &Handle::current())
     }
 
-    /// What was started by [`Tasks::spawn_work_aboard`].
-    pub(crate) fn aboard(&self) -> &TaskTracker {
-        &self.aboard
+    /// The tracker of [`Tasks::spawn_work_local`].
+    pub(crate) fn local_work(&self) -> &TaskTracker {
+        &self.local_work
     }
 
-    /// Starts a call that is given up when the handle is dropped. It is not waited for at the end: its port was.
+    /// Spawns a call that is aborted when the handle is dropped. [`Tasks::stop`] does not wait for it, because the ports have
+    /// already.
     pub(crate) fn spawn_call<F>(&self, call: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -123,8 +124,8 @@ impl Tasks {
         AbortOnDropHandle::new(self.calls.spawn(call))
     }
 
-    /// Makes and hands over what is large, for a call: as [`Tasks::spawn_call`], but only when no other thread wants the processor.
-    /// The task must hold no lock that grants or edits need.
+    /// Like [`Tasks::spawn_call`], but the task runs only when no other thread needs the processor: for large answers. The task
+    /// must not hold a lock that grants or edits need.
     pub(crate) fn spawn_idle<F>(&self, task: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -132,13 +133,13 @@ impl Tasks {
         AbortOnDropHandle::new(self.busy.spawn(task))
     }
 
-    /// Starts work that ends by itself and keeps a processor busy meanwhile: when no other thread wants the processor, or at once
-    /// where there are no such threads. The work must hold no lock that grants or edits need: it may be halted for long.
+    /// Spawns work that ends by itself and keeps a processor busy. It runs when no other thread needs the processor, or immediately
+    /// where no such threads exist. The work must not hold a lock that grants or edits need: it may be suspended for a long time.
     pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_blocking(work, &self.busy)
     }
 
-    /// [`Tasks::spawn_busy`], but with the priority of calls, since the work holds locks now and then.
+    /// Like [`Tasks::spawn_busy`], but with the priority of calls, because the work takes locks from time to time.
     pub(crate) fn spawn_locking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_blocking(work, &self.calls)
     }
@@ -165,19 +166,19 @@ impl Tasks {
         &self.failed
     }
 
-    /// Stops the daemon, since one of its own rules does not hold.
+    /// Stops the daemon because an invariant does not hold.
     pub(crate) fn fail_broken(&self, broken: &dyn Error) {
         self.broken.store(true, Ordering::SeqCst);
-        error!(%broken, "an invariant is broken: not one identifier more is issued");
+        error!(%broken, "an invariant is broken; no more identifiers are issued");
         self.failed.cancel();
     }
 
-    /// Whether an invariant is broken, so that nothing may be issued any more, although calls are still served.
+    /// Whether an invariant is broken. Then the daemon issues nothing more, although it still serves calls.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
     }
 
-    /// Asks all tasks to end, and waits until they have.
+    /// Stops all tasks, and waits for them.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         self.tracker.close();
@@ -185,23 +186,23 @@ impl Tasks {
     }
 }
 
-/// The niceness of the threads of calls: they get a tenth of a processor that grants want as well.
+/// The nice value of the threads of calls: they get a tenth of a processor that grants need as well.
 const LOW_PRIORITY: i32 = 10;
 
-fn give_way() {
-    // OK because it fails only where nobody may change priorities, and then all threads are alike.
+fn lower_priority() {
+    // OK because it fails only where changing priorities is not permitted; then all threads have the same priority.
     let _ = setpriority_process(None, LOW_PRIORITY);
 }
 
-/// A thread of low priority is interrupted only after its time slice of up to 3 ms; one of this policy at once, when another thread
-/// wakes.
+/// Gives the thread the idle policy. A thread with a high nice value is preempted only after its time slice of up to 3 ms; a thread
+/// with this policy is preempted as soon as another one wakes.
 fn run_when_idle() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    // OK because it fails only where nobody may change priorities, and then all threads are alike.
+    // OK because it fails only where changing priorities is not permitted; then all threads have the same priority.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// The runtimes beside the daemon's own. Dropping them waits for nothing: what was under way has been waited for, or is given up.
+/// The runtimes of calls and of busy work. Dropping them does not wait: their work has been awaited before, or is abandoned.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Background,
@@ -209,18 +210,18 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts their threads.
+    /// Starts the threads.
     ///
     /// # Errors
     ///
-    /// Those of starting threads.
+    /// If a thread cannot be started.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
-        let calls = Background::start("calls", threads, give_way)?;
+        let calls = Background::start("calls", threads, lower_priority)?;
         Ok(Self { calls, busy: Background::start("busy", 1, run_when_idle)? })
     }
 }
 
-/// A runtime that is not waited for at its end.
+/// A runtime that is dropped without waiting for its tasks.
 #[derive(Debug)]
 struct Background {
     handle: Handle,
@@ -243,7 +244,7 @@ impl Drop for Background {
     }
 }
 
-/// Stops the daemon when it is dropped by a panic.
+/// Stops the daemon when it is dropped during a panic.
 struct StopOnPanic(CancellationToken);
 
 impl Drop for StopOnPanic {
@@ -262,26 +263,26 @@ mod tests {
     #[tokio::test]
     async fn err_work_that_panics_stops_the_daemon() {
         let tasks = Tasks::new();
-        tasks.spawn_work_aboard(async {}).await.expect("it ended");
+        tasks.spawn_work_local(async {}).await.expect("it ended");
         assert!(!tasks.failed().is_cancelled());
-        tasks.spawn_work_aboard(async { panic!("of the test") }).await.expect_err("it panicked");
+        tasks.spawn_work_local(async { panic!("of the test") }).await.expect_err("it panicked");
         assert!(tasks.failed().is_cancelled());
     }
 
     #[tokio::test]
-    async fn ok_no_call_holds_up_the_daemons_own_tasks() {
+    async fn ok_calls_do_not_delay_the_daemons_own_tasks() {
         let calls = Calls::start(1).expect("threads");
         let tasks = Tasks::with_calls(&calls);
         let (release, held) = std::sync::mpsc::channel::<()>();
         let (begin, begun) = tokio::sync::oneshot::channel();
         let call = tasks.spawn_call(async move {
-            begin.send(()).expect("somebody waits");
+            begin.send(()).expect("the receiver is waiting");
             held.recv()
         });
         begun.await.expect("the only thread of calls is held");
         let (kept, keeps) = tokio::sync::oneshot::channel();
         tasks.stopping().cancel();
-        tasks.spawn("keeper", async { kept.send(()).expect("somebody waits") });
+        tasks.spawn("keeper", async { kept.send(()).expect("the receiver is waiting") });
         keeps.await.expect("it runs");
         drop(release);
         call.await.expect("it ended").expect_err("released");

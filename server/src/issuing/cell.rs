@@ -1,4 +1,4 @@
-//! One durable counter, as far as this daemon has reserved: what regions' counters and series share.
+//! One durable counter and this daemon's chunk of it, for regions and series.
 
 use std::{
     num::NonZeroU64,
@@ -29,29 +29,29 @@ use crate::{
 pub(crate) struct Cell {
     counter: Mutex<Counter>,
     rate: Mutex<Rate>,
-    /// Requests for grants that must be durable first.
+    /// The queue of strict grants.
     strict: Mutex<Queue>,
-    /// Whether the next chunk is being reserved while the present one is used.
+    /// Whether the next chunk is being reserved before the present one is used up.
     is_ahead: AtomicBool,
-    /// Held while a chunk is reserved, or while an edit decides about what is issued.
+    /// Held while a chunk is reserved, or while an edit reads what is issued.
     pub(crate) reserving: tokio::sync::Mutex<()>,
 }
 
-/// How an attempt to reserve a chunk ended.
+/// The outcome of an attempt to reserve a chunk.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// The counter's record says this now.
+    /// The chunk is reserved; this is the counter's new value.
     Reserved(Stored<Count>),
-    /// Another daemon, or an edit, wrote this record first.
+    /// Another daemon, or an edit, changed this record first.
     Conflict(Key),
-    /// The counter does not allow it.
+    /// The capacity or the pace of the counter does not allow it.
     Refused(CounterRefusal),
-    /// After a restore it is not known how far the counter had come.
+    /// After a restore the position of the counter is not known.
     Unsure,
 }
 
 impl Cell {
-    /// A counter without a chunk.
+    /// Creates a counter without a chunk.
     pub(crate) fn new(policy: Chunk) -> Self {
         Self {
             counter: Mutex::new(Counter::new(policy)),
@@ -62,42 +62,43 @@ impl Cell {
         }
     }
 
-    /// Takes note of a grant of `count`.
+    /// Records a grant of `count` positions, for the rate.
     pub(crate) fn granted(&self, count: u64, now: Duration) {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).add(count, now);
     }
 
-    /// Positions a second that were granted over the last minutes.
+    /// The mean rate of grants over the last minutes, in positions per second.
     pub(crate) fn rate(&self, now: Duration) -> f64 {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).per_second(now)
     }
 
-    /// Uses the counter, for a moment.
+    /// Runs `act` with the counter locked.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Counter) -> T) -> T {
         act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Cuts `count` positions off the chunk in hand, if it holds as many: the first, and whether the next chunk should be reserved.
+    /// Cuts `count` positions off the chunk, if it holds enough. Returns the first one, and whether the next chunk should be
+    /// reserved.
     pub(crate) fn cut(&self, count: NonZeroU64) -> Option<(Position, bool)> {
         self.with(|counter| Some((counter.grant(count.get()).ok()?, counter.is_low())))
     }
 
-    /// True for whoever must see to it that the next chunk is reserved, and then say [`Cell::end_ahead`].
+    /// Returns true if the caller must start reserving the next chunk and then call [`Cell::end_ahead`].
     pub(crate) fn begin_ahead(&self) -> bool {
         !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed)
     }
 
-    /// The next chunk is no longer being reserved.
+    /// Marks the reservation of the next chunk as finished.
     pub(crate) fn end_ahead(&self) {
         self.is_ahead.store(false, Relaxed);
     }
 
-    /// Uses the queue of requests for durable grants, for a moment.
+    /// Runs `act` with the queue of strict grants locked.
     pub(crate) fn with_queue<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
         act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tries to reserve a chunk that holds `count`. The caller holds `reserving`.
+    /// Tries to reserve a chunk of at least `count` positions. The caller holds `reserving`.
     pub(crate) async fn try_reserve(
         &self,
         store: &dyn Store,
@@ -106,7 +107,7 @@ impl Cell {
         count: NonZeroU64,
         now: Duration,
     ) -> Result<Attempt, StoreFailure> {
-        let Stored { version, value: read } = pacing.known(read_counter(store, &record.key).await?, record);
+        let Stored { version, value: read } = pacing.effective(read_counter(store, &record.key).await?, record);
         if read.unsure {
             return Ok(Attempt::Unsure);
         }
@@ -120,8 +121,8 @@ impl Cell {
         self.commit(store, record, plan).await
     }
 
-    /// Tries to reserve the next chunk before the present one is used up, and says what the record says then; not if there is no
-    /// need, or another daemon draws from the counter. The caller holds `reserving`.
+    /// Tries to reserve the next chunk before the present one is used up, and returns the counter's new value; `None` if that is
+    /// not needed, or another daemon also reserves from the counter. The caller holds `reserving`.
     pub(crate) async fn try_reserve_ahead(
         &self,
         store: &dyn Store,
@@ -142,7 +143,7 @@ impl Cell {
     async fn commit(&self, store: &dyn Store, record: &Record, plan: CounterPlan) -> Result<Attempt, StoreFailure> {
         let guard = Version::new(plan.guard());
         let txn = Txn::new().expect(record.key.clone(), guard);
-        let counter = written(&plan);
+        let counter = to_record(&plan);
         let txn = match &record.guard {
             Some((key, version)) => txn.expect(key.clone(), *version),
             None => txn,
@@ -154,17 +155,17 @@ impl Cell {
                 Ok(Attempt::Reserved(Stored { version, value: counter.reserved }))
             }
             Err(CommitError::Conflict { key, .. }) => Ok(Attempt::Conflict(key)),
-            // Whatever an unknown commit reserved is a gap: the next attempt reads where the counter is now.
+            // If a commit with an unknown outcome succeeded, its chunk is a gap: the next attempt reads the counter again.
             Err(error) => {
                 if let CommitError::Unknown(unknown) = &error {
-                    warn!(key = %record.key, %unknown, "a reservation may be a gap");
+                    warn!(key = %record.key, %unknown, "the outcome of a reservation is unknown; it may leave a gap");
                 }
                 Err(error.into())
             }
         }
     }
 
-    /// How many positions would be reserved if the rest of the chunk in hand were given back.
+    /// The number of positions that would be reserved if the rest of the chunk were returned.
     pub(crate) fn rest_of(&self, read: Stored<stored::Counter>) -> Count {
         match read.value.reserved {
             Count::Max => Count::Max,
@@ -175,24 +176,24 @@ impl Cell {
         }
     }
 
-    /// Gives the rest of the chunk in hand back, if nobody has reserved since, and says how many positions are reserved then.
-    /// Nothing is granted from it any more, whatever the store answers; if it does not take it back, it is a gap.
+    /// Returns the rest of the chunk to the store, unless another daemon has reserved since, and returns the counter's new value.
+    /// Nothing more is granted from the chunk; if the store does not take it back, it is a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
-        let counter = written(&plan);
+        let counter = to_record(&plan);
         let txn = Txn::new().expect(key.clone(), Version::new(plan.guard()));
         match store.commit(txn.put(key.clone(), stored::encode_counter(&counter))).await {
             Ok(made) => Some(Stored { version: made.version.get(), value: counter.reserved }),
             Err(error) => {
-                warn!(%key, %error, "the rest of a chunk is a gap");
+                warn!(%key, %error, "could not return the rest of a chunk; it is a gap");
                 None
             }
         }
     }
 }
 
-/// What a plan writes.
-fn written(plan: &CounterPlan) -> stored::Counter {
+/// The record that a plan writes.
+fn to_record(plan: &CounterPlan) -> stored::Counter {
     let Reserved { below, paid } = plan.reserved();
     stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false }
 }

@@ -1,4 +1,4 @@
-//! The time by which counters are paid for, and what a restored store may issue.
+//! The time that limits how fast counters move, and the limits after a restore.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,18 +11,18 @@ use tokio::time;
 
 use crate::{
     error::AllocateError,
-    host::{clock::Clock, deadline::Patience},
+    host::{clock::Clock, deadline::WaitLimit},
     issuing::{record::Record, slots::Slots},
     records::{counters::restores, failure::StoreFailure},
 };
 
-/// What counters are paid by. One for all counters of a daemon.
+/// The pace of all counters of a daemon.
 #[derive(Debug)]
 pub(crate) struct Pacing {
     clock: Arc<dyn Clock>,
     slots: Arc<Slots>,
     time: Mutex<PaceClock>,
-    /// Oldest first.
+    /// The restores of this store, oldest first.
     restores: Vec<Restored>,
 }
 
@@ -37,17 +37,18 @@ impl Pacing {
         Ok(Arc::new(Self { clock, slots, time: Mutex::default(), restores }))
     }
 
-    /// Refuses while another clock may have issued from what was lost.
+    /// Fails while identifiers from before a restore may carry later times than the present.
     pub(crate) fn check_restored(&self) -> Result<(), AllocateError> {
         let Some(until) = self.restores.iter().map(|restored| restored.lapse.until).max() else { return Ok(()) };
-        match self.slots.believed() {
+        match self.slots.trusted_now() {
             Some(now) if now >= until => Ok(()),
             now => Err(AllocateError::Restored { until, now }),
         }
     }
 
-    /// What a counter's record says. One that is missing after a restore may have been lost: it is where it can have come to.
-    pub(crate) fn known(&self, read: Stored<stored::Counter>, record: &Record) -> Stored<stored::Counter> {
+    /// Returns the value of a counter's record. After a restore, a missing record may have been lost; then this returns the highest
+    /// value that the counter can have had.
+    pub(crate) fn effective(&self, read: Stored<stored::Counter>, record: &Record) -> Stored<stored::Counter> {
         if read.version != 0 {
             return read;
         }
@@ -59,14 +60,14 @@ impl Pacing {
         Stored { version: read.version, value }
     }
 
-    /// Waits until the pace allows what it refused, if the caller has the patience.
+    /// If the pace refused a reservation, waits until it allows it, but not beyond `wait_limit`.
     pub(crate) async fn wait(
         &self,
         reserved: Result<(), AllocateError>,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<(), AllocateError> {
         match reserved {
-            Err(AllocateError::TooFast { wait: Some(wait), .. }) if wait <= patience.left(self.clock.steady()) => {
+            Err(AllocateError::TooFast { wait: Some(wait), .. }) if wait <= wait_limit.left(self.clock.steady()) => {
                 time::sleep(wait).await;
                 Ok(())
             }
@@ -74,9 +75,9 @@ impl Pacing {
         }
     }
 
-    /// What bounds a reservation from a counter whose record says that it is paid until `paid`.
+    /// Returns the bound of a reservation from a counter that has used its pace until `paid`.
     pub(crate) fn bound(&self, capacity: Position, pace: Pace, paid: UnixNanos) -> Bound {
-        let (wall, steady) = (self.slots.believed(), self.clock.steady());
+        let (wall, steady) = (self.slots.trusted_now(), self.clock.steady());
         let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
         time.read(wall, steady);
         Bound { capacity, pace, time: time.catch_up(paid) }

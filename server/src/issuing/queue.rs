@@ -1,4 +1,4 @@
-//! Requests for strict grants that wait for a commit: those that come while one is under way share the next one.
+//! The queue of strict grants: requests that arrive while a commit is in progress share the next one.
 
 use std::{collections::VecDeque, mem, num::NonZeroU64, time::Duration};
 
@@ -8,53 +8,53 @@ use kent_store::Key;
 use tokio::{sync::oneshot, task};
 
 use super::requests::{Request, RequestKind};
-use crate::{error::AllocateError, host::deadline::Patience};
+use crate::{error::AllocateError, host::deadline::WaitLimit};
 
-/// The most requests that share a commit: with the counter, the region, the floor of request_ids and their number, less than the
-/// 128 records that etcd takes at once.
+/// The maximum number of requests that share a commit. With the counter, the region, the floor of request_ids and their number this
+/// stays below etcd's limit of 128 operations.
 const SHARED_MAX: usize = 100;
 
-/// So many are answered at a time.
-const TURN: usize = 8;
+/// The number of requests that are answered before the task yields.
+const ANSWER_BATCH: usize = 8;
 
-/// Requests that wait for a commit. While one is under way others gather, and share the next.
+/// The requests that wait for a commit. While one is in progress, more gather and share the next.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    waiting: VecDeque<(Ask, Waiter)>,
-    /// Whether somebody commits for those who wait.
+    waiting: VecDeque<(QueuedRequest, Waiter)>,
+    /// Whether a leader commits for the waiting requests.
     is_led: bool,
-    /// Who wants to know when so many wait.
+    /// The number of waiting requests at which the leader wants to be notified.
     gathering: Option<(usize, oneshot::Sender<()>)>,
-    /// What the last commit left. Somebody else may have moved it since, and then a commit tells.
+    /// The state after the last commit. If another replica has changed it since, the next commit conflicts.
     last: Option<StrictState>,
 }
 
-/// A request for a grant.
+/// A request for a strict grant.
 #[derive(Debug)]
-pub(crate) struct Ask {
-    /// How many identifiers.
+pub(crate) struct QueuedRequest {
+    /// The requested number of identifiers.
     pub(crate) count: NonZeroU64,
-    /// The request_id.
+    /// The request_id, if there is one.
     pub(crate) request: Option<Request>,
 }
 
-/// Who asked, as long as nothing has been answered.
+/// The caller of a request; `answer` is `None` once it is answered.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     answer: Option<oneshot::Sender<Outcome>>,
-    patience: Patience,
+    wait_limit: WaitLimit,
 }
 
-/// That a request will be answered, within its caller's patience.
+/// The future answer to a request, within its caller's deadline.
 #[derive(Debug)]
-#[must_use = "whoever drops it goes away before the answer"]
-pub(crate) struct Promise(oneshot::Receiver<Outcome>);
+#[must_use = "dropping it abandons the request"]
+pub(crate) struct PendingGrant(oneshot::Receiver<Outcome>);
 
-/// A block; or that another attempt is needed; or why there is none.
+/// A block; `None` if another attempt is needed; or an error.
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
-impl Ask {
-    /// Where its request_id is counted, if that has no time.
+impl QueuedRequest {
+    /// The key that counts its request_id, if that is undated.
     pub(crate) fn undated(&self) -> Option<&Key> {
         match &self.request.as_ref()?.kind {
             RequestKind::Dated(_) => None,
@@ -64,85 +64,85 @@ impl Ask {
 }
 
 impl Queue {
-    /// Takes what the last commit left, if that is known; who commits next says what that left.
+    /// Takes the state after the last commit, if it is known; the next commit sets it again.
     pub(crate) fn take_last(&mut self) -> Option<StrictState> {
         self.last.take()
     }
 
-    /// Takes note of what a commit left.
+    /// Stores the state after a commit.
     pub(crate) fn set_last(&mut self, last: StrictState) {
         self.last = Some(last);
     }
 
-    /// Tells when so many wait; `None` if they do already.
+    /// Returns a receiver that is notified when `count` requests wait; `None` if they do already.
     pub(crate) fn gather(&mut self, count: usize) -> Option<oneshot::Receiver<()>> {
         let (gathered, receiver) = oneshot::channel();
         self.gathering = Some((count, gathered)).filter(|_| self.waiting.len() < count);
         self.gathering.is_some().then_some(receiver)
     }
 
-    /// Adds a request: the promise of an answer, and whether the caller must see to it that somebody commits.
-    pub(crate) fn add(&mut self, ask: Ask, patience: Patience) -> (Promise, bool) {
-        let (answer, promised) = oneshot::channel();
-        self.waiting.push_back((ask, Waiter { answer: Some(answer), patience }));
+    /// Adds a request. Returns its future answer, and whether the caller must start a leader.
+    pub(crate) fn add(&mut self, request: QueuedRequest, wait_limit: WaitLimit) -> (PendingGrant, bool) {
+        let (answer, receiver) = oneshot::channel();
+        self.waiting.push_back((request, Waiter { answer: Some(answer), wait_limit }));
         if let Some((_, gathered)) = self.gathering.take_if(|(count, _)| self.waiting.len() >= *count) {
-            // OK because whoever waits for it may have stopped waiting.
+            // OK because the leader may have stopped waiting.
             let _ = gathered.send(());
         }
-        (Promise(promised), !mem::replace(&mut self.is_led, true))
+        (PendingGrant(receiver), !mem::replace(&mut self.is_led, true))
     }
 
-    /// The requests that share the next commit, without those that nobody waits for any more; none when there are no more, and
-    /// then whoever committed for them is done.
-    pub(crate) fn next(&mut self, now: Duration) -> (Vec<Ask>, Vec<Waiter>) {
-        self.end_waiting(now);
+    /// Removes and returns the requests that share the next commit, without abandoned ones. If there are none, the leader is done.
+    pub(crate) fn next(&mut self, now: Duration) -> (Vec<QueuedRequest>, Vec<Waiter>) {
+        self.expire(now);
         let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();
         self.is_led = !shared.0.is_empty();
         shared
     }
 
-    /// Answers those whose patience is over. They, and those who have gone away, ask for nothing any more.
-    pub(crate) fn end_waiting(&mut self, now: Duration) {
+    /// Answers the requests whose wait limit is over, and removes them and the abandoned ones.
+    pub(crate) fn expire(&mut self, now: Duration) {
         self.waiting.retain_mut(|(_, waiter)| {
-            waiter.end_waiting(now);
-            waiter.is_there()
+            waiter.expire(now);
+            waiter.is_waiting()
         });
     }
 }
 
 impl Waiter {
-    /// Answers, unless that was done before.
+    /// Answers the request, unless it is answered already.
     pub(crate) fn answer(&mut self, outcome: Outcome) {
         if let Some(answer) = self.answer.take() {
-            // OK because a caller who went away meanwhile leaves a gap.
+            // OK because a grant to a caller that has gone away is a gap.
             let _ = answer.send(outcome);
         }
     }
 
-    /// Answers if the caller's patience is over.
-    pub(crate) fn end_waiting(&mut self, now: Duration) {
-        if self.patience.left(now).is_zero() {
+    /// Answers with an error if the wait limit is over.
+    pub(crate) fn expire(&mut self, now: Duration) {
+        if self.wait_limit.left(now).is_zero() {
             self.answer(Err(AllocateError::Late));
         }
     }
 
-    fn is_there(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         self.answer.as_ref().is_some_and(|answer| !answer.is_closed())
     }
 }
 
-impl Promise {
-    /// The outcome.
-    pub(crate) async fn kept(self) -> Outcome {
+impl PendingGrant {
+    /// Waits for the outcome.
+    pub(crate) async fn outcome(self) -> Outcome {
         self.0.await.unwrap_or(Err(AllocateError::Late))
     }
 }
 
-/// Answers those who shared a commit, some at a time: while the later ones are answered, the first ask again.
-pub(crate) async fn answer_in_turns(waiters: Vec<Waiter>, outcomes: Vec<Outcome>) {
+/// Answers the requests that shared a commit, a few at a time, so that the first callers can send new requests while the others are
+/// answered.
+pub(crate) async fn answer_in_batches(waiters: Vec<Waiter>, outcomes: Vec<Outcome>) {
     for (number, (mut waiter, outcome)) in waiters.into_iter().zip(outcomes).enumerate() {
-        if number > 0 && number.is_multiple_of(TURN) {
-            // What was answered is on its way to the clients before this goes on.
+        if number > 0 && number.is_multiple_of(ANSWER_BATCH) {
+            // Let the answers go out to the clients before continuing.
             task::yield_now().await;
         }
         waiter.answer(outcome);
@@ -159,9 +159,9 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(10);
 
-    fn ask(queue: &mut Queue) -> (Promise, bool) {
-        let ask = Ask { count: NonZeroU64::MIN, request: None };
-        queue.add(ask, Patience::new(NOW, None))
+    fn add(queue: &mut Queue) -> (PendingGrant, bool) {
+        let request = QueuedRequest { count: NonZeroU64::MIN, request: None };
+        queue.add(request, WaitLimit::new(NOW, None))
     }
 
     fn next(queue: &mut Queue) -> usize {
@@ -169,72 +169,72 @@ mod tests {
     }
 
     #[test]
-    fn ok_one_leads_until_nobody_waits() {
+    fn ok_one_caller_leads_until_the_queue_is_empty() {
         let mut queue = Queue::default();
-        let (_one, must_lead) = ask(&mut queue);
-        assert!(must_lead, "somebody must commit");
-        let (two, must_lead) = ask(&mut queue);
-        assert!(!must_lead, "somebody does");
+        let (_one, must_lead) = add(&mut queue);
+        assert!(must_lead, "the first caller leads");
+        let (two, must_lead) = add(&mut queue);
+        assert!(!must_lead, "there is a leader");
         drop(two);
-        assert_eq!(next(&mut queue), 1, "nobody waits for the second any more");
-        let (_three, must_lead) = ask(&mut queue);
+        assert_eq!(next(&mut queue), 1, "the second request is abandoned");
+        let (_three, must_lead) = add(&mut queue);
         assert!(!must_lead);
         assert_eq!(next(&mut queue), 1);
         assert_eq!(next(&mut queue), 0);
-        assert!(ask(&mut queue).1, "whoever led is done");
+        assert!(add(&mut queue).1, "the leader is done");
     }
 
     #[test]
-    fn ok_no_more_share_a_commit_than_etcd_takes() {
+    fn ok_a_commit_stays_within_etcds_limit() {
         let mut queue = Queue::default();
-        let waiting: Vec<_> = (0..150).map(|_| ask(&mut queue)).collect();
+        let waiting: Vec<_> = (0..150).map(|_| add(&mut queue)).collect();
         assert_eq!([(); 3].map(|()| next(&mut queue)), [100, 50, 0]);
         drop(waiting);
     }
 
     #[test]
-    fn ok_who_gathers_is_told_when_as_many_wait() {
+    fn ok_the_leader_is_notified_when_enough_requests_wait() {
         let mut queue = Queue::default();
-        let mut told = queue.gather(2).expect("nobody waits yet");
-        let _one = ask(&mut queue);
-        assert!(told.try_recv().is_err(), "one of two");
-        let _two = ask(&mut queue);
-        assert!(told.try_recv().is_ok());
-        assert!(queue.gather(2).is_none(), "as many wait already");
+        let mut notified = queue.gather(2).expect("no request waits yet");
+        let _one = add(&mut queue);
+        assert!(notified.try_recv().is_err(), "one of two");
+        let _two = add(&mut queue);
+        assert!(notified.try_recv().is_ok());
+        assert!(queue.gather(2).is_none(), "enough wait already");
     }
 
     #[tokio::test]
-    async fn ok_nobody_waits_longer_than_they_want() {
+    async fn ok_a_request_expires_at_its_wait_limit() {
         let mut queue = Queue::default();
-        let ((committed, _), (queued, _)) = (ask(&mut queue), ask(&mut queue));
+        let ((committed, _), (queued, _)) = (add(&mut queue), add(&mut queue));
         let (_, mut waiters) = queue.next(NOW);
-        let ((late, _), after) = (ask(&mut queue), NOW + Duration::from_secs(1));
+        let ((late, _), after) = (add(&mut queue), NOW + Duration::from_secs(1));
         for now in [NOW, after - Duration::from_nanos(1)] {
-            waiters[0].end_waiting(now);
-            queue.end_waiting(now);
+            waiters[0].expire(now);
+            queue.expire(now);
         }
-        assert!(waiters[0].is_there(), "there is time left");
-        assert_eq!(queue.waiting.iter().filter(|(_, waiter)| waiter.is_there()).count(), 1);
-        waiters[0].end_waiting(after);
-        queue.end_waiting(after);
+        assert!(waiters[0].is_waiting(), "there is time left");
+        assert_eq!(queue.waiting.iter().filter(|(_, waiter)| waiter.is_waiting()).count(), 1);
+        waiters[0].expire(after);
+        queue.expire(after);
         waiters.iter_mut().for_each(|waiter| waiter.answer(Ok(None)));
-        assert!(matches!(committed.kept().await, Err(AllocateError::Late)));
-        assert!(matches!(queued.kept().await, Ok(None)), "a commit that came in time");
-        assert!(matches!(late.kept().await, Err(AllocateError::Late)));
-        assert_eq!(next(&mut queue), 0, "whoever was answered asks for nothing");
+        assert!(matches!(committed.outcome().await, Err(AllocateError::Late)));
+        assert!(matches!(queued.outcome().await, Ok(None)), "a commit that came in time");
+        assert!(matches!(late.outcome().await, Err(AllocateError::Late)));
+        assert_eq!(next(&mut queue), 0, "an answered request is removed");
     }
 
     #[test]
-    fn ok_those_who_shared_a_commit_are_answered_some_at_a_time() {
+    fn ok_requests_of_one_commit_are_answered_in_batches() {
         let mut queue = Queue::default();
-        let mut promises: Vec<_> = (0..20).map(|_| ask(&mut queue).0.0).collect();
+        let mut pending: Vec<_> = (0..20).map(|_| add(&mut queue).0.0).collect();
         let (_, waiters) = queue.next(NOW);
         let outcomes = waiters.iter().map(|_| Ok(None)).collect();
-        let mut answering = pin!(answer_in_turns(waiters, outcomes));
+        let mut answering = pin!(answer_in_batches(waiters, outcomes));
         for answered in [8, 16, 20] {
             assert_eq!(answering.as_mut().now_or_never().is_some(), answered == 20);
-            let kept = promises.iter_mut().filter_map(|promise| promise.try_recv().ok()).count();
-            assert_eq!(kept, if answered == 20 { 4 } else { 8 }, "{answered}");
+            let received = pending.iter_mut().filter_map(|pending| pending.try_recv().ok()).count();
+            assert_eq!(received, if answered == 20 { 4 } else { 8 }, "{answered}");
         }
     }
 }

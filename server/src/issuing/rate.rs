@@ -1,17 +1,17 @@
-//! How fast something happens, over the last minutes.
+//! The mean rate of an event over the last minutes.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Counts of the last minutes, in steps of some seconds.
+/// The counts of the last minutes, in steps of [`STEP`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rate {
     /// The number of the step, and its count.
     steps: VecDeque<(u64, f64)>,
 }
 
-/// How long a step is.
+/// The duration of a step.
 const STEP: Duration = Duration::from_secs(10);
-/// How many steps are looked back on: five minutes.
+/// The number of steps in the mean: five minutes.
 const STEPS: u64 = 30;
 
 impl Rate {
@@ -20,17 +20,17 @@ impl Rate {
         let step = number(now);
         self.forget(step);
         match self.steps.back_mut() {
-            // OK because a rate needs no more digits than a float has.
+            // OK because a rate does not need more digits than a float has.
             Some((last, sum)) if *last == step => *sum += count as f64,
             _ => self.steps.push_back((step, count as f64)),
         }
     }
 
-    /// The mean a second since the first count that is still looked back on.
+    /// The mean rate per second since the first count in the window.
     pub(crate) fn per_second(&mut self, now: Duration) -> f64 {
         self.forget(number(now));
         let Some((first, _)) = self.steps.front() else { return 0.0 };
-        let began = STEP.as_secs_f64() * *first as f64; // OK likewise
+        let began = STEP.as_secs_f64() * *first as f64; // OK for the same reason
         let sum: f64 = self.steps.iter().map(|(_, sum)| sum).sum();
         sum / (now.as_secs_f64() - began).max(1.0)
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_a_rate_is_that_of_the_last_minutes() {
+    fn ok_a_rate_covers_the_last_minutes() {
         let (mut rate, at) = (Rate::default(), Duration::from_secs);
         assert!(rate.per_second(at(5)).abs() < f64::EPSILON);
         for second in 0..100 {

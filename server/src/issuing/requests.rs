@@ -1,8 +1,9 @@
-//! Request_ids: what was granted or edited under one is on record, and not made again.
+//! Request_ids: each grant or edit under a request_id is recorded, and not made again.
 //!
-//! Dated ones (UUIDs of version 7) are kept for a time, the others for ever, up to a number. What a commit makes under a dated one
-//! compares the floor's version, and what is removed lies below the floor: so nothing that was removed is made again, also by a
-//! replica that has not heard of it, and whatever its clock says.
+//! Dated request_ids (version 7 UUIDs) are kept for a time; the others permanently, up to a maximum number. Records of dated
+//! request_ids are removed only below the *floor*, a stored time. Every commit under a dated request_id compares the floor's
+//! version, so a removed request is never made again, even by a replica that has not heard of the removal, and whatever its clock
+//! says.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,31 +23,31 @@ use crate::{
 /// A request_id of one region's grants, or of one space's edits.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Where it is on record what was made.
+    /// The key of the record of what was made.
     pub(crate) key: Key,
     pub(crate) kind: RequestKind,
 }
 
-/// For how long a request_id is kept.
+/// How long a request_id is kept.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestKind {
-    /// For a time.
+    /// Until the floor passes it.
     Dated(DatedRequest),
-    /// For ever: under this key it is counted.
+    /// Permanently. The key is that of the counter of such request_ids.
     Undated(Key),
 }
 
-/// What all request_ids of a store are judged by.
+/// The rules for all request_ids of a store.
 #[derive(Debug)]
 pub(crate) struct Requests {
     policy: RequestPolicy,
     slots: Arc<Slots>,
-    /// As it was last seen: a commit compares it.
+    /// The floor as it was last read; commits compare its version.
     floor: Mutex<Stored<UnixNanos>>,
 }
 
 impl Request {
-    /// The request_id, if there is one.
+    /// Returns the request_id, or `None` if it is empty.
     pub(crate) fn new(request_id: &str, requested: Requested<'_>) -> Option<Self> {
         if request_id.is_empty() {
             return None;
@@ -70,24 +71,24 @@ impl Requests {
         Ok(Arc::new(Self { policy, slots, floor }))
     }
 
-    /// By what request_ids are judged now, and the version of the floor in it.
+    /// Returns the present rules, and the version of the floor in them.
     pub(crate) fn rules(&self) -> (RequestRules, u64) {
         let floor = *self.floor.lock().unwrap_or_else(PoisonError::into_inner);
-        (RequestRules { policy: self.policy, floor: floor.value, now: self.slots.believed() }, floor.version)
+        (RequestRules { policy: self.policy, floor: floor.value, now: self.slots.trusted_now() }, floor.version)
     }
 
-    /// Reads the floor again, after a commit has found that it moved.
-    pub(crate) async fn learn_floor(&self, store: &dyn Store) -> Result<Stored<UnixNanos>, StoreFailure> {
+    /// Reads the floor again after a commit found that it moved.
+    pub(crate) async fn refresh_floor(&self, store: &dyn Store) -> Result<Stored<UnixNanos>, StoreFailure> {
         let read = read_floor(store).await?;
         let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two readings may come in the wrong order.
+        // Two reads may finish in the wrong order.
         if floor.version < read.version {
             *floor = read;
         }
         Ok(*floor)
     }
 
-    /// Adds the record of a request_id to the commit that makes what was asked for, unless that must not be made.
+    /// Adds the record of a request_id to a commit, unless the request_id is rejected.
     pub(crate) async fn record(
         &self,
         store: &dyn Store,
@@ -97,8 +98,8 @@ impl Requests {
     ) -> Result<Result<Txn, RequestRefusal>, StoreFailure> {
         let txn = match &request.kind {
             RequestKind::Dated(dated) => {
-                let floor = self.learn_floor(store).await?;
-                match self.policy.check_dated(*dated, floor.value, self.slots.believed()) {
+                let floor = self.refresh_floor(store).await?;
+                match self.policy.check_dated(*dated, floor.value, self.slots.trusted_now()) {
                     Ok(()) => expect_floor(txn, floor.version),
                     Err(refusal) => return Ok(Err(refusal)),
                 }
@@ -114,21 +115,21 @@ impl Requests {
         Ok(Ok(txn.expect(request.key.clone(), Version::ABSENT).put(request.key.clone(), record)))
     }
 
-    /// Removes what is due of the oldest dated request_ids, after raising the floor above it. True if there may be more.
+    /// Raises the floor, and removes the oldest records below it. Returns true if there may be more.
     pub(crate) async fn forget(&self, store: &dyn Store) -> Result<bool, StoreFailure> {
         let page = store.pages(&keys::DATED).await?.next().await?.unwrap_or_default();
         let Some((oldest, _)) = page.first() else { return Ok(false) };
         let oldest = keys::parse_dated(oldest)?;
-        let mut floor = self.learn_floor(store).await?;
-        if let Some(raised) = self.policy.raised(floor.value, oldest, self.slots.believed()) {
+        let mut floor = self.refresh_floor(store).await?;
+        if let Some(raised) = self.policy.raised(floor.value, oldest, self.slots.trusted_now()) {
             let record = stored::encode_forgotten_requests(raised);
             match store.commit(expect_floor(Txn::new(), floor.version).put(keys::FORGOTTEN, record)).await {
                 Ok(_) => {}
-                // Another replica has raised it, or may have: what is stored counts.
+                // Another replica may have raised it; the stored floor counts.
                 Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
                 Err(error) => return Err(error.into()),
             }
-            floor = self.learn_floor(store).await?;
+            floor = self.refresh_floor(store).await?;
         }
         let mut due = Vec::new();
         for (key, _) in &page {
@@ -141,10 +142,10 @@ impl Requests {
     }
 }
 
-/// The most records that are removed by one commit.
+/// The maximum number of records that one commit removes.
 const REMOVED_AT_ONCE: usize = 100;
 
-/// Removes records that nothing writes any more.
+/// Removes records that are no longer written.
 pub(crate) async fn remove(store: &dyn Store, keys: &[Key]) -> Result<(), StoreFailure> {
     for some in keys.chunks(REMOVED_AT_ONCE) {
         store.commit(some.iter().cloned().fold(Txn::new(), Txn::delete)).await?;
@@ -152,17 +153,17 @@ pub(crate) async fn remove(store: &dyn Store, keys: &[Key]) -> Result<(), StoreF
     Ok(())
 }
 
-/// A commit that is made only while the floor of dated request_ids has this version.
+/// Makes a commit conditional on this version of the floor.
 pub(crate) fn expect_floor(txn: Txn, version: u64) -> Txn {
     txn.expect(keys::FORGOTTEN, Version::new(version))
 }
 
-/// Counts request_ids without a time in the commit that writes their records. `version` is that of the last count.
+/// Updates the number of undated request_ids in the commit that writes their records. `version` is that of the last count.
 pub(crate) fn count_undated(txn: Txn, key: Key, version: u64, count: u64) -> Txn {
     txn.expect(key.clone(), Version::new(version)).put(key, stored::encode_undated(count))
 }
 
-/// How many request_ids without a time are kept under this key.
+/// Reads the number of undated request_ids under this key.
 pub(crate) async fn read_undated(store: &dyn Store, key: &Key) -> Result<Stored<u64>, StoreFailure> {
     Ok(match store.get(key).await? {
         Some(read) => Stored { version: read.version.get(), value: stored::decode_undated(&read.value)? },

@@ -1,7 +1,7 @@
-//! Granting time-based identifiers: the issuer behind a lock, and the task that keeps it supplied with a slot and a window.
+//! Grants time-based identifiers: the issuer behind a lock, and the keeper, a task that supplies it with a slot and a window.
 //!
-//! A grant does no I/O. The keeper alone talks to the store: it takes a slot, extends its window in time before it ends, takes
-//! another when the clock went back or the slot was lost, and gives the rest of the window back at the end.
+//! A grant does no I/O. Only the keeper accesses the store: it takes a slot, extends its window before the window ends, takes
+//! another slot when the clock went back or the slot was lost, and returns the rest of the window when it stops.
 
 use std::{
     num::NonZeroU64,
@@ -25,7 +25,7 @@ use crate::{
     host::{
         Environment,
         clock::Clock,
-        deadline::Patience,
+        deadline::WaitLimit,
         entropy::{self, Entropy},
     },
     records::{failure::StoreFailure, keys},
@@ -38,33 +38,33 @@ pub(crate) struct Slots {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     state: Mutex<State>,
-    /// Rung by a grant that found no slot or no window left.
+    /// Notified by a grant that finds no slot or no window left.
     wanted: Notify,
-    /// Rung when the keeper has achieved something. Whoever waits is woken in the order of waiting, so that a simulated run can
-    /// be repeated.
+    /// Notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so that a
+    /// simulated run is repeatable.
     supplied: Notify,
 }
 
-/// The issuer, and the clock that it is told.
+/// The issuer, and the clock that supplies its time.
 #[derive(Debug)]
 struct State {
     issuer: TimeIssuer,
     trusted: TrustedClock,
 }
 
-/// What a status report says of the slot that is held.
+/// The slot that this daemon holds, for reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldSlot {
-    /// Which slot.
+    /// The slot.
     pub(crate) slot: Slot,
     /// Its record.
     pub(crate) record: SlotRecord,
-    /// For how long it lasts without the store.
+    /// How long it lasts without the store.
     pub(crate) window_left: Duration,
 }
 
 impl Slots {
-    /// Slots of `store`, none of them held yet.
+    /// Creates the state without a slot.
     pub(crate) fn new(environment: Environment, policy: ClockPolicy, trust: TrustPolicy, key: ClusterKey) -> Self {
         let Environment { store, clock, entropy } = environment;
         let holder = HolderId::new(entropy::bytes(&*entropy));
@@ -72,17 +72,17 @@ impl Slots {
         Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: Notify::new() }
     }
 
-    /// Who holds the slots of this run.
+    /// The holder id of this run.
     pub(crate) fn holder(&self) -> HolderId {
         self.lock().issuer.holder()
     }
 
-    /// Grants a block at once, or not at all, and says when.
+    /// Grants a block without waiting, and returns it with the time of the grant.
     pub(crate) fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<(TimeGrant, Duration), Refusal> {
-        // The clock is read under the lock: readings that overtake each other would look like steps back.
+        // The clock is read under the lock, because readings out of order would look like steps back.
         let mut state = self.lock();
         let reading = self.reading();
-        let now = believe(&mut state, reading)?;
+        let now = trusted_time(&mut state, reading)?;
         let granted = state.issuer.grant(format, count, now);
         if let Err(Refusal::ClockStepped { back }) = &granted {
             log_step(*back);
@@ -90,20 +90,20 @@ impl Slots {
         Ok((granted?, reading.steady))
     }
 
-    /// Waits for the clock or for a slot, whichever a grant was refused for, as long as `patience` allows. What was there before the
-    /// wait began is granted.
+    /// Waits up to `wait_limit` for the clock or the slot that a grant was refused for. Returns a block if one can be granted
+    /// before the wait begins.
     ///
     /// # Errors
     ///
-    /// The refusal, when patience runs out, or at once if waiting cannot help.
+    /// The refusal, after the wait limit, or immediately if waiting does not help.
     pub(crate) async fn wait(
         &self,
         format: Format,
         count: NonZeroU64,
         refusal: Refusal,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<Option<TimeGrant>, Refusal> {
-        let left = patience.left(self.clock.steady());
+        let left = wait_limit.left(self.clock.steady());
         match refusal {
             Refusal::Ahead { wait } if wait <= left => {
                 time::sleep(wait).await;
@@ -112,7 +112,7 @@ impl Slots {
             Refusal::NoSlot | Refusal::ClockStepped { .. } | Refusal::WindowSpent { .. } => {
                 let mut supplied = pin!(self.supplied.notified());
                 supplied.as_mut().enable();
-                // It may have been supplied before we began to wait.
+                // The keeper may have supplied a slot before we began to wait.
                 if let Ok((grant, _)) = self.try_grant(format, count) {
                     return Ok(Some(grant));
                 }
@@ -123,17 +123,17 @@ impl Slots {
         }
     }
 
-    /// Waits until a slot is held, but no longer than `limit`.
+    /// Waits until the daemon holds a slot, but no longer than `limit`.
     pub(crate) async fn wait_for_slot(&self, limit: Duration) {
         let mut supplied = pin!(self.supplied.notified());
         supplied.as_mut().enable();
         if self.held().is_none() {
-            // OK because a daemon without a slot says so through its readiness.
+            // OK because readiness reports a daemon without a slot.
             let _ = time::timeout(limit, supplied).await;
         }
     }
 
-    /// The slot that is held.
+    /// The slot that the daemon holds.
     pub(crate) fn held(&self) -> Option<HeldSlot> {
         let mut state = self.lock();
         let now = self.now(&mut state).ok();
@@ -142,16 +142,16 @@ impl Slots {
         Some(HeldSlot { slot, record: *record, window_left })
     }
 
-    /// Why the wall clock is not believed.
+    /// The reason that the wall clock is not trusted.
     pub(crate) fn quarantine(&self) -> Option<Quarantine> {
         let mut state = self.lock();
-        // OK because what matters is what the reading leaves behind.
+        // OK because only the state that the reading updates matters.
         let _ = self.now(&mut state);
         state.trusted.quarantine()
     }
 
-    /// What the wall clock says, if it is believed; nothing is before the first slot.
-    pub(crate) fn believed(&self) -> Option<UnixNanos> {
+    /// The present time, if the clock is trusted; `None` before the first slot.
+    pub(crate) fn trusted_now(&self) -> Option<UnixNanos> {
         let mut state = self.lock();
         if !state.trusted.has_started() {
             return None;
@@ -159,7 +159,7 @@ impl Slots {
         self.now(&mut state).ok()
     }
 
-    /// Takes an operator's word for what the wall clock says now.
+    /// Trusts the present wall clock because an operator vouches for it.
     pub(crate) fn accept_clock(&self) -> UnixNanos {
         let mut state = self.lock();
         let reading = self.reading();
@@ -174,36 +174,36 @@ impl Slots {
         Reading { wall: self.clock.wall(), steady: self.clock.steady() }
     }
 
-    /// The time to issue: what the wall clock says, as far as it is believed.
+    /// The present time for issuing, if the clock is trusted.
     fn now(&self, state: &mut State) -> Result<UnixNanos, Refusal> {
-        believe(state, self.reading())
+        trusted_time(state, self.reading())
     }
 
-    /// Steps of the clock beyond the tolerance since the start.
+    /// The number of clock steps beyond the tolerance since the start.
     pub(crate) fn clock_epoch(&self) -> u64 {
         self.lock().issuer.clock().epoch()
     }
 
-    /// How the clock is trusted.
+    /// The tolerance and the window of the clock.
     pub(crate) fn policy(&self) -> ClockPolicy {
         *self.lock().issuer.policy()
     }
 
-    /// Keeps a slot and a window until `stop`, then gives the rest of the window back.
+    /// Keeps a slot and a window until `stop`, then returns the rest of the window.
     ///
-    /// Returns early only if what is stored cannot be trusted.
+    /// Returns early only if the slot records cannot be trusted.
     pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
         loop {
             if let Err(error) = self.supply().await {
-                if !error.is_passing() {
-                    error!(%error, "the slot records cannot be trusted; issuing stops");
-                    // What it says stays unsaid: nothing that is stored is touched any more.
+                if !error.is_temporary() {
+                    error!(%error, "the slot records cannot be trusted; stopping");
+                    // Drop the slot without writing to the store, which must not be touched any more.
                     let _ = self.lock().issuer.plan_give_back();
                     return;
                 }
-                warn!(%error, "the store did not supply a window; going on with what is left");
+                warn!(%error, "the store did not supply a window; continuing with the rest of the present one");
             }
-            // In this order, so that a simulated run can be repeated.
+            // Biased, so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -214,11 +214,11 @@ impl Slots {
         self.give_back().await;
     }
 
-    /// Takes a slot if none is held, or extends its window if that is due.
+    /// Takes a slot if the daemon holds none, or extends its window if that is due.
     async fn supply(&self) -> Result<(), StoreFailure> {
         let extension = {
             let mut state = self.lock();
-            // Before the first slot nothing is known that a reading could be compared with.
+            // Before the first slot there is no time to compare a reading with.
             match self.now(&mut state) {
                 Ok(now) => {
                     if let Some(back) = state.issuer.observe(now) {
@@ -232,7 +232,7 @@ impl Slots {
                         None => None,
                     }
                 }
-                // Others may agree with it by now.
+                // Other replicas' clocks may agree with ours by now.
                 Err(_) if self.store.peers().is_some() && state.issuer.held().is_none() => None,
                 Err(_) => return Ok(()),
             }
@@ -243,15 +243,15 @@ impl Slots {
         }
     }
 
-    /// Takes a slot. Somebody else may take the same one first, so it is tried as often as there are slots.
+    /// Takes a slot. Another replica may take the same one first, so there is one attempt for each slot.
     async fn take(&self) -> Result<(), StoreFailure> {
         for _ in 0..Slot::COUNT {
             let records = self.read_all().await?;
             let random = entropy::number(&*self.entropy);
             let others = self.others().await?;
             let Some(now) = self.start_clock(&records, others.iter().map(|(_, now)| *now).max()) else { return Ok(()) };
-            let there: Vec<HolderId> = others.iter().map(|(holder, _)| *holder).collect();
-            let planned = self.lock().issuer.plan_take(&records, &there, now, random);
+            let present: Vec<HolderId> = others.iter().map(|(holder, _)| *holder).collect();
+            let planned = self.lock().issuer.plan_take(&records, &present, now, random);
             let plan = match planned {
                 Ok(plan) => plan,
                 Err(refusal) => {
@@ -272,7 +272,8 @@ impl Slots {
         Ok(())
     }
 
-    /// The time, judged by what is recorded if this is the first look at it.
+    /// Returns the time if the clock is trusted. The first call compares the clock with the recorded times and with the other
+    /// replicas' clocks.
     fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)], others: Option<UnixNanos>) -> Option<UnixNanos> {
         let mut state = self.lock();
         let is_refused = state.trusted.quarantine().is_some_and(|quarantine| quarantine.instead.is_none());
@@ -284,10 +285,12 @@ impl Slots {
         match (state.trusted.quarantine(), recorded) {
             (Some(_), _) if is_refused => {}
             (Some(Quarantine { ahead, .. }), _) => {
-                error!(ahead_s = ahead.as_secs(), "the clock is further ahead than anything recorded explains");
+                error!(ahead_s = ahead.as_secs(), "the clock is further ahead than any recorded time explains");
             }
             (None, Some(recorded)) if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS)) => {
-                warn!("the clock is behind what is recorded by more than an hour: it, or an earlier one, is wrong");
+                warn!(
+                    "the clock is more than an hour behind the latest recorded time: it is wrong now, or was wrong before"
+                );
             }
             _ => {}
         }
@@ -307,7 +310,7 @@ impl Slots {
         }
     }
 
-    /// Finds out whether a commit of ours went through, or the slot is somebody else's now.
+    /// Reads the slot's record to find out whether our commit succeeded, or another replica has taken the slot.
     async fn reread(&self, slot: Slot) -> Result<(), StoreFailure> {
         let read = match self.store.get(&keys::slot(slot)).await? {
             Some(versioned) => Some(stored_slot(&versioned)?),
@@ -316,7 +319,7 @@ impl Slots {
         match self.lock().issuer.on_read(slot, read) {
             Extended::Until(_) => self.supplied.notify_waiters(),
             Extended::Fenced => {
-                warn!(slot = slot.get(), "the slot is somebody else's; taking another");
+                warn!(slot = slot.get(), "another daemon has taken the slot; taking a new one");
                 self.wanted.notify_one();
             }
         }
@@ -325,7 +328,7 @@ impl Slots {
 
     fn committed(&self, plan: SlotPlan, version: u64) {
         let mut state = self.lock();
-        // Without a time, what the commit reserved is a gap.
+        // Without a trusted time, the reservation becomes a gap.
         if let Ok(now) = self.now(&mut state) {
             if let Some(back) = state.issuer.observe(now) {
                 log_step(back);
@@ -342,7 +345,7 @@ impl Slots {
         read.collect()
     }
 
-    /// The other runs of daemons that are there, where there can be any, and what their clocks say.
+    /// The other replicas and what their clocks say; empty if the store cannot be shared.
     async fn others(&self) -> Result<Vec<(HolderId, UnixNanos)>, StoreFailure> {
         if self.store.peers().is_none() {
             return Ok(Vec::new());
@@ -366,41 +369,41 @@ impl Slots {
     async fn give_back(&self) {
         let Some(plan) = self.lock().issuer.plan_give_back() else { return };
         match self.commit(&plan).await {
-            Ok(_) => info!(slot = plan.slot().get(), "slot given back"),
+            Ok(_) => info!(slot = plan.slot().get(), "slot returned"),
             Err(error) => {
-                warn!(%error, slot = plan.slot().get(), "the slot could not be given back; its window ends by itself")
+                warn!(%error, slot = plan.slot().get(), "could not return the slot; it is free after its window")
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // OK because every method of the issuer leaves it whole, and a panic inside one would be a bug that stops the daemon.
+        // OK because no method of the issuer leaves it inconsistent; a panic inside one is a bug, and stops the daemon.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The time to issue at this reading, as far as it is believed.
-fn believe(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusal> {
+/// Returns the time at this reading, if the clock is trusted, and logs when the trust changes.
+fn trusted_time(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusal> {
     let before = state.trusted.quarantine();
     let now = state.trusted.read(reading);
     let after = state.trusted.quarantine();
     match (before, after) {
         (None, Some(Quarantine { ahead, .. })) => {
-            error!(ahead_s = ahead.as_secs(), "the clock jumped further ahead than is believed");
+            error!(ahead_s = ahead.as_secs(), "the clock jumped further ahead than the daemon accepts");
         }
-        (Some(_), None) => info!("the clock is believed again"),
+        (Some(_), None) => info!("the clock is trusted again"),
         _ => {}
     }
     now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
 }
 
-/// How often the keeper looks whether an extension is due; the first windows last two seconds.
+/// How often the keeper checks whether an extension is due; the first windows last two seconds.
 const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
 
 const HOUR_NANOS: i128 = 3_600_000_000_000;
 
 fn log_step(back: Duration) {
-    warn!(back_ms = back.as_millis(), "the clock went back beyond the tolerance; leaving the slot for another");
+    warn!(back_ms = back.as_millis(), "the clock went back beyond the tolerance; changing to another slot");
 }
 
 fn stored_slot(versioned: &kent_store::Versioned) -> Result<Stored<SlotRecord>, stored::Malformed> {

@@ -1,6 +1,6 @@
-//! Strict regions: commits for the grants that `kent_issue` plans ([`StrictState::plan`]).
+//! Strict regions: commits of the grants that `kent_issue` plans ([`StrictState::plan`]).
 //!
-//! Requests that come while a commit is under way share the next one ([`queue`](super::queue)).
+//! Requests that arrive while a commit is in progress share the next one ([`queue`](super::queue)).
 
 use futures_util::future::try_join_all;
 use kent_ids::Position;
@@ -14,7 +14,7 @@ use kent_store::{CommitError, Key, Store, Txn, Version};
 use crate::{
     issuing::{
         pacing::Pacing,
-        queue::Ask,
+        queue::QueuedRequest,
         record::Record,
         requests::{self, Request, RequestKind, Requests},
     },
@@ -24,57 +24,57 @@ use crate::{
     },
 };
 
-/// What became of requests that shared a commit.
+/// The outcomes of requests that shared a commit.
 #[derive(Debug)]
 pub(crate) struct Attempted {
-    /// What became of each, in their order.
+    /// The outcome of each request, in their order.
     pub(crate) granted: Vec<Granted>,
-    /// How many suffixes were granted now.
+    /// The number of suffixes that this commit granted.
     pub(crate) count: u64,
-    /// What the commit left, if there was one.
+    /// The state after the commit, if there was one.
     pub(crate) left: Option<StrictState>,
     /// The record that another commit wrote first.
     pub(crate) conflict: Option<Key>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// Now or before: from this position on.
+    /// Granted, now or earlier, from this position on.
     From(Position),
-    /// It is refused.
+    /// Rejected.
     Refused(StrictRefusal),
-    /// It must be tried again.
+    /// Needs another attempt.
     Again,
-    /// Whether it was granted is not known, or it was not. With a request_id, a retry finds out.
+    /// The commit failed or its outcome is unknown. With a request_id, a retry finds out.
     Failed(StoreFailure),
 }
 
-/// One attempt at several grants: the counter moves and, for those with a request_id, what was granted is recorded, in one
-/// commit. `last` is what the last commit left, which saves reading it.
+/// Attempts several grants in one commit, which moves the counter and records each grant with a request_id. `last` is the state
+/// after the last commit, which saves reading it.
 pub(crate) async fn grant(
     store: &dyn Store,
     record: &Record,
     (pacing, requests): (&Pacing, &Requests),
-    asks: &[Ask],
+    queued: &[QueuedRequest],
     last: Option<StrictState>,
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
-    let asked = try_join_all(asks.iter().map(|ask| read_before(store, ask))).await?;
+    let planned = try_join_all(queued.iter().map(|request| read_before(store, request))).await?;
     let mut state = match last {
         Some(last) => last,
-        None => read(pacing.known(read_counter(store, &record.key).await?, record)),
+        None => to_state(pacing.effective(read_counter(store, &record.key).await?, record)),
     };
-    let count_key = asks.iter().find_map(Ask::undated);
+    let count_key = queued.iter().find_map(QueuedRequest::undated);
     if let (None, Some(key)) = (state.undated, count_key) {
         state.undated = Some(requests::read_undated(store, key).await?);
     }
     let bound = pacing.bound(record.capacity, record.pace, state.counter.value.paid);
     let (rules, floor_version) = requests.rules();
-    let plan = state.plan(&bound, &rules, &asked);
+    let plan = state.plan(&bound, &rules, &planned);
     let nothing = |granted, conflict| Attempted { granted, count: 0, left: None, conflict };
     if plan.is_empty() {
-        return Ok(nothing(said(&plan, Granted::From), None));
+        return Ok(nothing(outcomes(&plan, Granted::From), None));
     }
     let txn = commit(record, &plan);
     let txn = if plan.is_dated() { requests::expect_floor(txn, floor_version) } else { txn };
@@ -82,9 +82,9 @@ pub(crate) async fn grant(
         (Some(key), Some((kept, count))) => requests::count_undated(txn, key.clone(), kept.version, count),
         _ => txn,
     };
-    let txn = asks.iter().zip(plan.outcomes()).fold(txn, |txn, (ask, outcome)| match (&ask.request, outcome) {
+    let txn = queued.iter().zip(plan.outcomes()).fold(txn, |txn, (one, outcome)| match (&one.request, outcome) {
         (Some(request), StrictOutcome::Granted(first)) => {
-            let grant = StrictGrant { first: first.get(), count: ask.count.get(), unix_nanos };
+            let grant = StrictGrant { first: first.get(), count: one.count.get(), unix_nanos };
             txn.expect(request.key.clone(), Version::ABSENT).put(request.key.clone(), stored::encode_grant(&grant))
         }
         _ => txn,
@@ -92,18 +92,18 @@ pub(crate) async fn grant(
     Ok(match store.commit(txn).await {
         Ok(committed) => {
             let left = Some(plan.on_committed(committed.version.get()));
-            Attempted { granted: said(&plan, Granted::From), count: plan.count(), left, conflict: None }
+            Attempted { granted: outcomes(&plan, Granted::From), count: plan.count(), left, conflict: None }
         }
-        Err(CommitError::Conflict { key, .. }) => nothing(said(&plan, |_| Granted::Again), Some(key)),
+        Err(CommitError::Conflict { key, .. }) => nothing(outcomes(&plan, |_| Granted::Again), Some(key)),
         Err(error) => {
             let failure = StoreFailure::from(error);
-            nothing(said(&plan, |_| Granted::Failed(failure.clone())), None)
+            nothing(outcomes(&plan, |_| Granted::Failed(failure.clone())), None)
         }
     })
 }
 
-/// What to tell each caller, where those that are granted now are told by `now`.
-fn said(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted> {
+/// Returns the outcome of each request; `now` gives the outcome of those that this commit would grant.
+fn outcomes(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted> {
     let outcomes = plan.outcomes().iter().map(|outcome| match *outcome {
         StrictOutcome::Granted(first) => now(first),
         StrictOutcome::GrantedBefore(first) => Granted::From(first),
@@ -113,7 +113,7 @@ fn said(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted> {
     outcomes.collect()
 }
 
-/// The commit that moves the counter.
+/// Builds the commit that moves the counter.
 fn commit(record: &Record, plan: &StrictPlan) -> Txn {
     let txn = Txn::new().expect(record.key.clone(), Version::new(plan.guard()));
     let txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
@@ -122,16 +122,18 @@ fn commit(record: &Record, plan: &StrictPlan) -> Txn {
     txn.put(record.key.clone(), stored::encode_counter(&counter))
 }
 
-/// The state that a counter's record tells of.
-fn read(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
+/// Converts a counter's record to a state.
+fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
     let reserved = Reserved { below: position(value.reserved), paid: value.paid };
     let counter = Stored { version, value: reserved };
     StrictState { counter, is_unsure: value.unsure, undated: None, is_remembered: false }
 }
 
-/// A request, with what was granted under its request_id before.
-async fn read_before<'a>(store: &dyn Store, ask: &'a Ask) -> Result<StrictRequest<'a, Key>, StoreFailure> {
-    let Some(Request { key, kind }) = &ask.request else { return Ok(StrictRequest { count: ask.count, id: None }) };
+/// Returns a request with the earlier grant under its request_id, if there is one.
+async fn read_before<'a>(store: &dyn Store, queued: &'a QueuedRequest) -> Result<StrictRequest<'a, Key>, StoreFailure> {
+    let Some(Request { key, kind }) = &queued.request else {
+        return Ok(StrictRequest { count: queued.count, id: None });
+    };
     let before = match store.get(key).await? {
         Some(read) => {
             let StrictGrant { first, count, .. } = stored::decode_grant(&read.value)?;
@@ -143,7 +145,7 @@ async fn read_before<'a>(store: &dyn Store, ask: &'a Ask) -> Result<StrictReques
         RequestKind::Dated(dated) => Some(*dated),
         RequestKind::Undated(_) => None,
     };
-    Ok(StrictRequest { count: ask.count, id: Some(StrictId { key, dated, before }) })
+    Ok(StrictRequest { count: queued.count, id: Some(StrictId { key, dated, before }) })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Archives: where a daemon's commits go beside its store, and a restore from there, which loses and skips nothing.
+//! Archives: copies of all commits of a daemon, and restores from them, which lose and skip nothing.
 //!
-//! An archive has every commit that was acknowledged (`kent_store::Archiving`), so what it says is exact, whatever clocks and tables
-//! did. Its daemon cannot go on beside the restored store: the archive is held while it is restored, and says afterwards which store
-//! goes on, so that the old one is refused. It can be restored once; what is left is a backup.
+//! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact, independent of clocks and tables. The
+//! old daemon must not continue next to the restored store: the restore locks the archive and records in it which store replaces
+//! the old one, so that the old one is rejected. An archive can be restored once; afterwards it serves as a backup.
 
 use std::{
     fmt,
@@ -15,29 +15,29 @@ use thiserror::Error;
 /// All records of a store.
 type Records = Vec<(Key, Vec<u8>)>;
 
-/// The archive that a restore is made from.
+/// The archive of a restore.
 #[derive(Debug)]
 pub struct FromArchive {
     /// Its directory.
     pub dir: PathBuf,
-    /// The identity of the store that it is of.
+    /// The identity of the archived store.
     pub store: StoreId,
     /// The revision of the last commit.
     pub revision: u64,
-    /// How many records there are.
+    /// The number of records.
     pub records: usize,
-    /// Not there if nothing is to be written.
+    /// The lock on the archive; `None` for a dry run.
     lock: Option<ArchiveLock>,
 }
 
-/// Why an archive is not restored.
+/// Reasons that an archive is not restored.
 #[derive(Debug, Error)]
 pub enum NotRestored {
     /// It cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// There is more than one store.
-    #[error("{} has more than one archive: say which with --store: {}", dir.display(), Listed(stores))]
+    /// The directory has the archives of several stores.
+    #[error("{} has several archives: choose one with --store: {}", dir.display(), Listed(stores))]
     Several {
         /// The directory.
         dir: PathBuf,
@@ -46,7 +46,7 @@ pub enum NotRestored {
     },
 }
 
-/// Names of directories.
+/// Displays the names of directories.
 struct Listed<'d>(&'d [PathBuf]);
 
 impl fmt::Display for Listed<'_> {
@@ -56,8 +56,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// Reads the archive of the one store that is meant, and holds it if a new store in `into` is to be made from it. Nothing is
-/// written.
+/// Reads the archive of the chosen store, and locks it if a new store in `into` is to be made from it. Writes nothing.
 pub(crate) fn open(
     dir: &Path,
     store: Option<&str>,
@@ -65,7 +64,7 @@ pub(crate) fn open(
     is_held: bool,
 ) -> Result<(FromArchive, Records), NotRestored> {
     let dir = find(dir, store)?;
-    // One that a daemon writes to may be looked at.
+    // A dry run may read an archive that a daemon writes to.
     let lock = if is_held { Some(ArchiveLock::take(&dir)?) } else { None };
     let archived = Archived::read(&dir)?;
     check_is_last(&dir, &archived, into)?;
@@ -74,7 +73,7 @@ pub(crate) fn open(
     Ok((from, archived.records))
 }
 
-/// The directory of the one store that is meant.
+/// Finds the directory of the chosen store's archive.
 fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     if Archived::is_one(dir) {
         return Ok(dir.to_owned());
@@ -94,7 +93,7 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     }
 }
 
-/// An archive that has ended does not know what was issued since. A restore that was broken off can be finished.
+/// Rejects an archive that has ended, because it lacks what was issued since, unless an interrupted restore is to be finished.
 fn check_is_last(dir: &Path, archived: &Archived, into: &Path) -> Result<(), NotRestored> {
     let dir = dir.to_owned();
     match &archived.ending {
@@ -108,7 +107,7 @@ fn check_is_last(dir: &Path, archived: &Archived, into: &Path) -> Result<(), Not
 }
 
 impl FromArchive {
-    /// Says in the archive that this store goes on, before anything is written to it.
+    /// Records in the archive that this store replaces the old one, before anything is written to the store.
     pub(crate) fn hand_over(&self, into: StoreId, data: &Path) -> Result<(), NotRestored> {
         let place = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
         match &self.lock {
@@ -118,7 +117,7 @@ impl FromArchive {
     }
 }
 
-/// What is in an archive, and where that is; `None` if the directory is no archive.
+/// Reads the records of an archive, and returns its directory; `None` if the directory is not an archive.
 pub(crate) fn read(dir: &Path) -> Result<Option<(PathBuf, Records)>, NotRestored> {
     if !Archived::is_one(dir) && Archived::list(dir)?.is_empty() {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! Backups: a store's records as they were at one moment, in a file that says when, of which store, and whether it is whole.
+//! Backups: the records of a store as of one moment, with the time, the store's identity and a check of completeness.
 //!
-//! The file is the stream of `Admin.Backup`, each message after its length (protobuf's delimited form): a beginning, the
-//! records in parts, and an end that counts and sums them.
+//! The file is the stream of `Admin.Backup`, each message preceded by its length (protobuf's delimited form): a beginning, the
+//! records in parts, and an end with their count and checksum.
 
 use std::{
     fs::File,
@@ -26,46 +26,47 @@ use crate::{
     records::{failure::StoreFailure, keys, schema::schema_in_force},
 };
 
-/// After a page the store rests for this many times as long as the page took: a backup takes a quarter of its time at the most.
+/// After each page the backup pauses for this many times the duration of the page, so that it uses at most a quarter of the store's
+/// time.
 const REST: u32 = 3;
-/// The most records of one message. Calls on the same connection's thread wait while it is written.
+/// The maximum number of records in one message. Other calls on the connection's thread wait while it is written.
 const PART_RECORDS_MAX: usize = 64;
-/// The least time between two messages.
+/// The shortest time between two messages.
 const PART_REST: Duration = Duration::from_millis(1);
 
-/// A backup that was read back whole.
+/// A complete backup, read from a file.
 #[derive(Debug)]
 pub(crate) struct Backup {
-    /// When it was made, by the clock of the daemon.
+    /// When it was made, by the daemon's clock, in nanoseconds since 1970.
     pub(crate) unix_nanos: i64,
     /// All records, by key.
     pub(crate) records: Vec<(Key, Vec<u8>)>,
 }
 
-/// A file is no whole backup.
+/// Reasons that a file is not a valid, complete backup.
 #[derive(Debug, Error)]
 pub enum BadBackup {
     /// It cannot be read.
     #[error("it cannot be read")]
     Unreadable(#[from] io::Error),
-    /// It is something else.
-    #[error("it is no backup of Kent, or damaged: {0}")]
+    /// It is not a backup.
+    #[error("it is not a Kent backup, or it is damaged: {0}")]
     Malformed(&'static str),
-    /// A newer program has made it.
-    #[error("its records are of schema {found}, which only a newer kentd knows")]
+    /// A newer version made it.
+    #[error("its records have schema {found}, which needs a newer kentd")]
     Newer {
         /// The schema of its records.
         found: u32,
     },
-    /// It ends too early, or something is missing.
-    #[error("it is not whole: the transfer may have broken off; take another backup")]
+    /// It is truncated, or records are missing.
+    #[error("it is incomplete: the transfer may have been interrupted; take another backup")]
     NotWhole,
 }
 
-/// The messages of a backup, in order, as its reader takes them. All records are of the moment of the first.
+/// Streams the messages of a backup, made as its reader takes them. All records are as of the first message.
 pub(crate) fn parts(
     engine: Arc<Engine>,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<BackupPart, StoreFailure>> + Send {
     let making = Making {
         engine,
@@ -74,22 +75,22 @@ pub(crate) fn parts(
         count: 0,
         sum: crc32fast::Hasher::new(),
         is_whole: false,
-        _place: place,
+        _permit: permit,
     };
     stream::try_unfold(making, |mut making| async move { Ok(making.next().await?.map(|made| (part(made), making))) })
 }
 
-/// A backup under way.
+/// A backup in progress.
 struct Making {
     engine: Arc<Engine>,
-    /// The records, once the beginning is made.
+    /// The records; `None` before the beginning is sent.
     pages: Option<Box<dyn Pages>>,
     /// The rest of the last page.
     read: vec::IntoIter<backup_part::Record>,
     count: u64,
     sum: crc32fast::Hasher,
     is_whole: bool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Making {
@@ -108,9 +109,9 @@ impl Making {
             }
             let began = self.engine.clock().steady();
             let Some(page) = pages.next().await? else { break };
-            // Others want the store as well.
+            // Others need the store as well.
             time::sleep(REST * self.engine.clock().steady().saturating_sub(began)).await;
-            // Who is there now says nothing about the store.
+            // Notes of replicas are not part of the state.
             let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
             let records = records.map(|(key, versioned)| backup_part::Record {
                 key: key.as_str().to_owned(),
@@ -122,12 +123,12 @@ impl Making {
         Ok((!mem::replace(&mut self.is_whole, true)).then_some(backup_part::Part::End(end)))
     }
 
-    /// The time is that of a moment before the records'.
+    /// Makes the beginning. Its time is before that of the records.
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
         let store = self.engine.store();
-        // A clock that is not believed says nothing: a backup without a time makes a restore skip more.
-        let believed = self.engine.slots().believed().unwrap_or(UnixNanos::new(0));
-        let unix_nanos = i64::try_from(believed.get()).unwrap_or(i64::MAX);
+        // An untrusted clock must not date the backup: without a time, a restore skips more.
+        let now = self.engine.slots().trusted_now().unwrap_or(UnixNanos::new(0));
+        let unix_nanos = i64::try_from(now.get()).unwrap_or(i64::MAX);
         let (schema, _) = schema_in_force(store).await?;
         self.pages = Some(store.pages(&Key::ROOT).await?);
         let (store_id, schema) = (store.store_id().to_string(), schema.into());
@@ -146,7 +147,7 @@ fn add(sum: &mut crc32fast::Hasher, record: &backup_part::Record) {
     }
 }
 
-/// Reads a backup, and checks that it is whole.
+/// Reads a backup from a file, and checks that it is complete.
 ///
 /// # Errors
 ///
@@ -157,7 +158,7 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
     decode(&bytes)
 }
 
-/// Reads a backup that is in memory, and checks that it is whole.
+/// Decodes a backup, and checks that it is complete.
 ///
 /// # Errors
 ///
@@ -171,7 +172,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
             .map(|message| message.part),
     };
     let Some(backup_part::Part::Begin(begin)) = next()? else {
-        return Err(BadBackup::Malformed("it does not begin as one"));
+        return Err(BadBackup::Malformed("it does not begin like one"));
     };
     if begin.schema > SCHEMA.into() {
         return Err(BadBackup::Newer { found: begin.schema });

@@ -1,8 +1,8 @@
-//! Filling a new store with the records of another one, so that nothing that comes late can change it afterwards.
+//! Fills a new store with the records of another one, so that no late commit can change it afterwards.
 //!
-//! The store is marked first (`restoring`), which only works where no daemon has founded it. The mark names the attempt and its
-//! step. Each step compares the version of the mark and writes it anew, so a commit that comes late, of this attempt or of one
-//! that was broken off, changes nothing. The last step takes the mark away and writes `cluster`, which makes the store whole.
+//! First the store is marked (`restoring`), which works only while no daemon has initialized it. The mark contains the attempt and
+//! the number of its step. Each step compares the version of the mark and writes the mark again, so a late commit of this attempt
+//! or of an interrupted one changes nothing. The last step removes the mark and writes `cluster`, which completes the store.
 
 use std::collections::BTreeMap;
 
@@ -18,29 +18,30 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// A store that is marked, and what it is to hold.
+/// A marked store, and the records to write.
 #[derive(Debug)]
 pub(crate) struct Filling<'s> {
     store: &'s dyn Store,
     records: BTreeMap<Key, Vec<u8>>,
     mark: Mark,
-    /// Of the mark in the store.
+    /// The version of the mark in the store.
     version: Version,
-    goes_on: bool,
-    /// What an earlier attempt wrote under revisions of its own, which follow its time.
+    /// Whether this attempt continues an interrupted one.
+    is_resumed: bool,
+    /// The history records of an earlier attempt, whose revisions depend on its time.
     left_over: Vec<Key>,
 }
 
-/// Why a store was not filled. It is not whole then, unless it was before.
+/// Reasons that a store was not filled. It is then incomplete, unless it was complete before.
 #[derive(Debug, Error)]
 pub enum FillError {
-    /// There is something that is not of this move or restore.
-    #[error("there is a store already")]
+    /// The store contains other records.
+    #[error("the target already contains a store")]
     Occupied,
-    /// The mark is not ours any more.
-    #[error("another attempt to fill the store has begun, or its records were removed meanwhile")]
+    /// Another attempt has replaced our mark.
+    #[error("another attempt to fill the store has started, or the store's records were removed meanwhile")]
     Superseded,
-    /// The store does not answer, or a record makes no sense.
+    /// The store does not answer, or a record is malformed.
     #[error(transparent)]
     Store(#[from] StoreFailure),
 }
@@ -48,23 +49,23 @@ pub enum FillError {
 /// The value of the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// Whose records are written: another attempt for the same store may take over.
+    /// The store that the records come from: another attempt with the same origin may take over.
     origin: [u8; 16],
-    /// Random bits of the attempt, by which it knows its own mark again.
+    /// Random bits that identify the attempt.
     attempt: [u8; 16],
-    /// How many steps were made.
+    /// The number of steps made.
     step: u64,
 }
 
-/// Records in one step. etcd takes 1.5 MiB in a request.
+/// The number of records in one step. etcd accepts 1.5 MiB in a request.
 const BATCH: usize = 60;
 const _: () =
     assert!((BATCH + 1) * (VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX) <= TXN_BYTES_MAX, "a step fits a transaction");
-/// How often a step is tried while the store does not answer, and the time between two tries.
-const TRIES_MAX: u32 = 50;
+/// The maximum number of attempts at a step while the store does not answer, and the pause between two attempts.
+const ATTEMPTS_MAX: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Whether a move of the store `origin` into this one was begun and not finished.
+/// Whether a copy of the store `origin` into this one was started and not finished.
 ///
 /// # Errors
 ///
@@ -75,11 +76,11 @@ pub(crate) async fn is_begun(store: &dyn Store, origin: StoreId) -> Result<bool,
 }
 
 impl<'s> Filling<'s> {
-    /// Marks the store, or takes over the mark of an attempt for the same `origin` that was broken off.
+    /// Marks the store, or takes over the mark of an interrupted attempt with the same `origin`.
     ///
     /// # Errors
     ///
-    /// [`FillError`]. The store may be marked all the same.
+    /// [`FillError`]; the store may be marked anyway.
     pub(crate) async fn begin(
         store: &'s dyn Store,
         origin: StoreId,
@@ -87,22 +88,22 @@ impl<'s> Filling<'s> {
         entropy: &dyn Entropy,
     ) -> Result<Self, FillError> {
         let mark = Mark { origin: origin.to_bytes(), attempt: entropy::bytes(entropy), step: 0 };
-        let mut tries = Tries::default();
-        let mut goes_on = false;
+        let mut retries = Retries::default();
+        let mut is_resumed = false;
         let version = loop {
             let txn = match read(store).await {
                 Ok(Some((ours, version))) if ours == mark => break version,
                 Ok(Some((before, version))) if before.origin == mark.origin => {
-                    goes_on = true;
+                    is_resumed = true;
                     Txn::new().expect(keys::RESTORING, version)
                 }
                 Ok(None) => {
-                    goes_on = false;
+                    is_resumed = false;
                     Txn::new().expect(keys::CLUSTER, Version::ABSENT).expect(keys::RESTORING, Version::ABSENT)
                 }
                 Ok(Some(_)) => return Err(FillError::Occupied),
                 Err(failure) => {
-                    tries.pause_after(failure).await?;
+                    retries.pause_after(failure).await?;
                     continue;
                 }
             };
@@ -110,36 +111,36 @@ impl<'s> Filling<'s> {
                 Ok(made) => break made.version,
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => return Err(FillError::Occupied),
                 Err(CommitError::Conflict { .. }) => {}
-                Err(error) => tries.pause_after(error.into()).await?,
+                Err(error) => retries.pause_after(error.into()).await?,
             }
         };
-        let mut filling = Self { store, records, mark, version, goes_on, left_over: Vec::new() };
+        let mut filling = Self { store, records, mark, version, is_resumed, left_over: Vec::new() };
         filling.left_over = filling.check_alone().await?;
         Ok(filling)
     }
 
-    /// Whether an attempt that was broken off is gone on with.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.goes_on
+    /// Whether this attempt continues an interrupted one.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
-    /// What is there besides the mark must be what an earlier attempt wrote: the same records, and the history of its own revisions,
-    /// which is returned. From the mark on nothing else is added.
+    /// Checks that the store contains only the mark and, if this attempt continues another, its records. Returns the history
+    /// records of the earlier attempt. After the mark nothing else is added.
     async fn check_alone(&self) -> Result<Vec<Key>, FillError> {
         let present = self.store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
-        let is_ours = |key: &Key| *key == keys::RESTORING || (self.goes_on && self.records.contains_key(key));
+        let is_ours = |key: &Key| *key == keys::RESTORING || (self.is_resumed && self.records.contains_key(key));
         let others: Vec<Key> = present.into_iter().map(|(key, _)| key).filter(|key| !is_ours(key)).collect();
-        match others.iter().all(|key| self.goes_on && keys::is_history(key)) {
+        match others.iter().all(|key| self.is_resumed && keys::is_history(key)) {
             true => Ok(others),
             false => Err(FillError::Occupied),
         }
     }
 
-    /// Writes the records. `progress` is told how many are written, of how many.
+    /// Writes the records. Calls `progress` with the number of written records and the total.
     ///
     /// # Errors
     ///
-    /// [`FillError`]; another attempt can go on.
+    /// [`FillError`]; another attempt can continue.
     pub(crate) async fn write(mut self, progress: impl Fn(usize, usize)) -> Result<(), FillError> {
         let missing = Malformed { what: "the store's own key is not among the records" };
         let cluster = self.records.remove(&keys::CLUSTER).ok_or(StoreFailure::from(missing))?;
@@ -158,12 +159,12 @@ impl<'s> Filling<'s> {
         self.finish(cluster).await
     }
 
-    /// Makes writes under the mark, once. Where no answer comes, the mark tells whether they were made; they are sent again under
-    /// the same version of it, so that one of the two finds another version.
+    /// Makes writes under the mark exactly once. If no answer arrives, the mark shows whether they were made. A retry compares the
+    /// same version of the mark, so that only one of the two commits succeeds.
     async fn step(&mut self, writes: Txn) -> Result<(), FillError> {
         let next = Mark { step: self.mark.step + 1, ..self.mark };
         let txn = writes.expect(keys::RESTORING, self.version).put(keys::RESTORING, next.encode());
-        let mut tries = Tries::default();
+        let mut retries = Retries::default();
         loop {
             match self.store.commit(txn.clone()).await {
                 Ok(made) => {
@@ -171,7 +172,7 @@ impl<'s> Filling<'s> {
                     return Ok(());
                 }
                 Err(CommitError::Conflict { .. }) => {}
-                Err(error) => tries.pause_after(error.into()).await?,
+                Err(error) => retries.pause_after(error.into()).await?,
             }
             match read(self.store).await {
                 Ok(Some((mark, version))) if mark == next => {
@@ -180,31 +181,31 @@ impl<'s> Filling<'s> {
                 }
                 Ok(Some((_, version))) if version == self.version => {}
                 Ok(_) => return Err(FillError::Superseded),
-                Err(failure) => tries.pause_after(failure).await?,
+                Err(failure) => retries.pause_after(failure).await?,
             }
         }
     }
 
-    /// Takes the mark away, and makes the store whole.
+    /// Removes the mark, and completes the store.
     async fn finish(self, cluster: Vec<u8>) -> Result<(), FillError> {
         let txn = Txn::new().expect(keys::RESTORING, self.version).delete(keys::RESTORING).put(keys::CLUSTER, cluster);
-        let mut tries = Tries::default();
+        let mut retries = Retries::default();
         loop {
             match self.store.commit(txn.clone()).await {
                 Ok(_) => return Ok(()),
                 Err(CommitError::Conflict { .. }) => {}
-                Err(error) => tries.pause_after(error.into()).await?,
+                Err(error) => retries.pause_after(error.into()).await?,
             }
             match self.is_whole().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(FillError::Store(failure)) => tries.pause_after(failure).await?,
+                Err(FillError::Store(failure)) => retries.pause_after(failure).await?,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether the last step was made; an error if it never will be.
+    /// Whether the last step was made; an error if it cannot be made any more.
     async fn is_whole(&self) -> Result<bool, FillError> {
         match read(self.store).await? {
             None if self.store.get(&keys::CLUSTER).await.map_err(StoreFailure::from)?.is_some() => Ok(true),
@@ -214,10 +215,10 @@ impl<'s> Filling<'s> {
     }
 }
 
-/// The mark in the store, if there is one. One that cannot be decoded is refused.
+/// Reads the mark in the store, if there is one. A malformed mark is an error.
 async fn read(store: &dyn Store) -> Result<Option<(Mark, Version)>, StoreFailure> {
     let read = store.get(&keys::RESTORING).await?;
-    let malformed = Malformed { what: "the mark of a store that is not whole" };
+    let malformed = Malformed { what: "the mark of an incomplete store" };
     let decode = |Versioned { version, value }| Mark::decode(&value).map(|mark| (mark, version));
     read.map(|read| decode(read).ok_or(malformed.into())).transpose()
 }
@@ -235,15 +236,15 @@ impl Mark {
     }
 }
 
-/// How often the store has not answered in a row.
+/// Counts the failed attempts in a row.
 #[derive(Debug, Default)]
-struct Tries(u32);
+struct Retries(u32);
 
-impl Tries {
-    /// Waits before the next try; the failure itself if it does not pass.
+impl Retries {
+    /// Waits before the next attempt; returns the failure if a retry cannot help.
     async fn pause_after(&mut self, failure: StoreFailure) -> Result<(), StoreFailure> {
         self.0 += 1;
-        if !failure.is_passing() || self.0 == TRIES_MAX {
+        if !failure.is_temporary() || self.0 == ATTEMPTS_MAX {
             return Err(failure);
         }
         time::sleep(PAUSE).await;

@@ -1,8 +1,8 @@
-//! Moving a store from a directory to etcd, once and for ever.
+//! Migrates a store from a directory to etcd, permanently.
 //!
-//! The directory is opened as a daemon would open it, so that none holds it. The store on etcd is marked as not whole
-//! ([`filling`](crate::maintenance::filling)), then the directory as moved, and only then are records written: from the second mark on no daemon
-//! starts on either, until the store on etcd is whole. What breaks off in between is finished by the same command.
+//! The directory is opened as a daemon opens it, so that no daemon can be using it. First the store on etcd is marked as incomplete
+//! ([`filling`](crate::maintenance::filling)), then the directory as moved, and only then are records written. After the second
+//! mark no daemon starts on either store, until the store on etcd is complete. The same command finishes an interrupted migration.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -32,47 +32,47 @@ use crate::{
     },
 };
 
-/// From where, and where to.
+/// The arguments of `kentd migrate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:
   kentd migrate --from sled:/var/lib/kent --to etcd://10.0.0.1:2379,10.0.0.2:2379/kent --dry-run")]
 pub struct MigrateArgs {
-    /// The directory that the store is in now.
+    /// The data directory to migrate.
     #[arg(long, value_name = "sled:DIR", value_parser = parse_from)]
     pub from: PathBuf,
-    /// Where it is to be: nothing may be there yet.
+    /// The new store on etcd; nothing may exist under its prefix.
     #[arg(long, value_name = "etcd://HOST:PORT/PREFIX")]
     pub to: EtcdAddress,
-    /// Directory that remembers how often the store was started, as for kentd itself.
+    /// Directory that records how many times the store was started, as for kentd itself.
     #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
     pub witness: Option<PathBuf>,
-    /// Only say what would be done.
+    /// Show what would be done, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Do it without asking.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub yes: bool,
-    /// How to reach etcd.
+    /// The settings for etcd.
     #[command(flatten)]
     pub etcd: EtcdSettings,
 }
 
-/// A move that is planned.
+/// A planned migration.
 #[derive(Debug)]
 pub struct Migration {
     source: Arc<dyn Store>,
     target: Arc<dyn Store>,
     witness: Option<Witness>,
     entropy: Arc<dyn Entropy>,
-    /// What is done to the records.
+    /// The changes to the records.
     pub restore: Restore,
     from: PathBuf,
     to: String,
-    /// Where the directory says that it was moved to.
+    /// The address that the directory was moved to, according to its mark.
     moved: Option<String>,
 }
 
-/// A store that may be moved.
+/// A store that may be migrated.
 struct Source {
     store: Arc<dyn Store>,
     records: Vec<(Key, Vec<u8>)>,
@@ -81,56 +81,56 @@ struct Source {
     moved: Option<String>,
 }
 
-/// Why a store was not moved.
+/// Reasons that a store was not migrated.
 #[derive(Debug, Error)]
 pub enum MigrateError {
     /// The directory cannot be opened.
     #[error("the store cannot be opened")]
     Source(#[from] OpenError),
-    /// There is no store to move.
+    /// The directory does not contain a store.
     #[error("there is no store in {}", dir.display())]
     NoSource {
         /// The directory.
         dir: PathBuf,
     },
-    /// What is in the directory is no whole store.
+    /// The store in the directory is not complete.
     #[error("{} cannot be moved", dir.display())]
     NotWhole {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The reason.
         source: NotWhole,
     },
-    /// It was moved before, to another place or to this one, and the store is not there any more.
+    /// It was moved before, to another address, or to this one, where the store no longer exists.
     #[error("{} was moved to {to} before, and only that store knows what was issued since", dir.display())]
     MovedBefore {
         /// The directory.
         dir: PathBuf,
-        /// Where it is.
+        /// The address of the new store.
         to: String,
     },
-    /// Something is there already.
+    /// The prefix on etcd is in use.
     #[error("{to} holds a store already: choose another prefix")]
     NotEmpty {
-        /// Where.
+        /// The address on etcd.
         to: String,
     },
-    /// What is in the directory is an old copy.
+    /// The store in the directory is an old copy.
     #[error(transparent)]
     Witness(#[from] WitnessError),
-    /// etcd cannot be used.
+    /// etcd cannot be opened.
     #[error(transparent)]
     Etcd(#[from] EtcdOpenError),
-    /// The settings for etcd cannot be used.
+    /// The settings for etcd are not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A record makes no sense, or one of the stores does not answer.
+    /// A record is malformed, or one of the stores does not answer.
     #[error(transparent)]
     Store(#[from] StoreFailure),
     /// The store on etcd was not filled.
     #[error(transparent)]
     Fill(#[from] FillError),
-    /// A record makes no sense.
+    /// A record is malformed.
     #[error(transparent)]
     Records(#[from] RestoreError),
 }
@@ -138,12 +138,12 @@ pub enum MigrateError {
 fn parse_from(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("sled:") {
         Some(dir) if !dir.is_empty() => Ok(dir.into()),
-        _ => Err("what can be moved is a directory: sled:DIR".to_owned()),
+        _ => Err("use sled:DIR, with the data directory to migrate".to_owned()),
     }
 }
 
 impl Migration {
-    /// Opens both stores and says what is to be done. Nothing is written but, on etcd, the identity of the new store.
+    /// Opens both stores and plans the migration. Writes only the identity of the new store to etcd.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl Migration {
         source.onto(Arc::new(target), witness, SystemClock::new().wall(), Arc::new(SystemEntropy)).await
     }
 
-    /// The same for two stores that the caller has opened, at a time and with random bits that the caller brings. `to` is the name
-    /// of the second one, as the first one will tell it.
+    /// Like [`Migration::plan`], for two stores that the caller has opened, with a time and random bits of the caller. `to` is the
+    /// address of the second store that the first one records.
     ///
     /// # Errors
     ///
@@ -182,21 +182,21 @@ impl Migration {
     ///
     /// # Errors
     ///
-    /// [`MigrateError`]; the same move can then be planned and made again.
+    /// [`MigrateError`]; the same migration can then be planned and made again.
     pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
         let Self { source, target, witness, entropy, restore, from, to, moved } = self;
         if let Some(witness) = witness {
-            // The move counts as a start: a copy of the directory that was made before it is an old one from now on.
+            // The migration counts as a start, so that an earlier copy of the directory counts as an old one.
             witness.attest(&*source, &from.display().to_string()).await?;
         }
         let filling = match Filling::begin(&*target, source.store_id(), restore.into_records(), &*entropy).await {
             Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),
             filling => filling?,
         };
-        if moved.is_some() && !filling.goes_on() {
+        if moved.is_some() && !filling.is_resumed() {
             return Err(MigrateError::MovedBefore { dir: from, to });
         }
-        // Only now, since the directory would be of no use if another store had come first.
+        // The directory is marked only now, because it would become useless if another store had taken the prefix first.
         source.commit(Txn::new().put(keys::MOVED, to.into_bytes())).await.map_err(StoreFailure::from)?;
         filling.write(progress).await?;
         source.close().await;
@@ -206,7 +206,7 @@ impl Migration {
 }
 
 impl Source {
-    /// Reads a store, and checks that it may be moved to `to`.
+    /// Reads a store, and checks that it may be migrated to `to`.
     async fn read(store: Arc<dyn Store>, from: PathBuf, to: String) -> Result<Self, MigrateError> {
         let (records, moved) = records(&*store).await?;
         if let Some(elsewhere) = moved.clone().filter(|before| *before != to) {
@@ -216,7 +216,7 @@ impl Source {
         Ok(Self { store, records, from, to, moved })
     }
 
-    /// Checks that the target is empty, or that the same move into it was begun, and says what is to be done.
+    /// Plans the migration. Checks that the target is empty, or that the same migration into it was started.
     async fn onto(
         self,
         target: Arc<dyn Store>,
@@ -233,14 +233,14 @@ impl Source {
                 return Err(MigrateError::MovedBefore { dir: from, to });
             }
         }
-        // What is stored is above everything issued, and nothing is issued any more: counters go on from there.
+        // The stored counters are above everything issued, and nothing more is issued, so they continue from there.
         let copy = Copy { operation: "migrate", now, lost: None, older: None, floors: &[] };
         let restore = Restore::of(records, now, &copy, &*entropy)?;
         Ok(Migration { source, target, witness, entropy, restore, from, to, moved })
     }
 }
 
-/// The records of the directory, and where it was moved to, if it was.
+/// Reads the records of the directory, and the address that it was moved to, if any.
 async fn records(source: &dyn Store) -> Result<(Vec<(Key, Vec<u8>)>, Option<String>), StoreFailure> {
     let records = source.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value));
     let (moved, records): (Vec<_>, Vec<_>) = records.partition(|(key, _)| *key == keys::MOVED);

@@ -1,11 +1,11 @@
-//! Restoring: a new store from a backup or from an old copy of a data directory, from which nothing is issued twice.
+//! Restores a new store from a backup or an old copy of a data directory, such that no identifier is issued twice.
 //!
-//! What was issued after the backup was taken is not in it, but there is a bound: no counter moves faster than its pace. So every
-//! counter is moved past what it can have issued since; where that is more than is left, nothing is issued from it until an operator
-//! names a floor. Every slot is reserved up to the moment of the restore, and its fence moved far ahead; and the regions are sealed
-//! unless the operator vouches that no table was edited since. Where another store was restored from an older backup before, that
-//! backup bounds the counters as well. The clocks of lost hosts may have been ahead of this one's by
-//! `--clock-error`: the new store issues nothing before they all are past. It has a new identity.
+//! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can have come. The
+//! restore moves every counter past that bound; if fewer numbers are left, the counter issues nothing until an operator names a
+//! floor. It reserves every slot until the time of the restore, and moves its fence far ahead. It seals the regions, unless the
+//! operator confirms that no table was edited since. If another store was restored from an older backup before, that backup bounds
+//! the counters as well. The clocks of lost hosts may have been ahead of this one's by `--clock-error`, so the new store issues
+//! nothing before that time has passed. It gets a new identity.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ use crate::{
     },
 };
 
-/// From what, into which directory, and what is known of the time since.
+/// The arguments of `kentd restore`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   kentd restore kent.backup --data /var/lib/kent-new --dry-run
@@ -46,45 +46,46 @@ use crate::{
   kentd restore --archive /mnt/other/kent-archive --data /var/lib/kent-new --yes
   kentd restore /old/kent-data --data /var/lib/kent-new --floor region:invoices=4712 --yes")]
 pub struct RestoreArgs {
-    /// The backup, or a data directory that no daemon holds; or an archive, which is taken for a backup unless --archive is said.
+    /// A backup file, a data directory that no daemon is using, or an archive; without --archive, an archive is treated as a
+    /// backup.
     #[arg(value_name = "FILE|DIR")]
     pub source: PathBuf,
-    /// DIR is an archive (kentd --archive DIR): nothing is lost, skipped or sealed. The store that it is of cannot be started again,
-    /// nor restored a second time.
+    /// Restore DIR as an archive (kentd --archive DIR): nothing is lost, skipped or sealed. The archived store cannot be started or
+    /// restored again.
     #[arg(long, conflicts_with_all = ["clock_error", "floor", "restored_before", "table_unchanged"])]
     pub archive: bool,
-    /// The identity of the store, if DIR is the archive of several.
+    /// The identity of the store, if DIR contains the archives of several stores.
     #[arg(long, value_name = "ID", requires = "archive")]
     pub store: Option<String>,
-    /// The directory of the new store, which must not hold one.
+    /// The directory of the new store; it must not contain a store.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
     /// How far the clock of a host that issued from the lost store may have been ahead of this host's. The new store issues nothing
     /// for that long.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
     pub clock_error: Duration,
-    /// Go on from N in this source, whatever it may have issued: N is above every number in use. Can be repeated.
+    /// Continue this source at N, regardless of what it may have issued: N must be above every number in use. Can be repeated.
     #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
     pub floor: Vec<Floor>,
-    /// The oldest backup of this store that was restored before, if that is older than this one. What that store issued is skipped
-    /// as well.
+    /// The oldest backup of this store that was restored before, if it is older than this one. What that restored store issued is
+    /// skipped as well.
     #[arg(long, value_name = "FILE|DIR")]
     pub restored_before: Option<PathBuf>,
-    /// No table was edited after the backup: the regions stay as they are, and are not sealed.
+    /// Confirm that no table was edited after the backup, so that the regions are not sealed.
     #[arg(long)]
     pub table_unchanged: bool,
     /// Show what would be skipped, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Do it without asking.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub yes: bool,
 }
 
-/// Where an operator says that a source goes on.
+/// The number at which an operator continues a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// Which source.
+    /// The source.
     pub source: Source,
     /// The first number to issue.
     pub next: Count,
@@ -100,53 +101,53 @@ fn parse_floor(text: &str) -> Result<Floor, String> {
     Ok(Floor { source, next })
 }
 
-/// What a restore does to one counter.
+/// The effect of a restore on one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
-    /// Whose counter.
+    /// The source of the counter.
     pub source: String,
-    /// Where it stood.
+    /// Its value in the backup.
     pub from: Count,
-    /// Where it goes on; `None` if nothing is issued until an operator names a floor.
+    /// Its value after the restore; `None` if it issues nothing until an operator names a floor.
     pub to: Option<Count>,
 }
 
-/// What a restore does.
+/// A planned restore.
 #[derive(Debug)]
 pub struct Restore {
-    /// When the backup was made, or the latest time that the directory knows of.
+    /// When the backup was made, or the latest time recorded in the directory.
     pub taken: UnixNanos,
-    /// Every counter.
+    /// The effects on all counters.
     pub skips: Vec<Skip>,
-    /// Regions that are sealed.
+    /// The number of regions that are sealed.
     pub sealed: usize,
-    /// The second up to which every slot is reserved.
+    /// The time until which every slot is reserved.
     pub reserved_until: UnixSeconds,
-    /// The archive that it is made from; nothing was lost then.
+    /// The archive that is restored; then nothing was lost.
     pub archive: Option<FromArchive>,
     records: BTreeMap<Key, Vec<u8>>,
 }
 
-/// Why nothing was restored.
+/// Reasons that nothing is restored.
 #[derive(Debug, Error)]
 pub enum RestoreError {
-    /// The source is no backup.
+    /// The source is not a valid backup.
     #[error("{} cannot be restored", path.display())]
     Source {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: BadBackup,
     },
-    /// The source is not a whole store.
+    /// The source is not a complete store.
     #[error("{} cannot be restored", path.display())]
     NotWhole {
         /// The backup or the directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: NotWhole,
     },
-    /// What was restored before is of another store.
+    /// The older backup is of another store, or not older.
     #[error("{} is not of the same store, or not older", path.display())]
     NotOlder {
         /// The other backup or directory.
@@ -155,56 +156,56 @@ pub enum RestoreError {
     /// The source or the target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A record makes no sense, or the target does not take it.
+    /// A record is malformed, or the target does not accept it.
     #[error(transparent)]
     Store(#[from] StoreFailure),
     /// The target was not filled.
     #[error(transparent)]
     Fill(#[from] FillError),
-    /// An archive is not restored.
+    /// The archive cannot be restored.
     #[error(transparent)]
     Archive(#[from] NotRestored),
-    /// The target is in use already.
+    /// The target directory is in use.
     #[error("{} holds a store already: restore into a new directory", dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
     },
-    /// The assumption about clocks does not hold.
+    /// This host's clock is further behind than assumed.
     #[error(
-        "this host's clock says {}, and the store knows of {}: set the clock right, or say how far it may be behind (--clock-error)",
+        "this host's clock says {}, but the store contains the later time {}: correct the clock, or allow for the difference (--clock-error)",
         now.rfc3339(0).unwrap_or_default(),
         latest.rfc3339(0).unwrap_or_default()
     )]
     ClockBehind {
-        /// What this host's clock says.
+        /// The time of this host's clock.
         now: UnixNanos,
-        /// The latest time that a clock of the lost store is known to have said.
+        /// The latest time of a clock of the lost store.
         latest: UnixNanos,
     },
-    /// A floor is named for a source that the backup does not know.
+    /// A floor names a source that the backup does not contain.
     #[error("--floor {floor}: the store has no such region")]
     NoSuchSource {
         /// The source.
         floor: Source,
     },
-    /// A floor is above what the source has.
+    /// A floor exceeds the capacity of the source.
     #[error("--floor {floor}: it has only {capacity} numbers")]
     FloorTooHigh {
         /// The source.
         floor: Source,
-        /// How many it has.
+        /// The capacity of the source.
         capacity: Count,
     },
 }
 
-/// How far fences, revisions and numbers of regions are moved at least: more than a store saw since its backup.
+/// The least distance by which fences, revisions and region numbers move: more than a store used since its backup.
 const LEAP: u64 = 1_000_000;
-/// No identifier that was issued before the restore has a later time than this after it.
+/// The longest time by which an identifier issued before the restore can be ahead of the restore.
 const AHEAD: Duration = Duration::from_secs(2);
 
 impl Restore {
-    /// Reads the source and says what is to be done. Nothing is written.
+    /// Reads the source and plans the restore. Writes nothing.
     ///
     /// # Errors
     ///
@@ -213,7 +214,7 @@ impl Restore {
         Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await
     }
 
-    /// The same at a time and with random bits that the caller brings.
+    /// Like [`Restore::plan`], with a time and random bits of the caller.
     ///
     /// # Errors
     ///
@@ -230,7 +231,7 @@ impl Restore {
         plan(args, backup, older, now, entropy)
     }
 
-    /// The same for a backup in memory.
+    /// Like [`Restore::plan_at`], for a backup in memory.
     ///
     /// # Errors
     ///
@@ -245,7 +246,7 @@ impl Restore {
         plan(args, checked(&args.source, backup::decode(backup).map_err(bad)?)?, None, now, entropy)
     }
 
-    /// Writes the new store. Until it is whole, no daemon takes it.
+    /// Writes the new store. No daemon starts on it until it is complete.
     ///
     /// # Errors
     ///
@@ -258,7 +259,7 @@ impl Restore {
         written
     }
 
-    /// Writes the new store into one that the caller has opened.
+    /// Writes the new store into a store that the caller has opened.
     ///
     /// # Errors
     ///
@@ -270,19 +271,20 @@ impl Restore {
         entropy: &dyn Entropy,
     ) -> Result<(), RestoreError> {
         let not_empty = || RestoreError::NotEmpty { dir: args.data.clone() };
-        // One from an archive that was broken off is gone on with: the archive names this store, and is given to no other one.
+        // An interrupted restore from an archive is continued, because the archive names this store, and no other one can be
+        // restored from it.
         let origin = self.archive.as_ref().map(|archive| archive.store);
-        let goes_on = match origin {
+        let is_resumed = match origin {
             Some(origin) => filling::is_begun(store, origin).await?,
             None => false,
         };
-        if !goes_on && !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+        if !is_resumed && !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
             return Err(not_empty());
         }
         if let Some(archive) = &self.archive {
             archive.hand_over(store.store_id(), &args.data)?;
         }
-        // Drawn, so that no other attempt goes on with what this one leaves behind.
+        // A random origin, so that no other attempt continues this one.
         let origin = origin.unwrap_or_else(|| StoreId::new(entropy::bytes(entropy)));
         let filled = match Filling::begin(store, origin, self.records, entropy).await {
             Ok(filling) => filling.write(|_, _| {}).await,
@@ -294,7 +296,7 @@ impl Restore {
         })
     }
 
-    /// What the new store is to hold.
+    /// The records of the new store.
     pub(crate) fn into_records(self) -> BTreeMap<Key, Vec<u8>> {
         self.records
     }
@@ -317,14 +319,14 @@ async fn load(path: &Path) -> Result<Backup, RestoreError> {
     as_backup(path, records)
 }
 
-/// The records of a store, as a backup that was taken when they were last written.
+/// Makes a backup of the records of a store; its time is that of the last slot write.
 fn as_backup(path: &Path, records: Vec<(Key, Vec<u8>)>) -> Result<Backup, RestoreError> {
     let taken = latest(&records).map_err(StoreFailure::from)?;
-    // OK because a time is within some centuries of 1970.
+    // OK because the time is within centuries of 1970.
     checked(path, Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
 }
 
-/// Reads an archive, which has every commit that was acknowledged: what it says is exact.
+/// Plans a restore from an archive, which is exact because it contains every acknowledged commit.
 fn plan_exact(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let (from, records) = archive::open(&args.source, args.store.as_deref(), &args.data, !args.dry_run)?;
     let not_whole = |source| RestoreError::NotWhole { path: from.dir.clone(), source };
@@ -335,14 +337,14 @@ fn plan_exact(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Resu
     Ok(Restore { archive: Some(from), ..restore })
 }
 
-/// What was read, if it is a whole store's.
+/// Checks that a backup is that of a complete store.
 fn checked(path: &Path, backup: Backup) -> Result<Backup, RestoreError> {
     let not_whole = |source| RestoreError::NotWhole { path: path.to_owned(), source };
     founding::check_whole(&backup.records).map_err(not_whole)?;
     Ok(backup)
 }
 
-/// Until when the counter is paid that is paid for longest.
+/// The latest time until which any counter has used its pace.
 fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let is_counter = |key: &Key| key.starts_with(&keys::COUNTERS) || key.starts_with(&keys::SERIES);
     let counters = records.iter().filter(|(key, _)| is_counter(key));
@@ -351,7 +353,7 @@ fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
         .try_fold(UnixNanos::new(0), |latest, paid| Ok(latest.max(paid?)))
 }
 
-/// The latest time that a store knows to have passed: when a slot was last written, which is rounded up.
+/// The latest time recorded in a store: the last write of a slot, which was rounded up.
 fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
     slots
@@ -376,12 +378,12 @@ fn plan(
     Restore::of(backup.records, taken, &copy, entropy)
 }
 
-/// What an older backup knows, from which another store went on: what that issued is bounded by it, not by a newer one.
+/// An older backup from which another store was restored: it bounds what that store issued, which a newer backup does not.
 #[derive(Debug)]
 pub(crate) struct Older {
     /// When it was made.
     taken: UnixNanos,
-    /// The restores before it.
+    /// The restores before the backup.
     restores: Vec<Restored>,
     records: BTreeMap<Key, Vec<u8>>,
 }
@@ -402,7 +404,7 @@ impl Older {
         Lapse::begin(self.taken)
     }
 
-    /// Where a counter can have come to that another store went on with until a time; `None` if this does not bound it.
+    /// The highest value that a counter of the other store can have reached at a time; `None` if this backup does not bound it.
     fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
         let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
         let known = match (read, kind.record.as_ref()) {
@@ -411,7 +413,7 @@ impl Older {
             (None, Some(region)) if self.records.contains_key(region) => {
                 Counter::of_region(Count::ZERO, &self.restores)
             }
-            // The other store may have got such a region as well, and its operator have named any number.
+            // The other store may have created the same region, and its operator may have set any number.
             (None, Some(_)) => return Ok(None),
         };
         let after = known.after(&Lapse { since: self.since(), until }, kind.pace, kind.capacity);
@@ -419,26 +421,26 @@ impl Older {
     }
 }
 
-/// What a counter may do.
+/// The properties of a counter that bound it.
 #[derive(Clone, Debug)]
 struct CounterKind {
     first: Count,
     pace: Pace,
     capacity: Count,
     order: Order,
-    /// That of its region, if it is one's.
+    /// The key of its region's record; `None` for a series.
     record: Option<Key>,
 }
 
-/// How records become those of a new store.
+/// How the records of the old store change for the new one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copy<'f> {
-    /// As the history calls it.
+    /// The name of the operation in the history.
     pub(crate) operation: &'static str,
     pub(crate) now: UnixNanos,
-    /// What is not known of the time since the records were read; `None` if nothing has happened since.
+    /// The time for which nothing is known; `None` if nothing has happened since the records were read.
     pub(crate) lost: Option<Restored>,
-    /// What another store went on from.
+    /// The older backup from which another store was restored.
     pub(crate) older: Option<&'f Older>,
     pub(crate) floors: &'f [Floor],
 }
@@ -448,7 +450,7 @@ impl Copy<'_> {
         self.lost.is_some_and(|lost| lost.tables_edited)
     }
 
-    /// Where a counter goes on.
+    /// Returns the new value of a counter.
     fn moved(&self, key: &Key, source: &Source, from: &Counter, kind: &CounterKind) -> Result<Counter, RestoreError> {
         let CounterKind { pace, capacity, order, .. } = *kind;
         let mut after = self.lost.map_or(*from, |lost| from.after(&lost.lapse, pace, capacity));
@@ -468,7 +470,7 @@ impl Copy<'_> {
 }
 
 impl Restore {
-    /// What a new store gets of these records.
+    /// Plans the records of the new store.
     pub(crate) fn of(
         records: Vec<(Key, Vec<u8>)>,
         taken: UnixNanos,
@@ -484,9 +486,9 @@ impl Restore {
             reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
             records: records.into_iter().collect(),
         };
-        // The old store may hold the mark of how often it was started; the new one begins anew.
+        // The new store counts its starts from zero.
         restore.records.remove(&keys::BOOTS);
-        // It is written by this program's own schema.
+        // The new store is written with this program's schema.
         restore.records.remove(&keys::IN_FORCE);
         restore.move_series(copy)?;
         let spaces: Vec<(Key, Vec<u8>)> = restore.under(&keys::SPACES);
@@ -514,18 +516,19 @@ impl Restore {
         within.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// The restores that the old store came through.
+    /// The restores in the history of the old store.
     fn earlier(&self) -> Result<Vec<Restored>, Malformed> {
         self.records.get(&keys::RESTORES).map_or(Ok(Vec::new()), |record| stored::decode_restores(record))
     }
 
-    /// A source that has no counter yet may have got one that was lost: the daemon asks for the restores then.
+    /// Adds this restore to the list of restores. Daemons use the list for sources without a counter, because their counter may
+    /// have been lost.
     fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
         let Some(mut lost) = copy.lost else { return Ok(()) };
         let mut restores = self.earlier()?;
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
-            // From then on one bound holds: the other store came through none of the restores since.
+            // The new entry covers all restores since the older backup, because the other store went through none of those.
             let (before, since): (Vec<_>, Vec<_>) =
                 restores.into_iter().partition(|restored| older.restores.contains(restored));
             lost.tables_edited |= since.iter().any(|restored| restored.tables_edited);
@@ -543,7 +546,7 @@ impl Restore {
             let counter = stored::decode_counter(&value).map_err(StoreFailure::from)?;
             counters.insert(series.to_string(), (series, counter));
         }
-        // A floor may be that of a series whose counter was lost.
+        // A floor may name a series whose counter was lost.
         for floor in copy.floors {
             if let Source::Series(series) = &floor.source {
                 counters.entry(series.to_string()).or_insert((series.clone(), Counter::NEW));
@@ -595,11 +598,11 @@ impl Restore {
             let region = stored::decode_region(&value, number, issued).map_err(StoreFailure::from)?;
             let from = read.unwrap_or_else(|| Counter::of_region(Count::ZERO, &earlier));
             if region.delegated {
-                // A space's key begins with that of the space around it, so its regions come later.
+                // A space's key begins with the key of the outer space, so inner spaces come later.
                 names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
             }
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
-                // A region of which nothing had been issued may have been issued from since.
+                // Even a region without a counter may have issued since.
                 let source = Source::Region { name: region.name.clone(), space: space.clone() };
                 let (first, capacity, record) = (Count::ZERO, region.capacity(), Some(key.clone()));
                 let kind = CounterKind { first, pace: region.pace, capacity, order: region.order, record };
@@ -612,7 +615,7 @@ impl Restore {
             }
         }
         self.sealed += changes.len();
-        let revision = Revision(leapt(facts.revision.0, copy.now));
+        let revision = Revision(advanced(facts.revision.0, copy.now));
         let entry = HistoryEntry {
             unix_nanos: i64::try_from(copy.now.get()).unwrap_or(i64::MAX),
             principal: format!("kentd {}", copy.operation),
@@ -628,14 +631,14 @@ impl Restore {
         }
         self.pass_over(id, facts.revision, revision).map_err(StoreFailure::from)?;
         let last_edit = stored::EditId(entropy::bytes(entropy));
-        // Those of regions that were made since the backup are not given again.
+        // Numbers of regions created since the backup must not be reused.
         let next_number = facts.next_number.0.saturating_add(LEAP);
         let facts = SpaceFacts { revision, last_edit, next_number: RegionNumber(next_number), ..*facts };
         self.records.insert(keys::space(id), stored::encode_space(&facts));
         Ok(())
     }
 
-    /// Counts the revisions that no edit makes, so that as many edits are kept as before.
+    /// Counts the skipped revisions, so that the same number of edits is kept as before.
     fn pass_over(&mut self, id: &str, before: Revision, after: Revision) -> Result<(), Malformed> {
         let key = keys::oldest(id);
         let known = self.records.get(&key).map(|record| stored::decode_forgotten(record)).transpose()?;
@@ -645,7 +648,7 @@ impl Restore {
         Ok(())
     }
 
-    /// Every slot, also those that had no record, is spoken for up to the restore; none of its fences is one that was seen.
+    /// Reserves every slot, even without a record, until the restore, and gives it a fence that was never used.
     fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
         for slot in Slot::all() {
             let key = keys::slot(slot);
@@ -660,7 +663,7 @@ impl Restore {
                 seen: self.reserved_until,
             });
             let record = SlotRecord {
-                epoch: SlotEpoch::new(leapt(known.epoch.get(), now)),
+                epoch: SlotEpoch::new(advanced(known.epoch.get(), now)),
                 holder: HolderId::new(entropy::bytes(entropy)),
                 reserved_until: known.reserved_until.max(self.reserved_until),
                 ..known
@@ -671,9 +674,9 @@ impl Restore {
     }
 }
 
-/// A fence or a revision after a restore: above what the lost store saw since its backup, and above what came of an earlier restore
-/// of the same backup. The microseconds since 1970 grow faster than either does by starts and edits.
-fn leapt(known: u64, now: UnixNanos) -> u64 {
+/// A fence or a revision after a restore: above what the lost store used since its backup, and above those of an earlier restore of
+/// the same backup. Starts and edits are slower than one per microsecond, so the microseconds since 1970 exceed both.
+fn advanced(known: u64, now: UnixNanos) -> u64 {
     known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))
 }
 

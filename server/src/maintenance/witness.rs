@@ -1,8 +1,9 @@
-//! A witness outside of the store: how often each store was started. An old copy of a store, put back in its place, knows of
-//! fewer starts than the witness, and nothing is issued from it.
+//! The witness: a record outside the store of how many times each store was started. An old copy of a store counts fewer starts
+//! than the witness, and the daemon refuses to issue from it.
 //!
-//! A witness is a directory with one small file a store, named after the store's identity. Daemons on different stores may share
-//! it, and files stay for ever. A copy that was made after the last start is not noticed: the witness sees starts, not grants.
+//! A witness is a directory with one small file for each store, named after the store's identity. Daemons on different stores may
+//! share it, and files are never removed. It does not detect a copy that was made after the last start, because it counts starts
+//! and not grants.
 
 use std::{
     env,
@@ -26,33 +27,33 @@ pub(crate) struct Witness {
     dir: PathBuf,
 }
 
-/// What the witness has seen of one store.
+/// The witness's record of one store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-struct Testimony {
-    /// Where the store was, for people.
+struct StartRecord {
+    /// The location of the store, for people.
     place: String,
-    /// How often it was started.
+    /// How many times it was started.
     starts: u64,
 }
 
-/// Why nothing is issued from the store.
+/// Reasons that the witness prevents a start.
 #[derive(Debug, Error)]
 pub enum WitnessError {
     /// The store is older than the witness.
     #[error(
-        "the store at {store} is an old copy: it was started {starts} times, and {} has seen {seen}. What was issued since the copy \
-         was made could be issued again. Put the newer store back, or make one from which nothing is issued twice: kentd \
+        "the store at {store} is an old copy: it was started {starts} times, and {} has seen {seen}. Identifiers issued since the \
+         copy was made could be issued again. Put the newer store back, or restore this one, which skips them: kentd \
          restore DIRECTORY|BACKUP --data NEW",
         witness.display()
     )]
     OldCopy {
-        /// Where the store is.
+        /// The location of the store.
         store: String,
         /// The file of the witness.
         witness: PathBuf,
-        /// The starts that the store knows of.
+        /// The number of starts that the store has counted.
         starts: u64,
-        /// Those that the witness has seen.
+        /// The number of starts that the witness has seen.
         seen: u64,
     },
     /// The directory or its file cannot be read or written.
@@ -68,7 +69,7 @@ pub enum WitnessError {
     Store(#[from] StoreFailure),
 }
 
-/// The variables that say where programs keep their state.
+/// The environment variables that name directories for state.
 #[derive(Clone, Debug, Default)]
 struct StateDirs {
     /// systemd's `$STATE_DIRECTORY`: one or more, separated by colons.
@@ -84,7 +85,7 @@ impl StateDirs {
         Self { of_service: env::var_os("STATE_DIRECTORY"), of_user, home: env::home_dir() }
     }
 
-    /// Where a witness may be, the best place first. A relative path says nothing, as the XDG specification has it.
+    /// The possible directories of a witness, the best one first. Relative paths are ignored, as in the XDG specification.
     fn candidates(&self) -> Vec<PathBuf> {
         let of_service = self.of_service.iter().flat_map(|dirs| env::split_paths(dirs));
         let of_user = self.of_user.clone().filter(|dir| dir.is_absolute());
@@ -95,15 +96,15 @@ impl StateDirs {
 }
 
 impl Witness {
-    /// The witness in the directory that a setting names, or else that of a store in a directory. One on etcd has none by default:
-    /// a replica keeps nothing on its disk.
+    /// Returns the witness in the directory that a setting names, or else the default witness of a store in a directory. A store on
+    /// etcd has no default witness, because a replica stores nothing on its disk.
     pub(crate) fn of(named: Option<&Path>, data: Option<&Path>) -> Option<Self> {
         let named = named.map(|dir| Self { dir: dir.to_owned() });
         named.or_else(|| data.map(Self::beside))
     }
 
-    /// The witness of the store in `data` where no setting names one: in a directory for state, on another device than the data
-    /// if there is one, since a snapshot of the data's device would take it along. Says so if there is none.
+    /// Returns the default witness of the store in `data`: in a directory for state, if possible on another device, because a
+    /// snapshot of the data's device would include the witness. Logs if there is no such directory.
     fn beside(data: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
         let candidates: Vec<_> = StateDirs::of_process().candidates().iter().map(|dir| resolved(dir)).collect();
@@ -111,8 +112,8 @@ impl Witness {
         if !is_apart {
             info!(
                 witness = %dir.display(),
-                "the witness is on the same disk as the data: if both are set back to an old state together, it is not noticed \
-                 (--witness names a directory elsewhere)"
+                "the witness is on the same disk as the data and cannot detect that both were rolled back together \
+                 (--witness names a directory on another disk)"
             );
         }
         Self { dir }
@@ -122,11 +123,11 @@ impl Witness {
         self.dir.join(format!("{id}.toml"))
     }
 
-    /// Compares the store with what was seen of it, and counts the start in both, the store first. `place` is where the store is.
+    /// Compares the store with the witness, and counts the start in both, first in the store. `place` is the location of the store.
     pub(crate) async fn attest(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         loop {
             match self.attest_once(store, place).await {
-                // Another replica starts at the same time.
+                // Another replica is starting at the same time.
                 Err(WitnessError::Store(StoreFailure::Commit(CommitError::Conflict { .. }))) => {}
                 attested => return attested,
             }
@@ -136,13 +137,13 @@ impl Witness {
     async fn attest_once(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         let file = self.file(store.store_id());
         let unusable = |problem: String| WitnessError::Unusable { path: file.clone(), problem };
-        // Before the store: what another replica counts in between is in the store first.
-        let seen = read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|testimony| testimony.starts);
+        // Read the witness before the store: a start that another replica counts in between is in the store first.
+        let seen = read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|record| record.starts);
         let counted = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?;
         let (starts, version) = match &counted {
             None => (0, Version::ABSENT),
             Some(counted) => {
-                let malformed = |_| unusable("the store's own count of starts makes no sense".to_owned());
+                let malformed = |_| unusable("the store's own count of starts is malformed".to_owned());
                 let bytes = counted.value.as_slice().try_into().map_err(malformed)?;
                 (u64::from_be_bytes(bytes), counted.version)
             }
@@ -154,36 +155,36 @@ impl Witness {
             None if starts > 0 => warn!(
                 starts,
                 witness = %file.display(),
-                "the witness has not seen this store before: whether it is an old copy cannot be told this time"
+                "the witness has not seen this store before and cannot detect an old copy this time"
             ),
             _ => {}
         }
         let starts = starts.saturating_add(1);
         let count = Txn::new().expect(keys::BOOTS, version).put(keys::BOOTS, starts.to_be_bytes().to_vec());
         store.commit(count).await.map_err(StoreFailure::from)?;
-        let testimony = Testimony { place: place.to_owned(), starts };
-        self.write(&file, &testimony).map_err(|problem| unusable(problem.to_string()))
+        let record = StartRecord { place: place.to_owned(), starts };
+        self.write(&file, &record).map_err(|problem| unusable(problem.to_string()))
     }
 
-    /// Replaces the file as a whole, durably, unless it has seen more already.
-    fn write(&self, file: &Path, testimony: &Testimony) -> io::Result<()> {
+    /// Replaces the file atomically and durably, unless it has counted more starts already.
+    fn write(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        // Held until the end: replicas on one machine may start at the same time.
+        // Held until the end, because replicas on one machine may start at the same time.
         let lock = File::create(self.dir.join("lock"))?;
         lock.lock()?;
-        if read(file)?.is_some_and(|seen| seen.starts >= testimony.starts) {
+        if read(file)?.is_some_and(|seen| seen.starts >= record.starts) {
             return Ok(());
         }
         let beside = file.with_extension("new");
         let mut new = File::create(&beside)?;
-        new.write_all(toml::to_string(testimony).map_err(io::Error::other)?.as_bytes())?;
+        new.write_all(toml::to_string(record).map_err(io::Error::other)?.as_bytes())?;
         new.sync_all()?;
         fs::rename(&beside, file)?;
         File::open(&self.dir)?.sync_all()
     }
 }
 
-fn read(file: &Path) -> io::Result<Option<Testimony>> {
+fn read(file: &Path) -> io::Result<Option<StartRecord>> {
     match fs::read_to_string(file) {
         Ok(text) => toml::from_str(&text).map(Some).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -191,8 +192,8 @@ fn read(file: &Path) -> io::Result<Option<Testimony>> {
     }
 }
 
-/// The first candidate that is on another device than the data; otherwise the first that is outside of the data; otherwise a
-/// directory beside it. And whether it is on another device.
+/// Returns the first candidate on another device than the data, or else the first one outside the data, or else a directory next to
+/// the data; and whether it is on another device.
 fn choose(data: &Path, candidates: &[PathBuf], device: impl Fn(&Path) -> Option<u64>) -> (PathBuf, bool) {
     let outside: Vec<&PathBuf> = candidates.iter().filter(|dir| !dir.starts_with(data)).collect();
     let of_data = device(data);
@@ -208,15 +209,16 @@ fn choose(data: &Path, candidates: &[PathBuf], device: impl Fn(&Path) -> Option<
     (outside.first().map_or_else(beside, |dir| dir.to_path_buf()), false)
 }
 
-/// A path without symbolic links, as far as it is there.
+/// Resolves symbolic links in the part of a path that exists.
 fn resolved(dir: &Path) -> PathBuf {
-    let there = dir.ancestors().find_map(|there| Some((fs::canonicalize(there).ok()?, dir.strip_prefix(there).ok()?)));
-    there.map_or_else(|| dir.to_owned(), |(there, rest)| there.join(rest))
+    let found =
+        dir.ancestors().find_map(|dir_part| Some((fs::canonicalize(dir_part).ok()?, dir.strip_prefix(dir_part).ok()?)));
+    found.map_or_else(|| dir.to_owned(), |(resolved, rest)| resolved.join(rest))
 }
 
 /// The device that a directory is on, or would be on.
 fn device(dir: &Path) -> Option<u64> {
-    dir.ancestors().find_map(|dir| fs::metadata(dir).ok()).map(|there| there.dev())
+    dir.ancestors().find_map(|dir| fs::metadata(dir).ok()).map(|metadata| metadata.dev())
 }
 
 #[cfg(test)]
@@ -231,9 +233,9 @@ mod tests {
         Witness { dir }
     }
 
-    /// How often the store was started, as the witness has it.
+    /// How many times the store was started, according to the witness.
     fn seen(witness: &Witness, id: StoreId) -> Option<u64> {
-        read(&witness.file(id)).expect("read").map(|testimony| testimony.starts)
+        read(&witness.file(id)).expect("read").map(|record| record.starts)
     }
 
     async fn counted(store: &MemoryStore) -> u64 {
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ok_every_store_has_a_testimony_of_its_own_which_stays() {
+    async fn ok_every_store_has_a_permanent_record_of_its_own() {
         let dir = tempfile::tempdir().expect("a directory");
         let witness = at(dir.path().join("made/when/needed"));
         let (one, other) = (MemoryStore::new(ID), MemoryStore::new(StoreId::new([2; 16])));
@@ -253,30 +255,30 @@ mod tests {
         }
         witness.attest(&other, "other").await.expect("unknown before");
         assert_eq!((seen(&witness, ID), seen(&witness, other.store_id())), (Some(2), Some(1)));
-        // The other store did not make the witness forget this one.
+        // The start of another store did not remove this record.
         let refused = witness.attest(&copy, "one").await.expect_err("an old copy");
         assert!(matches!(refused, WitnessError::OldCopy { starts: 1, seen: 2, .. }), "{refused}");
-        assert_eq!(counted(&copy).await, 1, "a start that is refused is not counted");
+        assert_eq!(counted(&copy).await, 1, "a rejected start is not counted");
         witness.attest(&one, "one").await.expect("the newest");
         assert_eq!((seen(&witness, ID), counted(&one).await), (Some(3), 3));
     }
 
     #[tokio::test]
-    async fn ok_replicas_that_start_at_the_same_time_share_a_testimony() {
+    async fn ok_replicas_that_start_at_the_same_time_share_a_record() {
         let dir = tempfile::tempdir().expect("a directory");
         let witness = at(dir.path().to_owned());
         let store = MemoryStore::new(ID);
         witness.attest(&store, "one").await.expect("the first");
-        // Another replica has counted its start, and the witness sees it, after we have looked there.
+        // Another replica counts its start in the store and in the witness after we have read the witness.
         let (others, mut is_first) = (witness.clone(), true);
         store.plan(move |operation| {
             if matches!(operation, Operation::Get(key) if **key == keys::BOOTS) && std::mem::take(&mut is_first) {
-                let testimony = Testimony { place: "one".to_owned(), starts: 5 };
-                others.write(&others.file(ID), &testimony).expect("written");
+                let record = StartRecord { place: "one".to_owned(), starts: 5 };
+                others.write(&others.file(ID), &record).expect("written");
             }
             Fault::None
         });
-        witness.attest(&store, "one").await.expect("no old copy");
+        witness.attest(&store, "one").await.expect("not an old copy");
         assert_eq!(seen(&witness, ID), Some(5), "it never goes back");
     }
 
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ok_a_start_that_the_store_has_not_counted_was_not_seen() {
+    async fn ok_the_witness_counts_only_starts_that_the_store_has_counted() {
         let dir = tempfile::tempdir().expect("a directory");
         let witness = at(dir.path().to_owned());
         let store = MemoryStore::new(ID);
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn err_a_testimony_that_makes_no_sense_is_not_taken_for_none() {
+    async fn err_a_malformed_record_is_not_ignored() {
         let dir = tempfile::tempdir().expect("a directory");
         let witness = at(dir.path().to_owned());
         fs::write(witness.file(ID), "starts = many").expect("written");
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_testimony_never_goes_back_when_many_write_it() {
+    fn ok_concurrent_writes_never_decrease_the_count() {
         let dir = tempfile::tempdir().expect("a directory");
         let witness = at(dir.path().to_owned());
         std::thread::scope(|scope| {
@@ -329,8 +331,8 @@ mod tests {
                 let witness = &witness;
                 scope.spawn(move || {
                     for round in 0..20 {
-                        let testimony = Testimony { place: "one".to_owned(), starts: round * 8 + thread };
-                        witness.write(&witness.file(ID), &testimony).expect("written");
+                        let record = StartRecord { place: "one".to_owned(), starts: round * 8 + thread };
+                        witness.write(&witness.file(ID), &record).expect("written");
                     }
                 });
             }
@@ -339,25 +341,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn err_a_witness_that_cannot_be_used_is_named() {
+    async fn err_an_unusable_witness_is_named() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("file");
-        fs::write(&file, "no directory").expect("written");
-        let refused = at(file).attest(&MemoryStore::new(ID), "one").await.expect_err("no directory");
+        fs::write(&file, "not a directory").expect("written");
+        let refused = at(file).attest(&MemoryStore::new(ID), "one").await.expect_err("not a directory");
         assert!(matches!(&refused, WitnessError::Unusable { .. }), "{refused}");
         assert!(refused.to_string().contains("--witness"), "{refused}");
     }
 
     #[track_caller]
     fn check_place(dirs: &StateDirs, expected: (&str, bool)) {
-        // Everything below /mnt is another disk.
+        // All paths below /mnt are on another disk.
         let device = |dir: &Path| Some(u64::from(dir.starts_with("/mnt")));
         let (dir, is_apart) = choose(Path::new("/var/lib/kent"), &dirs.candidates(), device);
         assert_eq!((dir.to_str().expect("UTF-8"), is_apart), expected, "{dirs:?}");
     }
 
     #[test]
-    fn ok_the_place_is_on_another_disk_if_there_is_one_and_never_inside_the_data() {
+    fn ok_the_default_directory_is_on_another_disk_if_possible_and_never_inside_the_data() {
         let of = |service: &str, user: &str, home: &str| StateDirs {
             of_service: (!service.is_empty()).then(|| service.into()),
             of_user: (!user.is_empty()).then(|| user.into()),

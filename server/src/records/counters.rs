@@ -1,4 +1,4 @@
-//! Counters as they are stored, and what their store came through.
+//! Reads the records of counters and of restores.
 
 use kent_ids::Position;
 use kent_issue::Stored;
@@ -8,7 +8,7 @@ use kent_store::{Key, Store, Versioned};
 
 use super::{failure::StoreFailure, keys};
 
-/// Reads a counter, and the version to compare.
+/// Reads a counter, with the version for a commit to compare.
 pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<stored::Counter>, StoreFailure> {
     match store.get(key).await? {
         Some(Versioned { version, value }) => {
@@ -18,12 +18,12 @@ pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<
     }
 }
 
-/// A counter as a position; 2^128 is as good as the last one.
+/// Converts a count to a position; 2^128 becomes the last position.
 pub(crate) fn position(count: Count) -> Position {
     Position::new(count.get().unwrap_or(u128::MAX))
 }
 
-/// The restores that a store came through, oldest first.
+/// Reads the restores in the history of a store, oldest first.
 pub(crate) async fn restores(store: &dyn Store) -> Result<Vec<Restored>, StoreFailure> {
     let record = store.get(&keys::RESTORES).await?;
     Ok(record.map_or(Ok(Vec::new()), |record| stored::decode_restores(&record.value))?)

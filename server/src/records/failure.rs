@@ -1,10 +1,10 @@
-//! What is stored cannot be read or written, or not be used.
+//! Errors from reading and writing the store, and from starting on it.
 
 use kent_proto::stored::Malformed;
 use kent_store::{CommitError, ReadError};
 use thiserror::Error;
 
-/// What is stored cannot be read, or a write's fate is not known.
+/// A read or a commit failed, or a record is malformed.
 #[derive(Clone, Debug, Error)]
 pub enum StoreFailure {
     /// A read failed.
@@ -13,14 +13,14 @@ pub enum StoreFailure {
     /// A commit failed.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// A record makes no sense.
+    /// A record is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
 impl StoreFailure {
-    /// Whether the fault may pass by itself. If not, what is stored cannot be trusted.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether a retry can succeed. If not, the stored data cannot be trusted.
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Read(error) => error.is_retryable(),
             Self::Commit(CommitError::Conflict { .. } | CommitError::Unknown(_)) => true,
@@ -30,46 +30,46 @@ impl StoreFailure {
     }
 }
 
-/// Why the daemon did not start.
+/// Reasons that the state of a store cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The store cannot be used.
-    #[error("what is stored cannot be used")]
+    #[error("the state in the store cannot be used")]
     Store(#[from] StoreFailure),
     /// A table breaks its own rules.
     #[error(
         "the table of space {space:?} is damaged ({damage}); nothing was overwritten: restore the store from a backup"
     )]
     Table {
-        /// Whose table.
+        /// The name of the space.
         space: String,
-        /// Which rule is broken.
+        /// The rule that is broken.
         damage: kent_regions::Damage,
     },
-    /// A restore or a move was broken off.
+    /// A restore or a migration was interrupted.
     #[error(
-        "this store is not whole: a restore or a move into it was broken off. Finish a move with the same kentd migrate; after a \
+        "this store is incomplete: a restore or a migration into it was interrupted. Finish a migration with the same kentd migrate; after a \
          restore, remove the directory and restore again"
     )]
     HalfRestored,
-    /// The replicas have agreed on a newer schema than this program knows.
+    /// The replicas use a newer schema than this program supports.
     #[error(
-        "the records of this store are written by schema {found}, and this kentd knows up to {known}: run a newer kentd; a \
-         cluster that was upgraded cannot go back"
+        "the records of this store have schema {found}, and this kentd supports up to {known}: run a newer kentd; an upgraded \
+         cluster cannot be downgraded"
     )]
     NewerSchema {
         /// The schema in force.
         found: u16,
-        /// The newest one that is known.
+        /// The newest schema that this program supports.
         known: u16,
     },
-    /// The store was moved elsewhere.
-    #[error("this store was moved to {to}: start the daemon on that one (--store)")]
+    /// The store was migrated.
+    #[error("this store was moved to {to}: start the daemon there (--store)")]
     Moved {
-        /// Where.
+        /// The address of the new store.
         to: String,
     },
-    /// The default space is neither there nor can it be made.
-    #[error("the space `default` could not be made")]
+    /// The default space is missing and could not be created.
+    #[error("the space `default` could not be created")]
     NoDefaultSpace,
 }

@@ -1,8 +1,9 @@
-//! When a store is whole, and may be issued from or copied.
+//! Decides whether a store is complete, so that it may be issued from or copied.
 //!
-//! A store is whole from the commit on that writes the record `cluster`. A daemon founds a new store with that commit and writes
-//! nothing before it. A restore or a move ([`filling`](crate::maintenance::filling)) marks the store first, and writes `cluster` last, in the
-//! commit that takes the mark away. Each of the two compares the key that the other creates, so only one of them gets the store.
+//! The commit that writes the record `cluster` completes a store. A daemon initializes a new store with that commit, and writes
+//! nothing before it. A restore or a migration ([`filling`](crate::maintenance::filling)) marks the store first, and writes
+//! `cluster` last, in the commit that removes the mark. Each of the two compares the key that the other creates, so only one of
+//! them succeeds.
 
 use kent_ids::ClusterKey;
 use kent_proto::stored;
@@ -17,34 +18,32 @@ use crate::{
     },
 };
 
-/// Why a store or a backup cannot be copied.
+/// Reasons that a store or a backup cannot be copied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotWhole {
-    /// A restore or a move into it was broken off.
+    /// A restore or a migration into it was interrupted.
     #[error(
-        "it is not whole: a restore or a move into it was broken off, and what it lacks would be issued again from 0. Finish that \
-         first, or take another source"
+        "it is incomplete: a restore or a migration into it was interrupted, and missing counters would start again at 0. Finish that \
+         first, or use another source"
     )]
     HalfFilled,
-    /// It was moved elsewhere.
-    #[error(
-        "it was moved to {to}, and only that store knows what was issued since: take a backup of that one (kent backup)"
-    )]
+    /// It was migrated.
+    #[error("it was moved to {to}, and only that store knows what was issued since: back up that store (kent backup)")]
     Moved {
-        /// Where.
+        /// The address of the new store.
         to: String,
     },
     /// No daemon has ever started on it.
-    #[error("it holds no store")]
+    #[error("it does not contain a store")]
     Empty,
 }
 
-/// The key of the keyed permutation: read, or drawn and stored if the store is new. Until it is known, a daemon writes nothing.
+/// Reads the key of the keyed permutation; in a new store, draws and stores it first. A daemon writes nothing else before that.
 ///
 /// # Errors
 ///
-/// [`LoadError`] if nothing may be issued from the store.
-pub(crate) async fn found(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, LoadError> {
+/// [`LoadError`] if the daemon must not issue from the store.
+pub(crate) async fn load_or_found(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, LoadError> {
     loop {
         let known = store.get(&keys::CLUSTER).await.map_err(StoreFailure::from)?;
         if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {
@@ -59,14 +58,14 @@ pub(crate) async fn found(store: &dyn Store, entropy: &dyn Entropy) -> Result<Cl
         let drawn = stored::encode_cluster(&ClusterKey::new(entropy::bytes(entropy)));
         let unmarked = Txn::new().expect(keys::CLUSTER, Version::ABSENT).expect(keys::RESTORING, Version::ABSENT);
         match store.commit(unmarked.put(keys::CLUSTER, drawn)).await {
-            // The key is read back: it is ours, or another replica's, or a mark is there.
+            // Read the key back: it is ours or another replica's, or the store is marked.
             Ok(_) | Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
             Err(error) => return Err(StoreFailure::from(error).into()),
         }
     }
 }
 
-/// Checks that records are those of a whole store that is still in use.
+/// Checks that the records are those of a complete store that is still in use.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The keys under which the daemon keeps its records. Persisted: the spelling is frozen.
+//! The keys of the daemon's records. They are stored, so their spelling must not change.
 
 use kent_ids::{Series, Slot, Uuid};
 use kent_issue::DatedRequest;
@@ -6,17 +6,17 @@ use kent_proto::stored::Malformed;
 use kent_regions::RegionNumber;
 use kent_store::Key;
 
-/// What every daemon on the store shares.
+/// The key of the keyed permutation, shared by all daemons on the store.
 pub(crate) const CLUSTER: Key = Key::from_static("cluster");
-/// How often the store was started.
+/// How many times the store was started.
 pub(crate) const BOOTS: Key = Key::from_static("boots");
-/// There while a store is being restored: it is not whole yet.
+/// Present while a store is being restored: it is incomplete.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
-/// The restores that the store came through.
+/// The restores in the history of the store.
 pub(crate) const RESTORES: Key = Key::from_static("restores");
-/// There in a store that was moved elsewhere: nothing is issued from it any more.
+/// Present in a store that was migrated: nothing more is issued from it.
 pub(crate) const MOVED: Key = Key::from_static("moved");
-/// The schema by which replicas write: the newest one that all of them know.
+/// The schema with which replicas write records: the newest one that all of them support.
 pub(crate) const IN_FORCE: Key = Key::from_static("schema");
 /// All slots.
 pub(crate) const SLOTS: Key = Key::from_static("slot/");
@@ -25,12 +25,12 @@ pub(crate) const SPACES: Key = Key::from_static("space/");
 
 /// All counters, of all spaces.
 pub(crate) const COUNTERS: Key = Key::from_static("counter/");
-/// All replicas that are there.
+/// The notes of all replicas that are running.
 pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// The floor of dated request_ids.
 pub(crate) const FORGOTTEN: Key = Key::from_static("forgotten");
-/// All that was granted or edited under dated request_ids, the oldest first.
+/// The records of all dated request_ids, the oldest first.
 pub(crate) const DATED: Key = Key::from_static("dated/");
 
 /// All series.
@@ -38,7 +38,7 @@ pub(crate) const SERIES: Key = Key::from_static("series/");
 
 /// All series that are listed.
 pub(crate) const LISTED_SERIES: Key = Key::from_static("listed/");
-/// How many series are listed.
+/// The number of listed series.
 pub(crate) const SERIES_COUNT: Key = Key::from_static("listed");
 
 /// The listing of a series.
@@ -110,7 +110,7 @@ pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
     Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
 }
 
-/// What a replica says of itself, by its name.
+/// The note of a replica, by its name.
 pub(crate) fn present(name: &str) -> Key {
     valid(format!("present/{name}"))
 }
@@ -126,12 +126,12 @@ pub(crate) fn parse_number(key: &Key) -> Result<u64, Malformed> {
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a region" })
 }
 
-/// The key of the space of a delegated region, given that of the space around it. Names have no `~`, so it is nobody else's.
+/// The key of a delegated region's space, from the key of the space around it. Names contain no `~`, so the key is unique.
 pub(crate) fn inner_space(space: &str, number: u64) -> String {
     format!("{space}~{number:016x}")
 }
 
-/// The key of the space around it and the number of the delegated region, if a space is one's.
+/// The key of the outer space and the number of the delegated region, if this is the key of a delegated space.
 pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malformed> {
     match space.rsplit_once('~') {
         None => Ok(None),
@@ -142,12 +142,12 @@ pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malf
     }
 }
 
-/// Whether the keys below a space of this key fit what a store takes: a space can be delegated some seven levels deep.
+/// Whether all keys below this space's key are within the store's limit, which allows about seven levels of delegation.
 pub(crate) fn fits(space: &str) -> bool {
     space.len() <= SPACE_BYTES_MAX
 }
 
-/// The longest key below a space is that of a dated request_id: 56 bytes, and the space's key.
+/// The longest key below a space is that of a dated request_id: 56 bytes plus the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
 /// A part of the record of the edit that made a revision.
@@ -173,7 +173,7 @@ pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
     revision.zip(part).ok_or(Malformed { what: "the key of the record of an edit" })
 }
 
-/// Which edits of a space are forgotten.
+/// The oldest edit of a space that is kept.
 pub(crate) fn oldest(space: &str) -> Key {
     valid(format!("oldest/{space}"))
 }
@@ -183,16 +183,16 @@ pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))
 }
 
-/// The edits of a space, or the strict grants of a region of it, as far as keys are concerned.
+/// The owner of request_ids: the edits of a space, or the strict grants of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requested<'s> {
     pub(crate) space: &'s str,
-    /// Of the region.
+    /// The number of the region; `None` for edits.
     pub(crate) number: Option<RegionNumber>,
 }
 
 impl Requested<'_> {
-    /// The record of what was made under a request_id without a time.
+    /// The record of what was made under an undated request_id.
     pub(crate) fn undated(&self, request_id: &str) -> Key {
         let kind = if self.number.is_some() { "grant" } else { "request" };
         valid(format!("{kind}/{}/{}", self.subject(), digest(request_id)))
@@ -203,7 +203,7 @@ impl Requested<'_> {
         valid(format!("{DATED}{:032x}/{}", request.bits(), self.subject()))
     }
 
-    /// How many records there are without a time.
+    /// The number of undated request_ids.
     pub(crate) fn count(&self) -> Key {
         valid(format!("undated/{}", self.subject()))
     }
@@ -222,12 +222,12 @@ pub(crate) fn parse_dated(key: &Key) -> Result<DatedRequest, Malformed> {
     digits.and_then(DatedRequest::parse).ok_or(Malformed { what: "the key of a dated request_id" })
 }
 
-/// A request_id as 32 hexadecimal digits: it may hold any bytes, and be longer than a key has room for.
+/// Hashes a request_id to 32 hexadecimal digits, because it may hold any bytes and exceed the length of a key.
 fn digest(request_id: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, request_id.as_bytes()).simple().to_string()
 }
 
-/// A key made of checked names and numbers: at most 63 printable bytes of each name.
+/// Makes a key of checked names and numbers: at most 63 printable bytes for each name.
 fn valid(path: String) -> Key {
     Key::new(path).expect("OK because names are checked before they come here, and numbers have a fixed width")
 }

@@ -1,11 +1,11 @@
-//! The schema of records by which replicas write.
+//! The schema of records in force.
 
 use kent_proto::stored;
 use kent_store::{Store, Version};
 
 use super::{failure::StoreFailure, keys};
 
-/// The schema by which replicas write, and the version of the record that says so.
+/// Reads the schema with which replicas write records, and the version of its record.
 pub(crate) async fn schema_in_force(store: &dyn Store) -> Result<(u16, Version), StoreFailure> {
     let Some(record) = store.get(&keys::IN_FORCE).await? else { return Ok((1, Version::ABSENT)) };
     let malformed = |_| stored::Malformed { what: "the schema that is in force" };

@@ -1,4 +1,4 @@
-//! `Admin`: how the daemon fares.
+//! `Admin`: status, backups, series and the clock.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -74,8 +74,8 @@ impl Admin for AdminService {
     type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupPart, Status>> + Send>>;
 
     async fn backup(&self, _: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
-        let place = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX))?;
-        let parts = backup::parts(self.engine.clone(), place);
+        let permit = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX))?;
+        let parts = backup::parts(self.engine.clone(), permit);
         Ok(Response::new(Box::pin(parts.map_err(|failure| status::from_read(&failure)))))
     }
 
@@ -143,16 +143,16 @@ fn message(listed: &ListedSeries) -> v1::Series {
     v1::Series { source: listed.series.to_string(), reserved: listed.reserved.to_string(), on_demand: listed.on_demand }
 }
 
-/// This daemon, then the others.
+/// Lists this daemon, then the other replicas.
 fn replicas(cluster: &Cluster) -> Vec<ReplicaStatus> {
-    let (name, note) = cluster.myself();
-    let myself = ReplicaStatus { answering: true, ..replica(name, note) };
+    let (name, note) = cluster.own_note();
+    let this = ReplicaStatus { answering: true, ..replica(name, note) };
     let other = |(name, other): (String, Replica)| ReplicaStatus {
         clock_ahead_ms: Some(i64::try_from(other.ahead_nanos() / 1_000_000).unwrap_or(i64::MAX)),
         heard_ms_ago: millis(cluster.heard_ago(&other)),
         ..replica(name, other.note)
     };
-    std::iter::once(myself).chain(cluster.others().into_iter().map(other)).collect()
+    std::iter::once(this).chain(cluster.others().into_iter().map(other)).collect()
 }
 
 fn replica(name: String, note: ReplicaNote) -> ReplicaStatus {

@@ -1,4 +1,4 @@
-//! `Allocator`: blocks of identifiers, one by one or in a pipeline.
+//! `Allocator`: grants blocks of identifiers, by single calls or by a stream.
 
 use std::{
     pin::Pin,
@@ -21,8 +21,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     engine::Engine,
     error::AllocateError,
-    grant::{Granted, Tried, Wait},
-    host::deadline::{Patience, deadline},
+    grant::{Granted, TryGrant, Wait},
+    host::deadline::{WaitLimit, deadline},
     metrics::{SourceMetrics, StreamGuard},
     status,
 };
@@ -45,14 +45,14 @@ impl Allocator for AllocatorService {
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let call = Call::new(&self.engine, request.get_ref());
-        let patience = || call.patience(deadline(request.metadata()));
+        let wait_limit = || call.wait_limit(deadline(request.metadata()));
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
-        match self.engine.grants().try_grant(&input, patience) {
-            Ok(Tried::Granted(granted, now)) => {
+        match self.engine.grants().try_grant(&input, wait_limit) {
+            Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
                 Ok(Response::new(respond(&granted, input.packed)))
             }
-            Ok(Tried::Wait(wait)) => call.finish(&input, wait, patience()).await.map(Response::new),
+            Ok(TryGrant::Wait(wait)) => call.finish(&input, wait, wait_limit()).await.map(Response::new),
             Err(error) => Err(call.refuse(&error)),
         }
     }
@@ -74,31 +74,34 @@ impl Allocator for AllocatorService {
 
 /// The answers to a stream of requests, in their order.
 ///
-/// A request is taken in only after the one before it has been answered, and a block belongs to the one message that carries
-/// it: a client that goes away in the middle leaves nothing behind that another could get.
+/// A request is read only after the one before it is answered, and each block belongs to exactly one message. So a client that
+/// disconnects leaves nothing behind that another one could get.
 pub(crate) struct Replies {
     requests: Streaming<AllocateRequest>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     engine: Arc<Engine>,
     known: Option<Known>,
-    /// The answer to a request that cannot be answered at once.
+    /// The future answer to a request that has to wait.
     waiting: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
     answered: u32,
-    /// The call counts as open until its stream is dropped.
+    /// Counts the call as open until the stream is dropped.
     _open: StreamGuard,
 }
 
-/// A stream that never runs out of requests looks as often as this whether the daemon is stopping.
-const LOOK_EVERY: u32 = 64;
+/// A stream with a steady supply of requests checks after this many answers whether the daemon is stopping.
+const DRAIN_CHECK_INTERVAL: u32 = 64;
 
 impl Stream for Replies {
     type Item = Result<AllocateStreamResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        // What was asked for is answered first, which takes no longer than patience: it may be durable already.
+        // A pending request is answered first, because its grant may be durable already; that takes at most the wait limit.
         let is_answered = this.waiting.is_none();
-        if is_answered && this.answered.is_multiple_of(LOOK_EVERY) && this.draining.as_mut().poll(cx).is_ready() {
+        if is_answered
+            && this.answered.is_multiple_of(DRAIN_CHECK_INTERVAL)
+            && this.draining.as_mut().poll(cx).is_ready()
+        {
             return Poll::Ready(None);
         }
         loop {
@@ -114,17 +117,17 @@ impl Stream for Replies {
                 Poll::Pending => return this.poll_draining(cx),
             };
             let call = Call::new(&this.engine, &request);
-            let (began, begun) = (call.began, call.begin_next(&mut this.known));
-            let (input, wait) = match begun {
-                Ok(Begun::Granted(granted)) => return this.reply(Outcome::Granted(granted)),
-                Ok(Begun::Wait(input, wait)) => (input, wait),
-                // A refusal does not end the stream.
+            let (began, started) = (call.began, call.start_next(&mut this.known));
+            let (input, wait) = match started {
+                Ok(Started::Granted(granted)) => return this.reply(Outcome::Granted(granted)),
+                Ok(Started::Wait(input, wait)) => (input, wait),
+                // An error of one request does not end the stream.
                 Err(refused) => return this.reply(Outcome::Refused(status::to_wire(&refused))),
             };
             let engine = this.engine.clone();
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
-                match call.finish(&input, wait, call.patience(None)).await {
+                match call.finish(&input, wait, call.wait_limit(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 }
@@ -139,20 +142,20 @@ impl Replies {
         Poll::Ready(Some(Ok(AllocateStreamResponse { outcome: Some(outcome) })))
     }
 
-    /// Nothing to answer for now: ends if the daemon is stopping.
+    /// With nothing to answer, ends the stream if the daemon is stopping.
     fn poll_draining<T>(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.draining.as_mut().poll(cx).map(|()| None)
     }
 }
 
-/// What a caller asked for last: it is likely to ask for it again, and then nothing needs to be looked up.
+/// The caller's last source, kept because the next request is likely to name it again; this saves lookups.
 struct Known {
     source: String,
     input: Arc<AllocateInput>,
     metrics: Arc<SourceMetrics>,
 }
 
-/// A request, and when it came.
+/// A request, and its arrival time.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     engine: &'a Engine,
@@ -160,8 +163,8 @@ struct Call<'a> {
     began: Duration,
 }
 
-/// What comes of the next call of a stream, unless it is refused.
-enum Begun {
+/// The outcome of the next request of a stream that is not rejected.
+enum Started {
     Granted(AllocateResponse),
     Wait(Arc<AllocateInput>, Wait),
 }
@@ -171,13 +174,13 @@ impl<'a> Call<'a> {
         Self { engine, request, began: engine.clock().steady() }
     }
 
-    /// As long as the caller waits at the most, and we for it.
-    fn patience(&self, deadline: Option<Duration>) -> Patience {
-        Patience::new(self.began, deadline)
+    /// The time until which this call may wait.
+    fn wait_limit(&self, deadline: Option<Duration>) -> WaitLimit {
+        WaitLimit::new(self.began, deadline)
     }
 
-    /// Begins the next call of a stream, by what is known from the one before.
-    fn begin_next(self, known: &mut Option<Known>) -> Result<Begun, Status> {
+    /// Starts the next request of a stream, with the lookups of the one before.
+    fn start_next(self, known: &mut Option<Known>) -> Result<Started, Status> {
         if known.as_ref().is_none_or(|known| known.source != self.request.source) {
             *known = None;
         }
@@ -188,33 +191,33 @@ impl<'a> Call<'a> {
             }
             None => Arc::new(AllocateInput::try_from(self.request).map_err(|bad| self.refuse(&bad.into()))?),
         };
-        let tried = self.engine.grants().try_grant(&input, || self.patience(None));
+        let tried = self.engine.grants().try_grant(&input, || self.wait_limit(None));
         let tried = tried.map_err(|error| self.refuse(&error))?;
-        // Nothing is counted for sources that nobody was granted from: callers can name any.
-        if known.is_none() && matches!(tried, Tried::Granted(..) | Tried::Wait(Wait::Promise(_))) {
+        // Metrics are kept only for sources that have granted, because callers can name any source.
+        if known.is_none() && matches!(tried, TryGrant::Granted(..) | TryGrant::Wait(Wait::Strict(_))) {
             let (source, input) = (self.request.source.clone(), input.clone());
             *known = Some(Known { source, input, metrics: self.metrics() });
         }
         Ok(match tried {
-            Tried::Granted(granted, now) => {
+            TryGrant::Granted(granted, now) => {
                 if let Some(known) = known {
                     known.metrics.granted(granted.block.count(), now.saturating_sub(self.began));
                 }
-                Begun::Granted(respond(&granted, input.packed))
+                Started::Granted(respond(&granted, input.packed))
             }
-            Tried::Wait(wait) => Begun::Wait(input, wait),
+            TryGrant::Wait(wait) => Started::Wait(input, wait),
         })
     }
 
-    // Boxed, for it is large and seldom needed.
+    // Boxed, because it is large and rarely needed.
     fn finish(
         self,
         input: &'a AllocateInput,
         wait: Wait,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
         Box::pin(async move {
-            match self.engine.grants().finish(input, wait, patience).await {
+            match self.engine.grants().finish(input, wait, wait_limit).await {
                 Ok(granted) => {
                     let took = self.engine.clock().steady().saturating_sub(self.began);
                     self.metrics().granted(granted.block.count(), took);
@@ -225,7 +228,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Counts a refusal.
+    /// Makes the status of an error, and counts it.
     fn refuse(self, error: &AllocateError) -> Status {
         let refused = status::from_allocate(error);
         self.engine.metrics().refused(&self.request.source, code_name(refused.code()));

@@ -1,7 +1,7 @@
-//! Classification of many identifiers at one revision, also inside delegated regions.
+//! Classifies many identifiers at one revision, including inside delegated regions.
 //!
-//! A large table that is asked is given an index, built beside the requests; until it is there, and after an edit, the table
-//! answers by itself. No lock is held for longer than some hundred identifiers take, unless the table keeps changing.
+//! The first request on a large table starts building an index in the background. Until the index is ready, and after an edit, the
+//! table itself answers. No lock is held for more than a few hundred identifiers, unless the table keeps changing.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ use crate::{
     tables::{directory::Directory, space::Space},
 };
 
-/// Identifiers that are classified under one lock.
+/// The number of identifiers to classify under one lock.
 const PART: usize = 256;
-/// A table that keeps changing is held still after so many attempts.
+/// After this many attempts, a table that keeps changing is locked for all identifiers.
 const ATTEMPTS: usize = 3;
-/// With fewer regions the table is about as fast as its index.
+/// The minimum number of regions for an index; a smaller table is about as fast without one.
 const INDEXED_REGIONS_MIN: usize = 256;
-/// Prefixes that are read of the table under one lock.
+/// The number of prefixes to read from the table under one lock.
 const INDEXING_PART: usize = 4096;
 
-/// Where each identifier belongs, and the revision; `None` for one with more bits than the space's.
+/// Classifies each identifier, and returns the revision; `None` for an identifier with more bits than the space.
 pub(super) fn classify(engine: &Engine, space: &Arc<Space>, ids: &[u128]) -> Answers {
     index(engine, space);
     let (directory, name) = (engine.directory(), space.name());
-    let still = (0..ATTEMPTS).find_map(|_| {
-        let mut parts = ids.chunks(PART).map(|part| at_once(directory, space, &name, part));
+    let consistent = (0..ATTEMPTS).find_map(|_| {
+        let mut parts = ids.chunks(PART).map(|part| classify_part(directory, space, &name, part));
         let (mut answers, revision) = parts.next()?;
         for (more, at) in parts {
             answers.extend((at == revision).then_some(more)?);
         }
         Some((answers, revision))
     });
-    still.unwrap_or_else(|| at_once(directory, space, &name, ids))
+    consistent.unwrap_or_else(|| classify_part(directory, space, &name, ids))
 }
 
 type Answers = (Vec<Option<v1::Classification>>, Revision);
 
-fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> Answers {
+fn classify_part(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> Answers {
     let form = space.text_form();
     let (found, revision) = space.read(|table| {
         let found = table.classify_all(ids).into_iter().zip(ids);
@@ -57,7 +57,7 @@ fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> An
         if let Some((number, suffix)) = delegated
             && let Some(space) = directory.inner(space, number)
         {
-            let (local, _) = at_once(directory, &space, &space.name(), &[suffix]);
+            let (local, _) = classify_part(directory, &space, &space.name(), &[suffix]);
             message.local = local.into_iter().next().flatten().map(Box::new);
         }
         Some(message)
@@ -65,13 +65,13 @@ fn at_once(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> An
     (answers.collect(), revision)
 }
 
-/// Has an index built, unless there is one, or the table needs none.
+/// Starts building an index, unless there is one or the table is small.
 fn index(engine: &Engine, space: &Arc<Space>) {
     let wanted = space.read(|table| table.index().is_none() && table.len() >= INDEXED_REGIONS_MIN);
     let Some(indexing) = wanted.then(|| space.begin_indexing()).flatten() else { return };
     let (space, tasks) = (space.clone(), engine.tasks().clone());
     engine.tasks().spawn_work(async move {
-        // Held until the index is there, or the table has changed meanwhile: then the next request tries again.
+        // Held until the index is ready, or the table has changed; then the next request tries again.
         let _indexing = indexing;
         let mut reading = space.read(Indexing::of);
         while let Some(more) = space.read(|table| reading.read(table, INDEXING_PART)) {

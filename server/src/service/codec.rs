@@ -1,4 +1,4 @@
-//! `Codec`: what is this identifier, and which one has these fields?
+//! `Codec`: inspects identifiers, and encodes them from fields.
 
 use kent_codec::Reading;
 use kent_proto::{
@@ -16,7 +16,7 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    host::computing::{Computing, in_parts},
+    host::computing::{Computing, yielding},
     status,
 };
 
@@ -32,10 +32,10 @@ impl CodecService {
     }
 }
 
-/// The most texts or items of one call.
+/// The maximum number of texts or items in one call.
 const TEXTS_MAX: usize = 1000;
 
-/// Texts or items after which other threads come first. The costliest takes some 20 microseconds.
+/// The number of texts or items to process before yielding. The most expensive one takes about 20 microseconds.
 const PART: u32 = 4;
 
 /// The longest text, in bytes.
@@ -52,7 +52,7 @@ impl Codec for CodecService {
         let results = self.computing.run(move || {
             let reading = reading(&request);
             let result = |text: &String| InspectResult { outcome: Some(inspect(text, &reading)) };
-            in_parts(request.texts.iter(), PART).map(result).collect()
+            yielding(request.texts.iter(), PART).map(result).collect()
         });
         let results = results.await.map_err(|busy| status::busy(&busy))?;
         Ok(Response::new(InspectResponse { results }))
@@ -62,7 +62,7 @@ impl Codec for CodecService {
         let items = request.into_inner().items;
         check_sizes("items", items.iter().map(Message::encoded_len), ITEM_BYTES_MAX)?;
         let result = |item: &Item| EncodeResult { outcome: Some(encode(item)) };
-        let results = self.computing.run(move || in_parts(items.iter(), PART).map(result).collect());
+        let results = self.computing.run(move || yielding(items.iter(), PART).map(result).collect());
         let results = results.await.map_err(|busy| status::busy(&busy))?;
         Ok(Response::new(EncodeResponse { results }))
     }
@@ -71,22 +71,22 @@ impl Codec for CodecService {
 fn check_sizes(field: &'static str, sizes: impl ExactSizeIterator<Item = usize>, max: usize) -> Result<(), Status> {
     let refused = |problem| Err(status::from_invalid(&Invalid::new(field, problem)));
     if sizes.len() > TEXTS_MAX {
-        return refused(format!("are {}, but one call takes at most {TEXTS_MAX}", sizes.len()));
+        return refused(format!("has {} entries, but one call takes at most {TEXTS_MAX}", sizes.len()));
     }
     match sizes.max().filter(|largest| *largest > max) {
-        Some(largest) => refused(format!("one has {largest} bytes, but none may have more than {max}")),
+        Some(largest) => refused(format!("has an entry of {largest} bytes, but the maximum is {max}")),
         None => Ok(()),
     }
 }
 
 fn reading(request: &InspectRequest) -> Reading {
-    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let non_empty = |text: &String| (!text.is_empty()).then(|| text.clone());
     Reading {
-        format: given(&request.format),
+        format: non_empty(&request.format),
         guid: request.guid,
         prefix: request.prefix,
-        layout: given(&request.layout),
-        precision: given(&request.precision),
+        layout: non_empty(&request.layout),
+        precision: non_empty(&request.precision),
         width: (request.width != 0).then_some(request.width),
     }
 }

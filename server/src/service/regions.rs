@@ -23,7 +23,7 @@ use crate::{
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
-    host::computing::in_parts,
+    host::computing::yielding,
     status,
     tables::{
         edits::{EditCommand, Edited},
@@ -49,7 +49,7 @@ impl RegionsService {
         self.engine.directory().find(space).map_err(|missing| status::no_such_space(&missing))
     }
 
-    /// Every edit comes this way.
+    /// Makes an edit; all edits use this function.
     async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
@@ -205,7 +205,7 @@ impl Regions for RegionsService {
         let WatchTableRequest { parent, after_revision } = request.into_inner();
         let space = self.find(&parse_space("parent", &parent)?)?;
         if Revision(after_revision) > space.read(Table::revision) {
-            // Another replica may have told the watcher of what has not come here yet.
+            // Another replica may have sent the watcher a revision that has not arrived here yet.
             self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
         }
         let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchTable", WATCHERS_MAX))?;
@@ -236,7 +236,7 @@ impl Regions for RegionsService {
 }
 
 impl RegionsService {
-    /// The edits of a table, or of one region, the newest first.
+    /// Lists the edits of a table or of one region, the newest first.
     async fn history(
         &self,
         space: &Space,
@@ -248,15 +248,15 @@ impl RegionsService {
             Some(after) => after.parse::<u64>().unwrap_or(1).saturating_sub(1),
         };
         let (name, mut entries, mut next_page_token) = (space.name(), Vec::new(), String::new());
-        let (mut revision, mut looked_at) = (newest, 0);
+        let (mut revision, mut scanned) = (newest, 0);
         let oldest =
             history::oldest(self.engine.store(), space).await.map_err(|failure| status::from_read(&failure))?;
         while revision > oldest.0 {
-            if entries.len() == page.size || looked_at == HISTORY_LOOKED_AT {
+            if entries.len() == page.size || scanned == HISTORY_SCAN_MAX {
                 next_page_token = model::page_token(&(revision + 1).to_string());
                 break;
             }
-            looked_at += 1;
+            scanned += 1;
             let at = revision;
             let entry = history::entry(self.engine.store(), space, Revision(at)).await;
             revision -= 1;
@@ -269,7 +269,7 @@ impl RegionsService {
         Ok(ListHistoryResponse { entries, next_page_token, forgotten_through: oldest.0 })
     }
 
-    /// A page of a table as it was.
+    /// Lists a page of a table at an earlier revision.
     async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
         let present = space.read(Table::revision);
         if revision > present {
@@ -290,7 +290,7 @@ impl RegionsService {
                 v1::Region { issued: String::new(), reserved: String::new(), ..message }
             };
             ListRegionsResponse {
-                regions: in_parts(shown.iter(), PART).map(message).collect(),
+                regions: yielding(shown.iter(), PART).map(message).collect(),
                 next_page_token: last.map(|region| model::page_token(&region.prefix.to_string())).unwrap_or_default(),
                 revision: revision.0,
             }
@@ -299,27 +299,27 @@ impl RegionsService {
     }
 }
 
-/// Regions of a page after which other threads come first: some 15 microseconds.
+/// The number of regions to process before yielding: about 15 microseconds of work.
 const PART: u32 = 16;
 
-/// A page of one region's history looks at so many edits of its table at the most.
-const HISTORY_LOOKED_AT: usize = 20_000;
+/// The maximum number of the table's edits to read for a page of one region's history.
+const HISTORY_SCAN_MAX: usize = 20_000;
 
-/// Who calls, as far as the daemon knows: what the caller says of itself, and where the call comes from.
+/// The caller: the name that it gives itself, and its address.
 fn caller<T>(request: &Request<T>) -> String {
-    let said = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let said: String = said.chars().take(PRINCIPAL_CHARS_MAX).collect();
-    match (said.as_str(), request.remote_addr()) {
+    let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let name: String = name.chars().take(PRINCIPAL_CHARS_MAX).collect();
+    match (name.as_str(), request.remote_addr()) {
         ("", Some(address)) => address.ip().to_string(),
-        (said, Some(address)) => format!("{said} from {}", address.ip()),
-        (said, None) => said.to_owned(),
+        (name, Some(address)) => format!("{name} from {}", address.ip()),
+        (name, None) => name.to_owned(),
     }
 }
 
-/// As much as a caller can say of itself.
+/// The maximum length of the caller's name, in characters.
 const PRINCIPAL_CHARS_MAX: usize = 100;
 
-/// Suffixes as identifiers, and back.
+/// Converts suffixes to identifiers, and identifiers to suffixes.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
     let refused = |field| move |refused: NotComposed| status::from_composing(field, &refused);
     let suffixes = input.suffixes.iter().map(|suffix| {
@@ -342,11 +342,11 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
 fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
     let after = page.after.as_deref().map(str::parse).transpose();
     after.map_err(|_: kent_regions::BadPrefix| {
-        status::from_invalid(&Invalid::new("page_token", "is none that a page came with"))
+        status::from_invalid(&Invalid::new("page_token", "is not a page token of this method"))
     })
 }
 
-/// A page of regions in the order of their prefixes. Pages may show different revisions; each says which.
+/// Lists a page of regions in the order of their prefixes. Pages may show different revisions; each contains its own.
 fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
     let after = parse_after(page)?;
     let name = space.name();
@@ -360,12 +360,12 @@ fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse
     let last = found.last().filter(|_| more);
     Ok(ListRegionsResponse {
         next_page_token: last.map(|found| model::page_token(&found.region.prefix.to_string())).unwrap_or_default(),
-        regions: in_parts(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
+        regions: yielding(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
         revision,
     })
 }
 
-/// A region, and the name of the one around it.
+/// A region, and the name of its parent.
 struct Found {
     region: Arc<Region>,
     parent: Option<String>,

@@ -1,9 +1,9 @@
-//! Identifiers as their space writes them.
+//! The text of identifiers.
 
 use kent_ids::Uid11;
 use kent_proto::stored::TextForm;
 
-/// An identifier as its space writes it.
+/// Formats an identifier in the text form of its space.
 pub(super) fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
     match form {
         TextForm::Decimal => identifier.to_string(),

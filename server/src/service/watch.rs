@@ -1,7 +1,7 @@
-//! `WatchTable`: the table as it is, then every change, in order and without a gap.
+//! `WatchTable`: sends the present table, then every change, in order and without a gap.
 //!
-//! Changes are read from the history, so that a watcher that is slow holds nothing up and costs no memory; one that takes longer
-//! than a while for a message, or falls far behind, is told to resume.
+//! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
+//! behind, gets an error with the revision after which to resume.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,24 +30,24 @@ use crate::{
     },
 };
 
-/// Regions in one message of a snapshot.
+/// The number of regions in one message of a snapshot.
 const SNAPSHOT_REGIONS: usize = 500;
-/// Messages that wait for a watcher.
+/// The maximum number of messages that wait for a watcher.
 const WAITING_MAX: usize = 16;
-/// A watcher that takes longer for a message is dropped.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A watcher that is further behind is dropped: a new snapshot serves it better.
+/// The longest time that a watcher may take for a message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of revisions that a watcher may be behind; beyond that a new snapshot is faster.
 const BEHIND_MAX: u64 = 100_000;
 
-/// Why watching ends.
+/// Reasons that a watch ends.
 enum End {
-    /// The watcher has gone.
+    /// The watcher has disconnected, or the daemon is stopping.
     Gone,
-    /// The watcher is told so.
+    /// The watcher gets this status.
     Status(Box<Status>),
 }
 
-/// Watches a space's table after this revision; from a snapshot on, if it is 0.
+/// Watches a space's table after this revision; with 0, starts with a snapshot.
 pub(super) fn watch(
     engine: Arc<Engine>,
     space: Arc<Space>,
@@ -66,8 +66,8 @@ pub(super) fn watch(
         let _watching = watching;
         let watcher = Watcher { engine, space, sender: sender.clone() };
         if let Err(End::Status(status)) = watcher.run(after).await {
-            // OK because a watcher that has gone does not need to be told.
-            let _ = sender.send_timeout(Err(*status), PATIENCE).await;
+            // OK because a watcher that has disconnected needs no status.
+            let _ = sender.send_timeout(Err(*status), SEND_TIMEOUT).await;
         }
     });
     Ok(ReceiverStream::new(receiver).take_until(draining))
@@ -87,7 +87,7 @@ impl Watcher {
         loop {
             let present = *newest.borrow_and_update();
             if present.0.saturating_sub(seen.0) > BEHIND_MAX {
-                // From where it is, it would be as far behind again.
+                // If it resumed after its present revision, it would be just as far behind.
                 return Err(End::Status(Box::new(status::watcher_too_slow(0))));
             }
             while seen < present {
@@ -106,8 +106,8 @@ impl Watcher {
     async fn send_snapshot(&self) -> Result<Revision, End> {
         let ((regions, revision), bits) = (self.space.listing().await, self.space.read(Table::bits));
         let (name, (key, _)) = (self.space.name(), self.space.constants());
-        // A region comes right after the one around it, or after others that are inside that one.
-        let mut around: Vec<&Region> = Vec::new();
+        // A region directly follows its parent, or other regions inside that parent.
+        let mut parents: Vec<&Region> = Vec::new();
         let parts: Vec<&[Arc<Region>]> = match regions.is_empty() {
             true => vec![&[]],
             false => regions.chunks(SNAPSHOT_REGIONS).collect(),
@@ -115,10 +115,10 @@ impl Watcher {
         for (index, part) in parts.iter().enumerate() {
             let mut messages = Vec::with_capacity(part.len());
             for region in *part {
-                while around.pop_if(|outer| Some(outer.number) != region.parent).is_some() {}
-                let parent = around.last().map(|outer| outer.name.as_str());
+                while parents.pop_if(|outer| Some(outer.number) != region.parent).is_some() {}
+                let parent = parents.last().map(|outer| outer.name.as_str());
                 messages.push(model::region(&name, parent, region, Usage::default()));
-                around.push(region);
+                parents.push(region);
             }
             let snapshot = Snapshot {
                 regions: messages,
@@ -136,7 +136,7 @@ impl Watcher {
         let store = self.engine.store();
         let read = async {
             let Some(entry) = history::entry(store, &self.space, revision).await? else {
-                // It is forgotten, or a restore has passed over it.
+                // The record was removed, or a restore skipped the revision.
                 history::check(store, &self.space, seen).await?;
                 return Ok(None);
             };
@@ -148,7 +148,7 @@ impl Watcher {
     }
 
     async fn send(&self, event: Event, seen: Revision) -> Result<(), End> {
-        match self.sender.send_timeout(Ok(WatchTableResponse { event: Some(event) }), PATIENCE).await {
+        match self.sender.send_timeout(Ok(WatchTableResponse { event: Some(event) }), SEND_TIMEOUT).await {
             Ok(()) => Ok(()),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(End::Gone),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
@@ -158,7 +158,7 @@ impl Watcher {
     }
 }
 
-/// An edit of the past, as the API tells it.
+/// Makes the API message of an edit.
 pub(super) fn message(space: &Space, name: &str, revision: Revision, entry: &HistoryEntry) -> v1::HistoryEntry {
     let time = UnixNanos::new(entry.unix_nanos.into()).rfc3339(3).unwrap_or_default();
     let name_of = |number| {

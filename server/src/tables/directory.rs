@@ -1,4 +1,4 @@
-//! The spaces of a store. Their tables are kept in memory as the store has them.
+//! The spaces of a store, with their tables in memory.
 
 use std::{
     collections::BTreeMap,
@@ -37,23 +37,23 @@ pub(crate) struct Directory {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) requests: Arc<Requests>,
-    /// What the store came through, oldest first.
+    /// The restores in the history of the store, oldest first.
     pub(super) restores: Vec<Restored>,
-    /// By key.
+    /// The spaces, by key.
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
-    /// Held while a space is made.
+    /// Held while a space is created.
     pub(super) making: Mutex<()>,
 }
 
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
 
-/// The most spaces, those of delegated regions included: each is a table in memory for ever, and reports list them all. Several
-/// replicas may together make a few more.
+/// The maximum number of spaces, including those of delegated regions: each keeps a table in memory permanently, and reports list
+/// them all. Several replicas together may create a few more.
 const SPACES_MAX: usize = 10_000;
 
 impl Directory {
-    /// Reads and checks all tables; makes the default space if the store is new.
+    /// Reads and checks all tables, and creates the default space in a new store.
     pub(crate) async fn load(
         environment: Environment,
         chunk: Chunk,
@@ -64,7 +64,7 @@ impl Directory {
         let restores = restores(&*store).await?;
         let (spaces, making) = (RwLock::default(), Mutex::default());
         let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, making };
-        // A space's key begins with that of the space around it, so that comes first.
+        // A space's key begins with the key of the outer space, so outer spaces come first.
         for (key, _) in &records {
             let key = keys::parse_space(key).map_err(StoreFailure::from)?;
             directory.insert(key, State::load(&*directory.store, key).await?)?;
@@ -77,7 +77,7 @@ impl Directory {
         }
     }
 
-    /// The space of this name: for a delegated region's, a path through the tables.
+    /// Finds a space by name. The name of a delegated region's space is a path through the tables.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Space>, NoSuchSpace> {
         let missing = || NoSuchSpace { space: name.to_owned() };
         let mut names = name.split('/');
@@ -94,7 +94,7 @@ impl Directory {
         self.by_key(&keys::inner_space(space.key(), number.0))
     }
 
-    /// The space whose records hang on this key.
+    /// Finds a space by the key of its records.
     pub(crate) fn by_key(&self, key: &str) -> Option<Arc<Space>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -106,7 +106,7 @@ impl Directory {
         spaces
     }
 
-    /// Makes a space with this table; a dry run only says whether it could.
+    /// Creates a space with this table. A dry run only checks whether it can be created.
     pub(crate) async fn create_space(
         &self,
         name: &str,
@@ -128,26 +128,26 @@ impl Directory {
         let record = space_record(&table, None, edit, constants);
         match self.store.commit(Txn::new().expect(key.clone(), Version::ABSENT).put(key.clone(), record)).await {
             Ok(made) => {
-                info!(space = name, bits = table.bits(), "space made");
+                info!(space = name, bits = table.bits(), "space created");
                 Ok(self.insert(name, State::fresh(table, made.version, edit, constants))?)
             }
             Err(CommitError::Conflict { .. }) => self.adopt_space(name, edit).await,
             Err(CommitError::Unknown(unknown)) => match self.store.get(&key).await {
                 Ok(Some(_)) => self.adopt_space(name, edit).await,
-                // It may be made yet.
+                // The commit may still arrive.
                 Ok(None) | Err(_) => Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
             },
             Err(error) => Err(StoreFailure::from(error).into()),
         }
     }
 
-    /// Whether one more space can be made.
+    /// Fails if the maximum number of spaces exists.
     pub(super) fn check_spaces(&self) -> Result<(), EditError> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner).len();
         if spaces < SPACES_MAX { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
     }
 
-    /// Takes in a space that the store has although we do not know it; it is ours if our edit made it.
+    /// Adds a space from the store that is not in memory yet. Fails if another edit created it.
     pub(super) async fn adopt_space(&self, name: &str, edit: EditId) -> Result<Arc<Space>, EditError> {
         let state = State::load(&*self.store, name).await.map_err(EditError::from)?;
         let space = self.insert(name, state)?;
@@ -157,7 +157,7 @@ impl Directory {
         }
     }
 
-    /// Takes in a space, unless a follower has done so meanwhile: there is one of each, which all have.
+    /// Adds a space, unless a follower has added it meanwhile, so that all callers share one `Space`.
     pub(super) fn insert(&self, key: &str, state: State) -> Result<Arc<Space>, StoreFailure> {
         let outer = match keys::parse_inner_space(key)? {
             None => None,
@@ -171,12 +171,12 @@ impl Directory {
         Ok(spaces.entry(key.to_owned()).or_insert_with(made).clone())
     }
 
-    /// A key for a space's scrambled order.
+    /// Draws a key for a space's scrambled order.
     pub(super) fn new_key(&self) -> ClusterKey {
         ClusterKey::new(entropy::bytes(&*self.entropy))
     }
 
-    /// An identity for an edit, by which it is known again if the store's answer is lost.
+    /// Draws an identity for an edit, which identifies the edit if the store's answer is lost.
     pub(super) fn new_edit(&self) -> EditId {
         EditId(entropy::bytes(&*self.entropy))
     }

@@ -1,8 +1,8 @@
 //! Edits of tables.
 //!
-//! An edit is rehearsed on the table; then what it depends on is settled, it is committed under the revision that it was planned on
-//! together with every region that it changes, and only then adopted by the table in memory. An edit that depends on what is
-//! issued holds the region's counter still meanwhile.
+//! An edit is first planned on the table in memory. Then the counter that it depends on is settled, and the edit is committed under
+//! the revision of the plan, together with every region that it changes. Only then is it applied to the table in memory. An edit
+//! that depends on issued suffixes locks the region's counter meanwhile.
 
 use std::sync::Arc;
 
@@ -31,15 +31,15 @@ use crate::{
     },
 };
 
-/// An edit, and under which circumstances it is wanted.
+/// An edit with its options and its author.
 #[derive(Clone, Debug)]
 pub(crate) struct EditCommand {
     pub(crate) space: String,
-    /// The region that it is about, where that is known by its number: it may have been renamed meanwhile.
+    /// The region's number, if the caller knows it; the region may have been renamed meanwhile.
     pub(crate) number: Option<RegionNumber>,
     pub(crate) edit: Edit,
     pub(crate) options: EditOptions,
-    /// Who wants it.
+    /// The author of the edit.
     pub(crate) principal: String,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct EditCommand {
 pub(crate) struct Edited {
     pub(crate) space: Arc<Space>,
     pub(crate) plan: Plan,
-    /// Whether the edit was made earlier already, under the same request_id.
+    /// Whether the edit was made earlier, under the same request_id.
     pub(crate) again: bool,
 }
 
@@ -62,35 +62,35 @@ struct Inner {
 /// An edit that is about to be committed.
 struct Draft {
     plan: Plan,
-    /// By which it is known again if the store's answer is lost.
+    /// Identifies the edit if the store's answer is lost.
     edit: EditId,
-    /// What it depends on, which its commit compares.
+    /// The counter that it depends on, which its commit compares.
     counter: Option<(RegionNumber, Stored<stored::Counter>)>,
-    /// The space that a delegation makes.
+    /// The space that a delegation creates.
     inner: Option<Inner>,
 }
 
-/// A region whose counter an edit depends on.
-type Still = (RegionNumber, Arc<Cell>);
+/// The region whose counter an edit depends on, and its counter.
+type EditedCounter = (RegionNumber, Arc<Cell>);
 
-/// What became of a commit.
-enum Fate {
+/// The outcome of a commit.
+enum CommitOutcome {
     Made(Version),
-    /// Somebody else changed the records first.
+    /// Another edit changed the records first.
     Conflict,
     Unknown(Unknown),
 }
 
-/// An edit that meets others is tried so often.
+/// The maximum number of attempts at an edit that conflicts with others.
 const ATTEMPTS: u32 = 5;
 
 impl Directory {
-    /// Plans an edit and, unless it is a dry run, makes it; once, if it has a request_id.
+    /// Plans an edit and, unless it is a dry run, commits it. With a request_id it is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
         let space = self.find(&command.space)?;
         let _editing = space.editing.lock().await;
         if self.store.peers().is_some() {
-            // What another replica has just made is not refused as unknown or stale.
+            // Read other replicas' latest edits first, so that the edit is not rejected as unknown or stale because of them.
             self.reload(&space).await?;
         }
         for _ in 0..ATTEMPTS {
@@ -105,13 +105,13 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// What the edit did when it was made under the same request_id.
+    /// Returns what the edit did if it was made earlier under the same request_id.
     async fn made_already(&self, space: &Space, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let Some(request) = request(space, command).filter(|_| !command.options.validate_only) else { return Ok(None) };
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
         let revision = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
         if space.read(Table::revision) < revision {
-            // Its commit was thought lost, and came through later.
+            // Its commit seemed lost, and arrived later.
             self.reload(space).await?;
         }
         let entry = match history::expected(&*self.store, space, revision).await {
@@ -127,7 +127,7 @@ impl Directory {
             let problem = format!("was used before, for another edit ({} in revision {revision})", entry.operation);
             return Err(Invalid::new("request_id", problem).into());
         }
-        // History keeps no counters: they are as they are now.
+        // The history does not contain counters; use the present ones.
         let mut changes = entry.changes;
         space.read(|table| {
             for region in changes.iter_mut().flat_map(|change| change.before.iter_mut().chain([&mut change.after])) {
@@ -137,25 +137,25 @@ impl Directory {
         Ok(Some(Plan::made(revision, changes)))
     }
 
-    /// One attempt; `None` if somebody else changed the records meanwhile.
+    /// Attempts the edit once; `None` if another edit changed the records meanwhile.
     async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
-        let still = self.hold_still(space, &command.edit);
-        // Nothing is reserved of the region before the edit is made or refused.
-        let _reserving = match &still {
+        let counter = self.counter_of(space, &command.edit);
+        // No chunk of the region is reserved until the edit is made or rejected.
+        let _reserving = match &counter {
             Some((_, cell)) => Some(cell.reserving.lock().await),
             None => None,
         };
-        let rehearsed = self.rehearse(space, command, still.as_ref()).await?;
+        let plan = self.plan_edit(space, command, counter.as_ref()).await?;
         if command.options.validate_only {
-            return Ok(Some(rehearsed));
+            return Ok(Some(plan));
         }
-        let draft = self.settle(space, command, still.as_ref(), rehearsed).await?;
-        let fate = self.commit(space, command, &draft).await?;
-        self.adopt(space, command, draft, fate).await
+        let draft = self.settle(space, command, counter.as_ref(), plan).await?;
+        let outcome = self.commit(space, command, &draft).await?;
+        self.adopt(space, command, draft, outcome).await
     }
 
     /// The counter that an edit depends on.
-    fn hold_still(&self, space: &Space, edit: &Edit) -> Option<Still> {
+    fn counter_of(&self, space: &Space, edit: &Edit) -> Option<EditedCounter> {
         let (Edit::Shrink { name, .. }
         | Edit::Subdivide { name, .. }
         | Edit::Delegate { name }
@@ -167,14 +167,19 @@ impl Directory {
         Some((number, space.cell(number, self.chunk)))
     }
 
-    /// Plans the edit as if the rest of our chunk were given back. Nothing is written: an edit that is refused, or a dry run, does
-    /// not even give it back.
-    async fn rehearse(&self, space: &Space, command: &EditCommand, still: Option<&Still>) -> Result<Plan, EditError> {
+    /// Plans the edit as if the rest of this daemon's chunk were returned. It writes nothing: a rejected edit or a dry run does not
+    /// return the chunk.
+    async fn plan_edit(
+        &self,
+        space: &Space,
+        command: &EditCommand,
+        counter: Option<&EditedCounter>,
+    ) -> Result<Plan, EditError> {
         let name = space.name();
-        let Some((number, cell)) = still else { return space.read(|table| plan(&name, table, command)) };
+        let Some((number, cell)) = counter else { return space.read(|table| plan(&name, table, command)) };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
-        // A counter that has no record may have been lost, as for grants. After the other edits it still has none; the space of a
-        // delegated region would begin anew.
+        // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
+        // checks this; but a delegation starts a new space, so it is checked here.
         let is_unsure = match (read.version, &command.edit) {
             (0, Edit::Delegate { .. }) => stored::Counter::of_region(Count::ZERO, &self.restores).unsure,
             _ => read.value.unsure,
@@ -185,17 +190,18 @@ impl Directory {
         space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))
     }
 
-    /// Gives the rest of our chunk back, so that the edit meets what is issued and not what is reserved, and plans it again. A
-    /// counter that a follower hears of meanwhile has no part in it: the plan is made of what its commit compares.
+    /// Returns the rest of this daemon's chunk, so that the edit depends on what is issued and not on what is reserved, and plans
+    /// the edit again. The plan uses exactly the counter that its commit compares, not a later value that a follower reports
+    /// meanwhile.
     async fn settle(
         &self,
         space: &Space,
         command: &EditCommand,
-        still: Option<&Still>,
-        rehearsed: Plan,
+        counter: Option<&EditedCounter>,
+        first_plan: Plan,
     ) -> Result<Draft, EditError> {
-        let (plan, counter) = match still {
-            None => (rehearsed, None),
+        let (plan, counter) = match counter {
+            None => (first_plan, None),
             Some((number, cell)) => {
                 space.give_back(&*self.store, *number, cell).await;
                 let settled = space.learn_reserved(&*self.store, *number).await?;
@@ -208,8 +214,8 @@ impl Directory {
         Ok(Draft { plan, edit: self.new_edit(), counter, inner })
     }
 
-    /// Makes the edit durable, if nothing that it rests on has changed.
-    async fn commit(&self, space: &Space, command: &EditCommand, draft: &Draft) -> Result<Fate, EditError> {
+    /// Commits the edit, if nothing that it depends on has changed.
+    async fn commit(&self, space: &Space, command: &EditCommand, draft: &Draft) -> Result<CommitOutcome, EditError> {
         let txn = self.transaction(space, draft, command);
         let txn = match request(space, command) {
             Some(request) => {
@@ -227,31 +233,31 @@ impl Directory {
             None => txn,
         };
         match self.store.commit(txn).await {
-            Ok(made) => Ok(Fate::Made(made.version)),
-            Err(CommitError::Conflict { .. }) => Ok(Fate::Conflict),
-            Err(CommitError::Unknown(unknown)) => Ok(Fate::Unknown(unknown)),
+            Ok(made) => Ok(CommitOutcome::Made(made.version)),
+            Err(CommitError::Conflict { .. }) => Ok(CommitOutcome::Conflict),
+            Err(CommitError::Unknown(unknown)) => Ok(CommitOutcome::Unknown(unknown)),
             Err(error) => Err(StoreFailure::from(error).into()),
         }
     }
 
-    /// Takes what is durable into memory. `None` if the edit was not made, and can be tried again.
+    /// Applies the outcome of the commit in memory. `None` if the edit was not made and can be tried again.
     async fn adopt(
         &self,
         space: &Space,
         command: &EditCommand,
         draft: Draft,
-        fate: Fate,
+        outcome: CommitOutcome,
     ) -> Result<Option<Plan>, EditError> {
         let Draft { plan, edit, inner, .. } = draft;
-        match fate {
-            Fate::Conflict => return Ok(None),
-            Fate::Made(version) => {
+        match outcome {
+            CommitOutcome::Conflict => return Ok(None),
+            CommitOutcome::Made(version) => {
                 if let Err(refusal) = space.apply(&plan, version, edit) {
-                    // The store has the edit; what was counted meanwhile does not fit it. The store is right.
-                    warn!(space = space.name(), %refusal, "a durable edit did not fit the table in memory");
+                    // The store has the edit, and the counters in memory do not fit it. The store is right.
+                    warn!(space = space.name(), %refusal, "a committed edit does not fit the table in memory");
                     if let Err(error) = self.reload(space).await {
-                        // The edit is made. Whatever is committed next compares versions, and reads the table again.
-                        warn!(space = space.name(), %error, "the table could not be read again yet");
+                        // The edit is made. The next commit compares versions, and reads the table again.
+                        warn!(space = space.name(), %error, "cannot read the table again yet");
                     }
                 }
                 if let Some(inner) = inner {
@@ -259,14 +265,14 @@ impl Directory {
                 }
                 log_edit(space, command, &plan);
             }
-            Fate::Unknown(unknown) => {
+            CommitOutcome::Unknown(unknown) => {
                 let is_made = match self.reload(space).await {
                     Ok(()) if space.last_edit() != edit => false,
                     Ok(()) => match &inner {
                         Some(inner) => self.adopt_space(&inner.key, edit).await.is_ok(),
                         None => true,
                     },
-                    // As unknown as before: to say that nothing was done would be wrong.
+                    // The outcome stays unknown; an answer that nothing was done could be wrong.
                     Err(_) => false,
                 };
                 if !is_made {
@@ -277,7 +283,7 @@ impl Directory {
         Ok(Some(plan))
     }
 
-    /// The space that a delegation makes.
+    /// The space that a delegation creates.
     fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
         let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
         self.check_spaces()?;
@@ -290,7 +296,7 @@ impl Directory {
         Ok(Some(Inner { key, table, constants: (self.new_key(), TextForm::Decimal) }))
     }
 
-    /// What a plan writes, and what must not have changed since it was made.
+    /// Builds the commit of a plan: its writes, and the versions that it compares.
     fn transaction(&self, space: &Space, draft: &Draft, command: &EditCommand) -> Txn {
         let (Draft { plan, edit, counter, .. }, id) = (draft, space.key());
         let constants = space.constants();
@@ -301,7 +307,7 @@ impl Directory {
             let key = keys::region(id, change.after.number.0);
             let (_, version) = space.versions(change.after.number);
             txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
-            // The heir of a region that closes goes on from its counter, if that has a record.
+            // When a region closes, its all-zero subregion inherits its counter, if that has a record.
             let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number);
             let inherited = counter.filter(|(_, settled)| is_heir && settled.version != 0);
             if change.before.is_none() && (inherited.is_some() || change.after.issued != Count::ZERO) {
@@ -320,7 +326,7 @@ impl Directory {
             }
         }
         let entry = HistoryEntry {
-            // OK because the wall clock is within some centuries of 1970; a wrong one is still recorded.
+            // OK because the wall clock is within centuries of 1970; a wrong time is still recorded.
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
             principal: command.principal.clone(),
             operation: command.edit.operation().to_owned(),
@@ -334,7 +340,7 @@ impl Directory {
     }
 }
 
-/// The request_id under which an edit is wanted.
+/// The request_id of an edit.
 fn request(space: &Space, command: &EditCommand) -> Option<Request> {
     Request::new(&command.options.request_id, Requested { space: space.key(), number: None })
 }
@@ -371,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn err_an_edit_of_a_region_by_its_number_does_not_hit_another_of_its_old_name() {
+    fn err_an_edit_by_number_does_not_change_a_region_that_took_over_the_name() {
         let mut table = Table::new(16).expect("a width");
         let mut make = |name: &str, prefix: &str| {
             let place = Place::At(prefix.parse().expect("a prefix"));
@@ -390,7 +396,7 @@ mod tests {
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);
-        // As if `other` had been called `busy` when its policy asked for the expansion.
+        // As if `other` had had the name `busy` when its policy required the expansion.
         assert!(matches!(planned(Some(other)), Err(EditError::Refused { .. })));
     }
 }

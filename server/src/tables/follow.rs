@@ -1,4 +1,4 @@
-//! Following what other replicas have edited.
+//! Applies the edits of other replicas.
 
 use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
 use kent_regions::{Plan, RegionNumber, Revision, Table};
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// Up to so many edits of others are applied one by one; with more, the whole table is read.
+/// The maximum number of edits to apply one by one; for more, the whole table is read.
 const STEPS_MAX: u64 = 1000;
 
 impl Directory {
-    /// Brings a table in memory up to what the store says. The caller holds `editing`.
+    /// Updates a table in memory from the store. The caller holds `editing`.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
         let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
         let missing = Malformed { what: "a space that was there is gone" };
@@ -30,21 +30,20 @@ impl Directory {
         self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
     }
 
-    /// Makes sure that a table is at least what the store says now.
+    /// Updates a table to at least the present state of the store.
     pub(crate) async fn refresh(&self, space: &Space) -> Result<(), EditError> {
         let _editing = space.editing.lock().await;
         self.reload(space).await
     }
 
-    /// Takes in what the record of a space says that another replica has written: a new space, or edits of one. True if a
-    /// region was sealed.
+    /// Applies a space record that another replica has written: a new space, or edits of one. Returns true if a region was sealed.
     pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
         let key = keys::parse_space(key).map_err(StoreFailure::from)?;
         let space = match self.by_key(key) {
             Some(space) => space,
             None => {
                 let _making = self.making.lock().await;
-                // It may have been made here meanwhile.
+                // It may have been added here meanwhile.
                 if self.by_key(key).is_none() {
                     self.insert(key, State::load(&*self.store, key).await?)?;
                 }
@@ -58,8 +57,8 @@ impl Directory {
         self.catch_up(&space, record).await
     }
 
-    /// Applies the edits up to a record of the space, one after the other as its history tells, or reads the whole table if
-    /// they are too many. True if a region was sealed.
+    /// Applies the edits up to a record of the space one by one from its history, or reads the whole table if there are too many.
+    /// Returns true if a region was sealed.
     async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
         let mut sealed = false;
@@ -75,7 +74,7 @@ impl Directory {
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
                     space.replace(State::load(&*self.store, space.key()).await?);
-                    // One of the edits may have declared what we hold.
+                    // One of the edits may have declared numbers in our chunks as issued.
                     let (version, _) = space.versions(RegionNumber(0));
                     space.cells().for_each(|(_, cell)| cell.with(|counter| counter.drop_before(version.get())));
                     return Ok(true);
@@ -85,7 +84,7 @@ impl Directory {
         Ok(sealed)
     }
 
-    /// Applies one edit that another replica has made. `None` if it cannot be applied, otherwise whether it sealed a region.
+    /// Applies one edit of another replica. Returns whether it sealed a region; `None` if it cannot be applied.
     async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {
@@ -93,12 +92,12 @@ impl Directory {
         }
         let (sealed, declared) = (sealed(&entry.changes), entry.declared);
         let plan = Plan::made(revision, entry.changes);
-        // Only the author of the latest edit is known, and only there does it matter.
+        // The identity matters only for the latest edit, and only that one is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
         if space.apply(&plan, version, edit).is_err() {
             return Ok(None);
         }
-        // History keeps no counters.
+        // The history does not contain counters.
         for change in &plan.changes {
             if declared {
                 space.drop_chunk(change.after.number, version);
@@ -109,7 +108,8 @@ impl Directory {
     }
 }
 
-/// Whether somebody may wait for us to know of these changes: of a region that is sealed, also if it was before.
+/// Whether another replica may be waiting for our confirmation of these changes: one affects a region that is sealed, even if it
+/// was sealed before.
 fn sealed(changes: &[kent_regions::Change]) -> bool {
     changes.iter().any(|change| change.after.sealed)
 }

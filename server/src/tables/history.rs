@@ -1,6 +1,6 @@
-//! The edits of the past: one record a revision, written in the same commit as the edit. The last `--history-keep` are kept.
+//! The history of edits: one record for each revision, written in the commit of the edit. The last `--history-keep` edits are kept.
 //!
-//! Which are forgotten is durable before their records are removed. So where a record is missing, it is known why.
+//! The store records which edits are forgotten before it removes their records, so a missing record always has a known reason.
 
 use kent_issue::{Forgotten, Stored};
 use kent_proto::stored::{self, HistoryEntry, Malformed};
@@ -14,29 +14,29 @@ use crate::{
     tables::space::Space,
 };
 
-/// The record of an edit cannot be shown.
+/// Reasons that the record of an edit cannot be shown.
 #[derive(Debug, Error)]
 pub(crate) enum NoHistory {
-    /// It was forgotten.
+    /// The record was removed.
     #[error(transparent)]
     Forgotten(#[from] ForgottenRevision),
-    /// What is stored could not be read.
+    /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreFailure),
 }
 
-/// What is asked for lies before the oldest revision that a table can be shown at.
+/// The requested revision is older than the oldest one that can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "edits up to revision {oldest} are forgotten (kentd --history-keep): the oldest revision that the table can be shown or watched \
+    "the history up to revision {oldest} has been deleted (kentd --history-keep): the oldest revision that the table can be shown or watched \
      from is {oldest}"
 )]
 pub(crate) struct ForgottenRevision {
-    /// The oldest there is.
+    /// The oldest revision that can be shown.
     pub(crate) oldest: Revision,
 }
 
-/// Adds an edit's record to the commit that makes it.
+/// Adds the record of an edit to its commit.
 pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &HistoryEntry) -> Txn {
     stored::encode_history(entry).into_iter().zip(0..).fold(txn, |txn, (part, number)| {
         let key = keys::history(space.key(), revision.0, number);
@@ -44,7 +44,7 @@ pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &Histor
     })
 }
 
-/// The edit that made a revision; `None` if there is no record of it.
+/// Reads the edit that made a revision; `None` if it has no record.
 pub(crate) async fn entry(
     store: &dyn Store,
     space: &Space,
@@ -53,8 +53,8 @@ pub(crate) async fn entry(
     Ok(versioned(store, space, revision).await?.map(|(entry, _)| entry))
 }
 
-/// The edit that made a revision, and the version that it gave to all records that it wrote. `None` if there is no record, or
-/// it is being removed.
+/// Reads the edit that made a revision, and the version of all records that it wrote. `None` if it has no record, or the record is
+/// being removed.
 pub(crate) async fn versioned(
     store: &dyn Store,
     space: &Space,
@@ -65,13 +65,13 @@ pub(crate) async fn versioned(
     let version = first.version;
     match stored::decode_history(parts.iter().map(|(_, part)| part.value.as_ref())) {
         Ok(entry) => Ok(Some((entry, version))),
-        // The records of a large edit are removed by several commits.
+        // Several commits may remove the records of a large edit.
         Err(_) if revision <= oldest(store, space).await? => Ok(None),
         Err(malformed) => Err(malformed.into()),
     }
 }
 
-/// The edit that made a revision, which is a revision of the table.
+/// Reads the edit that made a revision, which must exist in the table.
 pub(crate) async fn expected(store: &dyn Store, space: &Space, revision: Revision) -> Result<HistoryEntry, NoHistory> {
     if let Some(entry) = entry(store, space, revision).await? {
         return Ok(entry);
@@ -80,7 +80,7 @@ pub(crate) async fn expected(store: &dyn Store, space: &Space, revision: Revisio
     Err(StoreFailure::from(Malformed { what: "the record of an edit is gone" }).into())
 }
 
-/// Whether all edits after a revision are kept, so that the table can be shown and watched from there.
+/// Fails unless all edits after a revision are kept, so that the table can be shown and watched from there.
 pub(crate) async fn check(store: &dyn Store, space: &Space, after: Revision) -> Result<(), NoHistory> {
     let oldest = oldest(store, space).await?;
     if after < oldest { Err(ForgottenRevision { oldest }.into()) } else { Ok(()) }
@@ -98,8 +98,8 @@ async fn forgotten(store: &dyn Store, space: &Space) -> Result<Stored<Forgotten>
     })
 }
 
-/// Forgets the oldest edits of a table that has more than are kept: those of one page. What is forgotten then; and whether there may
-/// be more to do.
+/// Removes the oldest edits of a table beyond the last `keep`: at most one page. Returns what is forgotten then, and whether there
+/// may be more to remove.
 pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Result<(Forgotten, bool), StoreFailure> {
     let before = forgotten(store, space).await?;
     let present = space.read(kent_regions::Table::revision).0;
@@ -111,7 +111,7 @@ pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Resul
     for (key, part) in &page {
         let (revision, number) = keys::parse_history(key)?;
         if revision > after.through {
-            // The first part says what the edit follows; it comes first.
+            // The first part of an edit's record contains the revision that it follows.
             if number != 0 || after.excess(present, keep) == 0 {
                 break;
             }
@@ -124,7 +124,7 @@ pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Resul
         let txn = Txn::new().expect(key.clone(), Version::new(before.version));
         match store.commit(txn.put(key, stored::encode_forgotten(after))).await {
             Ok(_) => {}
-            // Another replica forgets, or the floor may be there: the next turn reads what is stored.
+            // Another replica may have changed the record; the next round reads it again.
             Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => return Ok((before.value, true)),
             Err(error) => return Err(error.into()),
         }
@@ -133,7 +133,7 @@ pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Resul
     Ok((after, !due.is_empty()))
 }
 
-/// Whether a record is there that should have been removed, since the task that removed it broke off.
+/// Whether a forgotten record is still present, because an earlier removal was interrupted.
 async fn is_left_over(store: &dyn Store, space: &Space, forgotten: Forgotten) -> Result<bool, StoreFailure> {
     let page = store.pages(&keys::histories(space.key())).await?.next().await?.unwrap_or_default();
     let Some((first, _)) = page.first() else { return Ok(false) };

@@ -1,8 +1,8 @@
-//! Tables as they were at an earlier revision.
+//! Tables at earlier revisions.
 //!
-//! A table of the past is made once, from the present one and the edits since, and kept for the pages that follow: each of
-//! them costs what it shows. One is made at a time, and the last two are kept; regions that have not changed since are those of
-//! the present table.
+//! A past table is computed once, from the present table and the edits since, and kept for the following pages, so that a page
+//! costs only its own regions. One table is computed at a time, and the last two are kept. Unchanged regions are shared with the
+//! present table.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,48 +14,48 @@ use kent_store::Store;
 use thiserror::Error;
 
 use crate::{
-    host::computing::{Breath, Busy, Computing},
+    host::computing::{Busy, Computing, YieldEvery},
     tables::{
         history::{self, NoHistory},
         space::Space,
     },
 };
 
-/// Tables that are kept.
+/// The number of past tables to keep.
 const KEPT_MAX: usize = 2;
 
-/// The tables that were asked for last.
+/// The past tables that were requested last.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     kept: Mutex<VecDeque<Arc<PastTable>>>,
-    /// Held while one is made.
+    /// Held while a table is computed.
     making: tokio::sync::Mutex<()>,
 }
 
-/// A table as it was, without counters.
+/// A table at an earlier revision, without counters.
 #[derive(Debug)]
 pub(crate) struct PastTable {
     space: String,
     revision: Revision,
-    /// In the order of their prefixes.
+    /// The regions, in the order of their prefixes.
     regions: Vec<Arc<Region>>,
-    /// Where the regions are, in the order of their numbers.
+    /// Indexes into `regions`, in the order of the regions' numbers.
     by_number: Vec<u32>,
 }
 
-/// A table of the past cannot be shown.
+/// Reasons that a past table cannot be shown.
 #[derive(Debug, Error)]
 pub(crate) enum NoPast {
-    /// An edit since is forgotten, or could not be read.
+    /// The record of an edit was removed, or could not be read.
     #[error(transparent)]
     History(#[from] NoHistory),
-    /// Too many calls compute.
+    /// Too many calls compute already.
     #[error(transparent)]
     Busy(#[from] Busy),
 }
 
 impl Past {
-    /// The table of a space at a revision, which is not later than the present one.
+    /// Returns the table of a space at a revision that is not later than the present one.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Past {
         }
         history::check(store, space, revision).await?;
         let _making = self.making.lock().await;
-        // Others may have waited for the same one.
+        // Another caller may have computed it while we waited.
         if let Some(kept) = self.kept(space, revision) {
             return Ok(kept);
         }
@@ -85,7 +85,7 @@ impl Past {
         Ok(made)
     }
 
-    /// The table, if it is kept; it was asked for last then.
+    /// Returns the table if it is kept, and marks it as requested last.
     fn kept(&self, space: &Space, revision: Revision) -> Option<Arc<PastTable>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|table| table.space == space.key() && table.revision == revision)?;
@@ -95,18 +95,18 @@ impl Past {
     }
 }
 
-/// A large table takes a while to go.
+/// Dropping a large table takes long, so it yields.
 impl Drop for PastTable {
     fn drop(&mut self) {
-        let mut breath = Breath::each(STEPS);
-        self.regions.drain(..).for_each(|_| breath.step());
+        let mut yields = YieldEvery::new(STEPS);
+        self.regions.drain(..).for_each(|_| yields.step());
     }
 }
 
-/// Regions that are looked at before other threads come first: some 20 microseconds.
+/// The number of regions to process before yielding: about 20 microseconds of work.
 const STEPS: u32 = 512;
 
-/// Undoes the edits since, the last one first.
+/// Undoes the edits since the revision, the last one first.
 async fn make(
     store: &dyn Store,
     computing: &Computing,
@@ -131,26 +131,26 @@ impl PastTable {
         present: Vec<Arc<Region>>,
         before: HashMap<RegionNumber, Option<Region>>,
     ) -> Self {
-        let (mut regions, mut breath) = (present, Breath::each(STEPS));
+        let (mut regions, mut yields) = (present, YieldEvery::new(STEPS));
         regions.retain(|region| {
-            breath.step();
+            yields.step();
             !before.contains_key(&region.number)
         });
         regions.extend(before.into_values().flatten().map(Arc::new));
         regions.sort_by_key(|region| {
-            breath.step();
+            yields.step();
             region.prefix
         });
         // OK because a table of 2^32 regions does not fit in memory.
         let mut by_number: Vec<u32> = (0..regions.len()).map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
         by_number.sort_by_key(|at| {
-            breath.step();
+            yields.step();
             regions[*at as usize].number
         });
         Self { space, revision, regions, by_number }
     }
 
-    /// Up to so many regions behind a prefix, and whether others follow.
+    /// Returns up to `size` regions after a prefix, and whether there are more.
     pub(crate) fn page(&self, after: Option<Prefix>, size: usize) -> (&[Arc<Region>], bool) {
         let from = after.map_or(0, |after| self.regions.partition_point(|region| region.prefix <= after));
         let rest = &self.regions[from..];

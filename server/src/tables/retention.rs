@@ -1,6 +1,6 @@
-//! Forgets what is kept for a time only: in the background, a page at a time.
+//! Removes expired request_ids and old edits in the background, a page at a time.
 //!
-//! Every replica does it. They may do it at the same time: each removes only what lies below a floor that is durable.
+//! Every replica does this, possibly at the same time: each removes only records below a durable floor.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,28 +18,28 @@ use crate::{
     tables::{directory::Directory, history},
 };
 
-/// What is forgotten, and where.
+/// The retention task.
 #[derive(Debug)]
 pub(crate) struct Retention {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) directory: Arc<Directory>,
-    /// The edits of each table that are kept.
+    /// The number of edits to keep for each table.
     pub(crate) history_keep: u64,
 }
 
-/// Which edits were forgotten of each table when it was last looked at, by the key of the space.
+/// The edits of each table that were forgotten at the last check, by the key of the space.
 #[derive(Debug, Default)]
 struct Edits(HashMap<String, Forgotten>);
 
-/// It is looked for what is due this often, and for short retentions more often.
+/// The longest time between two checks; shorter retentions are checked more often.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// After a page the store is left alone for as many times as long as the page took.
+/// After each page the task pauses for this many times the duration of the page.
 const REST: u32 = 3;
 
 impl Retention {
-    /// Forgets what is due, until `stop`.
+    /// Removes expired records until `stop`.
     pub(crate) async fn keep(self, retention: Duration, stop: CancellationToken) {
         let interval = (retention / 10).min(INTERVAL_MAX);
         let mut edits = Edits::default();
@@ -47,16 +47,16 @@ impl Retention {
             loop {
                 time::sleep(interval).await;
                 if let Err(error) = self.forget(&mut edits).await {
-                    warn!(%error, "what is due could not be forgotten yet");
+                    warn!(%error, "cannot remove expired records yet");
                 }
             }
         };
-        // OK because the next run goes on where this one broke off.
+        // OK because the next run continues where this one stopped.
         stop.run_until_cancelled(keeping).await;
     }
 
     async fn forget(&self, edits: &mut Edits) -> Result<(), StoreFailure> {
-        while self.rested(self.requests.forget(&*self.store)).await? {}
+        while self.run_and_pause(self.requests.forget(&*self.store)).await? {}
         for space in self.directory.spaces() {
             let present = space.read(Table::revision).0;
             let is_first = !edits.0.contains_key(space.key());
@@ -65,7 +65,8 @@ impl Retention {
                 continue;
             }
             loop {
-                let (forgotten, more) = self.rested(history::forget(&*self.store, &space, self.history_keep)).await?;
+                let (forgotten, more) =
+                    self.run_and_pause(history::forget(&*self.store, &space, self.history_keep)).await?;
                 edits.0.insert(space.key().to_owned(), forgotten);
                 if !more {
                     break;
@@ -75,8 +76,8 @@ impl Retention {
         Ok(())
     }
 
-    /// A step of forgetting, and then a rest: others want the store as well.
-    async fn rested<T>(&self, step: impl Future<Output = Result<T, StoreFailure>>) -> Result<T, StoreFailure> {
+    /// Runs a step and then pauses, because others need the store as well.
+    async fn run_and_pause<T>(&self, step: impl Future<Output = Result<T, StoreFailure>>) -> Result<T, StoreFailure> {
         let began = self.clock.steady();
         let done = step.await;
         time::sleep(REST * self.clock.steady().saturating_sub(began)).await;

@@ -1,4 +1,4 @@
-//! One space as the daemon keeps it in memory: its table, the versions of its records, and its counters.
+//! One space in memory: its table, the versions of its records, and its counters.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,14 +32,14 @@ use crate::{
 /// One space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    /// What its records hang on, for ever: its name or, if it is a delegated region's, the key of the space around it and the
+    /// The key of its records, which never changes: its name or, for a delegated region's space, the key of the outer space and the
     /// region's number.
     key: String,
-    /// The space around it, and the region there whose suffixes these are.
+    /// For a delegated region's space: the outer space, and the region there.
     outer: Option<(Arc<Space>, RegionNumber)>,
     state: RwLock<State>,
     counters: Mutex<BTreeMap<RegionNumber, Arc<Cell>>>,
-    /// The newest revision, for those who wait for it.
+    /// Publishes the newest revision.
     newest: watch::Sender<Revision>,
     /// Held while an edit runs.
     pub(crate) editing: tokio::sync::Mutex<()>,
@@ -47,10 +47,10 @@ pub(crate) struct Space {
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Counters and regions that are listed under one hold of their lock: some ten microseconds.
+/// The numbers of counters and regions that are listed under one hold of their lock: about ten microseconds.
 const CELLS_AT_ONCE: usize = 256;
 const LISTED_AT_ONCE: usize = 1024;
-/// A table that keeps changing is listed in one piece after so many attempts.
+/// After this many attempts, a table that keeps changing is listed under one hold of its lock.
 const LISTING_ATTEMPTS: usize = 3;
 
 /// A table, and the versions of the records that it came from.
@@ -59,50 +59,50 @@ pub(crate) struct State {
     table: Table,
     version: Version,
     region_versions: HashMap<RegionNumber, Version>,
-    /// Of the counters that `table` has: an older one never replaces a newer one.
+    /// The versions of the counters in `table`: an older counter never replaces a newer one.
     counter_versions: HashMap<RegionNumber, Version>,
     last_edit: EditId,
     scramble_key: ClusterKey,
     text_form: TextForm,
 }
 
-/// What a grant must know of a region, as of one revision.
+/// The facts about a region that a grant needs, as of one revision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegionFacts {
     pub(crate) constants: RegionConstants,
     pub(crate) number: RegionNumber,
-    /// Of the region's record.
+    /// The version of the region's record.
     pub(crate) version: Version,
-    /// Whether it is granted from.
+    /// Whether it grants.
     pub(crate) granting: Result<(), NotGranting>,
     pub(crate) chunk: ChunkPolicy,
-    /// Whether it may expand by itself.
+    /// Whether its policy may expand it.
     pub(crate) expands: bool,
-    /// How many suffixes are reserved, as far as this daemon knows.
+    /// The number of reserved suffixes, as far as this daemon knows.
     pub(crate) reserved: Count,
     pub(crate) expandable_bits: u8,
-    /// How many suffixes may be issued.
+    /// The number of suffixes that may be issued.
     pub(crate) limit: Count,
     /// One past the last suffix that can be granted.
     pub(crate) capacity: Position,
-    /// How fast suffixes may be granted.
+    /// The maximum rate of grants.
     pub(crate) pace: Pace,
 }
 
 impl Space {
-    /// A space with this table.
+    /// Creates a space with this table.
     pub(crate) fn new(key: String, outer: Option<(Arc<Self>, RegionNumber)>, state: State) -> Self {
         let newest = watch::Sender::new(state.table.revision());
         let (state, counters) = (RwLock::new(state), Mutex::default());
         Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default(), indexing: Arc::default() }
     }
 
-    /// What its records hang on.
+    /// The key of its records.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Its name: that of a delegated region's space is the name of the space around it, `/`, and the region's.
+    /// Its name. The name of a delegated region's space is the name of the outer space, `/`, and the region's name.
     pub(crate) fn name(&self) -> String {
         match &self.outer {
             None => self.key.clone(),
@@ -110,41 +110,42 @@ impl Space {
         }
     }
 
-    /// The name that a region has now.
+    /// The present name of a region.
     pub(crate) fn region_name(&self, number: RegionNumber) -> String {
         // OK because a region is never removed.
         self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
     }
 
-    /// How its identifiers are written for people.
+    /// The text form of its identifiers.
     pub(crate) fn text_form(&self) -> TextForm {
         self.state().text_form
     }
 
-    /// The facts of its record that no edit of the table changes.
+    /// The parts of its record that no edit changes.
     pub(crate) fn constants(&self) -> (ClusterKey, TextForm) {
         let state = self.state();
         (state.scramble_key, state.text_form)
     }
 
-    /// Tells of the newest revision, and of each one later.
+    /// Subscribes to the newest revision.
     pub(crate) fn newest(&self) -> watch::Receiver<Revision> {
         self.newest.subscribe()
     }
 
-    /// Looks at the table.
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
-        look(&self.state().table)
+    /// Runs `read` with the table locked for reading.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Table) -> T) -> T {
+        read(&self.state().table)
     }
 
-    /// Looks at the table as it would be if a region's counter stood here: a plan is made of exactly what its commit compares.
-    pub(crate) fn read_as_if<T>(&self, number: RegionNumber, reserved: Count, look: impl FnOnce(&Table) -> T) -> T {
+    /// Runs `read` with the table as if a region's counter had this value, so that a plan uses exactly the counter that its commit
+    /// compares.
+    pub(crate) fn read_as_if<T>(&self, number: RegionNumber, reserved: Count, read: impl FnOnce(&Table) -> T) -> T {
         let mut state = self.state_mut();
         let before = state.table.get(number).map(|region| region.issued);
         state.table.set_issued(number, reserved);
-        let seen = look(&state.table);
+        let result = read(&state.table);
         before.into_iter().for_each(|before| state.table.set_issued(number, before));
-        seen
+        result
     }
 
     /// The version of the space's record, and of a region's.
@@ -158,19 +159,19 @@ impl Space {
         self.state().last_edit
     }
 
-    /// Does something with what a grant must know of a region, while the table stands still: an edit is applied before or after.
+    /// Runs `act` with the facts of a region while the table is locked, so that no edit is applied in between.
     pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
         let state = self.state();
         act(state.table.named(region).ok().map(|region| state.facts(region)))
     }
 
-    /// What a grant must know of the region of this number.
+    /// Returns the facts of a region by its number.
     pub(crate) fn facts_of(&self, number: RegionNumber) -> Option<RegionFacts> {
         let state = self.state();
         state.table.get(number).map(|region| state.facts(region))
     }
 
-    /// Applies a plan that is durable at `version`.
+    /// Applies a plan that was committed at `version`.
     pub(crate) fn apply(&self, plan: &Plan, version: Version, edit: EditId) -> Result<(), Refusal> {
         let mut state = self.state_mut();
         state.table.apply(plan)?;
@@ -188,7 +189,7 @@ impl Space {
         Ok(())
     }
 
-    /// Takes note of what a region's counter said at a version, unless a newer one is known.
+    /// Stores the value that a region's counter had at a version, unless a newer one is known.
     pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Stored<Count>) {
         let (version, mut state) = (Version::new(reserved.version), self.state_mut());
         let known = state.counter_versions.entry(number).or_insert(version);
@@ -198,7 +199,7 @@ impl Space {
         }
     }
 
-    /// Reads a region's counter, and takes note of it.
+    /// Reads a region's counter, and stores its value.
     pub(crate) async fn learn_reserved(
         &self,
         store: &dyn Store,
@@ -209,45 +210,45 @@ impl Space {
         Ok(read)
     }
 
-    /// Gives the rest of a region's chunk back: see [`Cell::give_back`].
+    /// Returns the rest of a region's chunk to the store; see [`Cell::give_back`].
     pub(crate) async fn give_back(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         if let Some(reserved) = cell.give_back(store, &keys::counter(self.key(), number.0)).await {
             self.set_reserved(number, reserved);
         }
     }
 
-    /// Drops what was reserved of a region before an edit at this version declared it as issued: it may be in use elsewhere.
+    /// Drops a chunk that was reserved before an edit at this version declared it as issued, because it may be in use elsewhere.
     pub(crate) fn drop_chunk(&self, number: RegionNumber, declared: Version) {
         let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
-    /// The right to build an index, unless somebody is at it.
+    /// Reserves the building of an index; `None` if another task is building one.
     pub(crate) fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
         self.indexing.clone().try_lock_owned().ok()
     }
 
-    /// Answers by this index, if it is still that of the table.
+    /// Uses this index, if it has the table's revision.
     pub(crate) fn set_index(&self, index: Arc<Index>) {
         self.state_mut().table.set_index(index);
     }
 
-    /// Replaces the table by what the store says.
+    /// Replaces the table by one read from the store.
     pub(crate) fn replace(&self, state: State) {
         let revision = state.table.revision();
         let old = mem::replace(&mut *self.state_mut(), state);
         self.newest.send_replace(revision);
-        // A large table takes a while to go: not under the lock.
+        // Dropping a large table takes long, so it happens outside the lock.
         drop(old);
     }
 
-    /// The counter of a region.
+    /// Returns the counter of a region, and creates it if necessary.
     pub(crate) fn cell(&self, number: RegionNumber, policy: Chunk) -> Arc<Cell> {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
-    /// All counters that have been used. Grants need their lock: it is held for some of them at a time.
+    /// Lists all counters that have been used, a few at a time, because grants need the lock.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
         let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
         iter::from_fn(move || {
@@ -262,8 +263,8 @@ impl Space {
         })
     }
 
-    /// All regions of one revision, in the order of their prefixes. Grants need the table's lock: it is held for some of them
-    /// at a time, unless the table keeps changing.
+    /// Lists all regions of one revision in the order of their prefixes. It locks the table for a few regions at a time, because
+    /// grants need the lock, unless the table keeps changing.
     pub(crate) async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
         for _ in 0..LISTING_ATTEMPTS {
             let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
@@ -286,7 +287,7 @@ impl Space {
         self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
     }
 
-    /// What this daemon knows of a region's use at `now`, on the steady clock.
+    /// The use of a region by this daemon at `now`, on the steady clock.
     pub(crate) fn usage(&self, number: RegionNumber, now: Duration) -> Usage {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let usage = |cell: &Arc<Cell>| Usage { unused: cell.with(|counter| counter.left()), rate: cell.rate(now) };
@@ -303,7 +304,7 @@ impl Space {
 }
 
 impl State {
-    /// The state of a space that was just made.
+    /// The state of a new space.
     pub(crate) fn fresh(
         mut table: Table,
         version: Version,
@@ -322,7 +323,7 @@ impl State {
             let read = async || store.get(&keys::space(name)).await.map_err(StoreFailure::from);
             let before = read().await?.ok_or_else(|| StoreFailure::from(missing))?;
             let state = Self::assemble(store, name, &before).await;
-            // The records are read one after another: if an edit came between, they are read again.
+            // The records are read one after another. If an edit came in between, read them again.
             let after = read().await?;
             if after.is_some_and(|after| after.version == before.version) {
                 return state;
@@ -336,7 +337,7 @@ impl State {
         let records = store.scan(&keys::regions(name)).await.map_err(StoreFailure::from)?;
         let mut region_versions = HashMap::with_capacity(records.len());
         let mut malformed = None;
-        // One by one, so that a large table is not in memory twice.
+        // Decoded one by one, so that a large table is not in memory twice.
         let regions = records.into_iter().map_while(|(key, versioned)| {
             let region = read_region(&key, &versioned, &counters).map_err(|problem| malformed = Some(problem)).ok()?;
             region_versions.insert(region.number, versioned.version);
@@ -377,7 +378,7 @@ impl State {
             reserved: region.issued,
             expandable_bits: region.expandable_bits(),
             limit: region.limit(),
-            // Positions are 128-bit numbers, so the very last suffix of a region of 2^128 is out of reach.
+            // Positions have 128 bits, so the last suffix of a region of 2^128 cannot be granted.
             capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
             pace: region.pace,
         }
@@ -388,7 +389,7 @@ impl State {
     }
 }
 
-/// The record of a space whose table is at the revision that `plan` makes, or as it is without one.
+/// Encodes the record of a space at the revision that `plan` makes, or at the present one without a plan.
 pub(crate) fn space_record(
     table: &Table,
     plan: Option<&Plan>,
@@ -406,7 +407,7 @@ pub(crate) fn space_record(
     })
 }
 
-/// What a counter says, and its version.
+/// The value of a counter, and its version.
 #[derive(Clone, Copy, Debug)]
 struct ReadCounter {
     reserved: Count,
@@ -430,7 +431,7 @@ fn read_region(
     let number = RegionNumber(keys::parse_number(key)?);
     let reserved = counters.get(&number).map_or(Count::ZERO, |counter| counter.reserved);
     let region = stored::decode_region(&versioned.value, number, reserved)?;
-    // The counter of a region that closed goes on in its all-zero subregion.
+    // The counter of a closed region continues in its all-zero subregion.
     Ok(if region.kind == Kind::Closed { Region { issued: Count::ZERO, ..region } } else { region })
 }
 
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_counter_that_is_heard_of_late_does_not_replace_a_newer_one() {
+    fn ok_a_late_counter_does_not_replace_a_newer_one() {
         let space = space();
         let heard = |version, below| {
             space.set_reserved(REGION, Stored { version, value: Count::Below(below) });
@@ -472,9 +473,9 @@ mod tests {
         };
         assert_eq!(heard(5, 60), Some(Count::Below(60)));
         assert_eq!(heard(7, 100), Some(Count::Below(100)));
-        assert_eq!(heard(6, 80), Some(Count::Below(100)), "a watch tells of it late");
-        assert_eq!(heard(8, 90), Some(Count::Below(90)), "a chunk was given back");
-        // A declared counter is of the edit's own version.
+        assert_eq!(heard(6, 80), Some(Count::Below(100)), "a watch reports it late");
+        assert_eq!(heard(8, 90), Some(Count::Below(90)), "a chunk was returned");
+        // A declared counter has the version of the edit.
         let next = Patch { next: Some(Count::Below(200)), ..Patch::default() };
         let plan = space.read(|table| table.plan(&Edit::Update { name: "r".to_owned(), patch: next })).expect("legal");
         space.apply(&plan, Version::new(12), EditId::default()).expect("applied");
@@ -482,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_an_edit_is_applied_before_or_after_what_is_done_with_the_facts() {
+    fn ok_no_edit_is_applied_while_the_facts_are_in_use() {
         let (space, is_applied) = (space(), Arc::new(AtomicBool::new(false)));
         let seal = Edit::Update { name: "r".to_owned(), patch: Patch { sealed: Some(true), ..Patch::default() } };
         let plan = space.read(|table| table.plan(&seal)).expect("legal");
@@ -492,7 +493,7 @@ mod tests {
             let sealing = {
                 let (space, is_applied) = (space.clone(), is_applied.clone());
                 std::thread::spawn(move || {
-                    begun.send(()).expect("it is waited for");
+                    begun.send(()).expect("the test is waiting");
                     space.apply(&plan, Version::new(2), EditId::default()).expect("applied");
                     is_applied.store(true, Ordering::SeqCst);
                 })

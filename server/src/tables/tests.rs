@@ -1,4 +1,4 @@
-//! Daemons on one store: edits and grants that meet each other, and answers of the store that get lost.
+//! Several daemons on one store: concurrent edits and grants, and lost answers of the store.
 
 use std::{
     pin::pin,
@@ -70,7 +70,7 @@ async fn get(node: &Node) -> Region {
 async fn draw(node: &Node) -> Result<u64, Status> {
     let request = AllocateRequest { source: "region:r".to_owned(), count: 1, ..Default::default() };
     let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
-    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("a lease was asked for") };
+    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("expected a lease") };
     Ok(lease.first.expect("a number").low)
 }
 
@@ -88,13 +88,13 @@ async fn expanding(node: &Node) {
     assert_eq!(get(node).await.suffix_bits, 2);
 }
 
-/// Several ask at the same time for the suffix that makes the region expand.
+/// Several requests at the same time need the suffix that makes the region expand.
 #[tokio::test]
-async fn ok_a_region_expands_by_its_policy_once_though_several_ask() {
+async fn ok_concurrent_requests_expand_a_region_once() {
     let disk = disk();
     let node = start(&disk, small_chunks()).await;
     expanding(&node).await;
-    // A commit takes a while, as on any disk.
+    // A commit takes some time, as on a disk.
     disk.plan(|operation| match operation {
         Operation::Commit(_) => Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(5)))),
         _ => Fault::None,
@@ -107,7 +107,7 @@ async fn ok_a_region_expands_by_its_policy_once_though_several_ask() {
 
 /// The same on two replicas, one request on each.
 #[tokio::test]
-async fn ok_a_region_expands_by_its_policy_once_though_two_replicas_see_to_it() {
+async fn ok_two_replicas_expand_a_region_once() {
     let disk = disk();
     let (one, other) = (start(&disk, small_chunks()).await, start(&disk, small_chunks()).await);
     expanding(&one).await;
@@ -123,16 +123,16 @@ async fn ok_a_region_expands_by_its_policy_once_though_two_replicas_see_to_it() 
     assert_eq!(get(&one).await.suffix_bits, 4, "by two bits, and never beyond four");
 }
 
-/// A reservation that waited for its turn while the region was made strict reserves a chunk of it.
+/// A reservation waits for its lock while the region becomes strict.
 #[tokio::test]
-async fn ok_nothing_is_reserved_of_a_region_that_was_made_strict_meanwhile() {
+async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     let disk = disk();
     let one = start(&disk, Settings::default()).await;
     make(&one, 32, 4).await;
     let space = one.engine().directory().find("default").expect("there");
     let number = space.read(|table| table.named("r").map(|region| region.number)).expect("there");
     let cell = space.cell(number, Chunk::default());
-    // As while another reservation, or an edit that depends on the counter, is under way.
+    // As if another reservation, or an edit that depends on the counter, were in progress.
     let held = cell.reserving.lock().await;
     let mut asked = pin!(draw(&one));
     assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -148,13 +148,13 @@ async fn ok_nothing_is_reserved_of_a_region_that_was_made_strict_meanwhile() {
     }
     let counter = read_counter(&disk, &keys::counter("default", number.0)).await.expect("read").value;
     assert_eq!(counter.reserved, Count::Below(1));
-    // The first replica is killed now, or slow: nobody asked it for anything more.
-    assert_eq!(draw(&other).await.expect("strictly"), 1, "no gap");
+    // The first replica crashes now, or is slow: it received no more requests.
+    assert_eq!(draw(&other).await.expect("granted"), 1, "no gap");
 }
 
-/// The answer to an edit's commit is lost, and the store is away for the read that follows.
+/// The answer to an edit's commit is lost, and the store is unavailable for the following read.
 #[tokio::test]
-async fn err_an_edit_that_may_have_been_made_is_unknown_also_if_the_store_stays_away() {
+async fn err_an_edit_that_may_have_been_made_is_unknown_while_the_store_is_unavailable() {
     let disk = disk();
     let node = start(&disk, Settings::default()).await;
     make(&node, 8, 8).await;
@@ -173,13 +173,13 @@ async fn err_an_edit_that_may_have_been_made_is_unknown_also_if_the_store_stays_
     disk.plan(|_| Fault::None);
     let third = start(&disk, Settings::default()).await;
     assert_eq!(get(&third).await.suffix_bits, 9, "it was made");
-    assert_eq!(refused.code(), Code::Unknown, "UNAVAILABLE promises that nothing was done");
+    assert_eq!(refused.code(), Code::Unknown, "UNAVAILABLE would mean that nothing was done");
 }
 
-/// After a restore that may have lost edits, a region may have been there and issued: what is made in its place is not handed on as if
-/// it were untouched.
+/// After a restore that may have lost edits, a region of the same name may have existed and issued. So a new region must not be
+/// delegated as if it were unused.
 #[tokio::test]
-async fn err_a_new_region_is_not_delegated_before_a_floor_is_named_where_edits_may_be_lost() {
+async fn err_after_a_restore_a_new_region_needs_a_floor_before_it_is_delegated() {
     let disk = disk();
     let second = UnixNanos::new(1_000_000_000);
     let lapse = Lapse { since: UnixNanos::new(0), until: second };
@@ -196,9 +196,9 @@ async fn err_a_new_region_is_not_delegated_before_a_floor_is_named_where_edits_m
     node.regions().delegate_region(delegate()).await.expect("delegated");
 }
 
-/// An edit and the follower that hears of it take in the same delegated space.
+/// An edit and the follower both add the same delegated space.
 #[tokio::test]
-async fn ok_a_space_that_is_taken_in_twice_is_one() {
+async fn ok_a_space_that_is_added_twice_is_shared() {
     let node = start(&disk(), Settings::default()).await;
     let state = || {
         let constants = (ClusterKey::new([0; 16]), TextForm::Decimal);
@@ -208,9 +208,9 @@ async fn ok_a_space_that_is_taken_in_twice_is_one() {
     assert!(Arc::ptr_eq(&first, &second));
 }
 
-/// A number that is declared on one replica while another one has a chunk below it.
+/// A number is declared as issued on one replica while another one has a chunk below it.
 #[tokio::test]
-async fn ok_what_counts_as_issued_is_granted_by_no_replica() {
+async fn ok_no_replica_grants_numbers_declared_as_issued() {
     let disk = disk();
     let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
     make(&one, 32, 4).await;
@@ -220,13 +220,13 @@ async fn ok_what_counts_as_issued_is_granted_by_no_replica() {
     let update = UpdateRegionRequest { name: name(), next, ..UpdateRegionRequest::default() };
     one.regions().update_region(Request::new(update)).await.expect("declared");
     time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(get(&other).await.reserved, "5000", "the other one knows");
+    assert_eq!(get(&other).await.reserved, "5000", "the other replica knows");
     assert!(draw(&other).await.expect("granted") >= 5000, "suffixes below 5000 count as issued");
 }
 
-/// A space whose commit never came to the store.
+/// The commit of a new space never arrives at the store.
 #[tokio::test]
-async fn err_a_space_that_was_not_made_is_not_called_damage() {
+async fn err_a_space_that_was_not_created_is_not_reported_as_damage() {
     let disk = disk();
     let node = start(&disk, Settings::default()).await;
     disk.plan(|operation| match operation {

@@ -1,8 +1,8 @@
-//! Services whose calls may take a while: they run on the runtime of calls, not on the thread that serves the connection.
+//! Services whose calls may take long: they run on the runtime of calls, not on the thread of the connection.
 //!
-//! A thread of the gRPC port answers grants within microseconds, one after the other. A page of a table or ten thousand
-//! classifications in between would make all grants on its connections wait. Answers are made there, too, and come to the
-//! connection in small pieces, no faster than it sends them.
+//! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten thousand
+//! classifications would delay all grants on its connections. So the runtime of calls makes such answers, and passes them to the
+//! connection in small pieces, as fast as the connection sends them.
 
 use std::{
     convert::Infallible,
@@ -32,33 +32,33 @@ use tonic::{
 
 use crate::{host::tasks::Tasks, status};
 
-/// Calls of one service at once. Each may have an answer of some megabytes in memory.
+/// The maximum number of concurrent calls of one service. Each may have an answer of some megabytes in memory.
 const CALLS_MAX: usize = 256;
 
-/// Calls that go on for as long as their caller likes. They are bounded elsewhere.
+/// Calls that last as long as their caller wants; they have limits of their own.
 const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
 
-/// Calls whose answers may be large: they are written when no other thread wants the processor.
+/// Calls whose answers may be large: these are written only when no other thread needs the processor.
 const LARGE: [&str; 4] = ["/Inspect", "/Encode", "/ListRegions", "/Classify"];
 
-/// A piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for one of them.
+/// The size of a piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for at most one piece.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Pieces that wait for the connection.
+/// The maximum number of pieces that wait for the connection.
 const PIECES_MAX: usize = 4;
-/// An answer of which nothing is taken for as long is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest time that the connection may take to accept a piece; then the answer is abandoned.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A service that runs elsewhere.
+/// A service that runs on the runtime of calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Offload<S> {
     service: S,
     tasks: Tasks,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl<S> Offload<S> {
     pub(crate) fn new(service: S, tasks: &Tasks) -> Self {
-        Self { service, tasks: tasks.clone(), places: Arc::new(Semaphore::new(CALLS_MAX)) }
+        Self { service, tasks: tasks.clone(), permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 }
 
@@ -79,21 +79,21 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
             return Box::pin(future::ready(Ok(status::too_many(S::NAME, CALLS_MAX).into_http())));
         };
         let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
-        let (place, is_large) = ((!is_one_of(&STREAMS)).then_some(place), is_one_of(&LARGE));
+        let (permit, is_large) = ((!is_one_of(&STREAMS)).then_some(permit), is_one_of(&LARGE));
         let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let call = self.service.call(request);
-        // Given up when its caller goes away, as it would be here.
+        // Aborted when its caller goes away, as on the connection's thread.
         let call = self.tasks.spawn_call(async move {
-            let _place = place;
+            let _permit = permit;
             let Ok(response) = call.await;
             let (head, body) = response.into_parts();
             let is_empty = body.is_end_stream();
-            // OK because a caller that has gone needs no answer.
+            // OK because a caller that has gone away needs no answer.
             let _ = answer.send((head, is_empty));
             match (is_empty, is_large) {
                 (true, _) => {}
@@ -110,7 +110,7 @@ where
                 }
                 Err(_) => match call.await.map_err(tokio::task::JoinError::try_into_panic) {
                     Err(Ok(panic)) => resume_unwind(panic),
-                    // The daemon has stopped: nobody is there to be answered.
+                    // The daemon has stopped, so there is no one to answer.
                     Ok(()) | Err(Err(_)) => future::pending().await,
                 },
             }
@@ -118,23 +118,23 @@ where
     }
 }
 
-/// What comes to the connection.
+/// A piece of an answer for the connection.
 enum Piece {
     Frame(Result<Frame<Bytes>, Status>),
     End,
 }
 
-/// Hands an answer over as it is made and taken.
+/// Passes an answer on as it is made and as the connection takes it.
 async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
     let mut body = pin!(body);
-    let hand_over = async |piece| pieces.send_timeout(piece, PATIENCE).await.is_ok();
+    let hand_over = async |piece| pieces.send_timeout(piece, READ_TIMEOUT).await.is_ok();
     while let Some(frame) = future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         let taken = match frame.map(Frame::into_data) {
             Ok(Ok(mut data)) => {
                 let mut taken = true;
                 while taken && !data.is_empty() {
                     let piece = data.split_to(data.len().min(PIECE_BYTES));
-                    // As in `in_parts`.
+                    // As in `yielding`.
                     thread::yield_now();
                     taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;
                 }
@@ -150,7 +150,7 @@ async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
     hand_over(Piece::End).await;
 }
 
-/// An answer that is made elsewhere.
+/// The body of an answer that arrives in pieces.
 struct Arriving {
     pieces: mpsc::Receiver<Piece>,
     _call: AbortOnDropHandle<()>,
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn ok_an_answer_comes_in_small_pieces() {
+    async fn ok_an_answer_arrives_in_small_pieces() {
         let (pieces, mut arriving) = mpsc::channel(PIECES_MAX);
         let answer = "0123456789".repeat(10_000);
         let carried = async {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn err_an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
+    async fn err_a_truncated_answer_is_an_error() {
         let (pieces, arriving) = mpsc::channel(PIECES_MAX);
         let call = AbortOnDropHandle::new(Tasks::new().spawn_work(async {}));
         let mut arriving = pin!(Arriving { pieces: arriving, _call: call });

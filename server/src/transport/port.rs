@@ -1,7 +1,7 @@
-//! What the gRPC port serves: the services, found by their names.
+//! Dispatches the calls of the gRPC port to the services by name.
 //!
-//! A grant costs less than tonic's router takes to find out who grants it, and to box the request and its answer twice on the
-//! way: `Allocator`, which is asked a hundred thousand times a second, is found by a comparison, the others by the router.
+//! tonic's router takes longer to find a service, and to box the request and the answer, than a grant takes. So a comparison finds
+//! `Allocator`, which gets a hundred thousand calls per second; the router finds the other services.
 
 use std::{
     convert::Infallible,
@@ -19,7 +19,7 @@ use tonic::{
     service::Routes,
 };
 
-/// One service that is asked often, and the others.
+/// The frequently used service, and the router for the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,

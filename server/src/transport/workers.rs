@@ -1,7 +1,7 @@
 //! Threads that serve connections, each with a runtime of its own.
 //!
-//! A connection stays with one thread: a call is read, answered and written there, and nothing is handed from processor to
-//! processor. Connections go to the threads in turn, so that two of one client are served by two processors.
+//! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between processors.
+//! Connections go to the threads in turn, so that two connections of one client use two processors.
 
 use std::{convert::Infallible, io, thread, time::Duration};
 
@@ -29,15 +29,15 @@ use tonic::{
 };
 use tracing::{error, warn};
 
-/// How long accepting pauses after a failure: too many open files are not fewer at once.
+/// The pause after a failure to accept a connection, because too many open files do not close immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A client that was silent for so long is asked whether it is there, so often, before its connection is ended.
-const SILENCE: Duration = Duration::from_secs(30);
-const PROBE: Duration = Duration::from_secs(5);
-const PROBES: u32 = 4;
-/// What was sent to a client is not acknowledged for so long: it is gone.
-const UNHEARD_MILLIS: u32 = 50_000;
+/// TCP keepalive: the first probe after 30 s idle, then one every 5 s; the connection is dropped after 4 missed probes.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 4;
+/// TCP user timeout, in milliseconds: a connection is dropped if sent data stays unacknowledged for this long.
+const USER_TIMEOUT_MILLIS: u32 = 50_000;
 
 /// Threads that serve the connections of one port.
 #[derive(Debug)]
@@ -48,12 +48,12 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with a transport and a service of its own. They end when `stop` is cancelled and the
-    /// calls in flight are answered and `work`, which calls leave behind, is done.
+    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is cancelled, they end when the calls
+    /// in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors
     ///
-    /// Those of starting threads and runtimes.
+    /// If a thread or a runtime cannot be started.
     pub fn start<S>(
         count: usize,
         transport: &Server,
@@ -72,7 +72,7 @@ impl Workers {
             let (stop, work) = (stop.clone(), work.clone());
             let (transport, service) = (transport.clone(), service.clone());
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
-            // Fires also when the thread panics.
+            // Also cancelled when the thread panics.
             let ended = ended.clone().drop_guard();
             thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
                 let _ended = ended;
@@ -84,8 +84,8 @@ impl Workers {
         Ok(Self { lanes, running, ended })
     }
 
-    /// Accepts connections until `stop` is cancelled, and returns when the threads have ended; earlier if one of them ends
-    /// that should not.
+    /// Accepts connections until `stop` is cancelled, and returns when the threads have ended, or as soon as one of them ends
+    /// unexpectedly.
     pub async fn accept(self, listener: TcpListener, stop: &CancellationToken) {
         for lane in self.lanes.iter().cycle() {
             let accepted = select! {
@@ -95,14 +95,14 @@ impl Workers {
             };
             match accepted {
                 Ok((connection, _)) => {
-                    // Whoever is gone already is none of the others' business.
+                    // A connection that is closed already must not affect the others.
                     if let Ok(connection) = set_up(&connection).and_then(|()| connection.into_std()) {
                         // OK because a thread that has ended is noticed above.
                         drop(lane.send(connection));
                     }
                 }
                 Err(error) => {
-                    warn!(%error, "a connection was not accepted");
+                    warn!(%error, "cannot accept a connection");
                     time::sleep(PAUSE).await;
                 }
             }
@@ -115,16 +115,15 @@ impl Workers {
 fn set_up(connection: &TcpStream) -> io::Result<()> {
     // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
     connection.set_nodelay(true)?;
-    // The kernel sees to it that a client whose machine is gone does not stay for ever. HTTP/2 has a ping for that, which looks
-    // at the clock with every frame.
+    // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock with every frame.
     set_socket_keepalive(connection, true)?;
-    set_tcp_keepidle(connection, SILENCE)?;
-    set_tcp_keepintvl(connection, PROBE)?;
-    set_tcp_keepcnt(connection, PROBES)?;
-    Ok(set_tcp_user_timeout(connection, UNHEARD_MILLIS)?)
+    set_tcp_keepidle(connection, KEEPALIVE_IDLE)?;
+    set_tcp_keepintvl(connection, KEEPALIVE_INTERVAL)?;
+    set_tcp_keepcnt(connection, KEEPALIVE_PROBES)?;
+    Ok(set_tcp_user_timeout(connection, USER_TIMEOUT_MILLIS)?)
 }
 
-/// What one thread needs.
+/// The state of one thread.
 struct Worker<S> {
     connections: mpsc::UnboundedReceiver<std::net::TcpStream>,
     transport: Server,
@@ -139,7 +138,7 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
     async fn serve(self) {
-        // Not before it has arrived here: a connection belongs to the runtime that makes it.
+        // Converted on this thread, because a connection belongs to the runtime that converts it.
         let connections = UnboundedReceiverStream::new(self.connections).map(TcpStream::from_std);
         let stop = self.stop.cancelled_owned();
         let served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop).await;

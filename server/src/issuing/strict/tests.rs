@@ -1,4 +1,4 @@
-//! One attempt at some grants, over a store in memory.
+//! Attempts at strict grants on a store in memory.
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
 };
 
 const NOW: UnixNanos = UnixNanos::new(1_800_000_000 * 1_000_000_000);
-/// UUIDs of version 7, made now: the first 48 bits are milliseconds.
+/// Version 7 UUIDs with the present time: the first 48 bits are milliseconds.
 const DATED: [&str; 2] = ["01a3185c-5000-7000-8000-000000000001", "01a3185c-5000-7000-8000-000000000002"];
 
 /// A clock that stands still.
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn wall(&self) -> UnixNanos {
         NOW
     }
@@ -43,11 +43,11 @@ struct Region {
 }
 
 impl Region {
-    /// At most two request_ids without a time are kept.
+    /// Creates a region that keeps at most two undated request_ids.
     async fn at(counter: Counter, pace: u64) -> Self {
         let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
         let environment =
-            Environment { store: store.clone(), clock: Arc::new(Still), entropy: Arc::new(SystemEntropy) };
+            Environment { store: store.clone(), clock: Arc::new(FixedClock), entropy: Arc::new(SystemEntropy) };
         let key = ClusterKey::new([2; 16]);
         let slots = Arc::new(Slots::new(environment, ClockPolicy::default(), TrustPolicy::default(), key));
         slots.accept_clock();
@@ -57,7 +57,7 @@ impl Region {
         let version = store.commit(txn).await.expect("committed").version;
         let policy = RequestPolicy { undated_max: 2, ..RequestPolicy::default() };
         let requests = Requests::load(&*store, policy, slots.clone()).await.expect("read");
-        let pacing = Pacing::load(&*store, Arc::new(Still), slots).await.expect("read");
+        let pacing = Pacing::load(&*store, Arc::new(FixedClock), slots).await.expect("read");
         let record = Record {
             key: keys::counter("default", 1),
             guard: Some((region, version)),
@@ -69,14 +69,14 @@ impl Region {
         Self { store, pacing, requests, record }
     }
 
-    /// A new one that has no pace to speak of.
+    /// Creates a new region with a pace that no test reaches.
     async fn new() -> Self {
         Self::at(Counter::NEW, 1 << 20).await
     }
 
-    async fn attempt(&self, asks: &[Ask], last: Option<StrictState>) -> Attempted {
-        let judges = (&*self.pacing, &*self.requests);
-        grant(&*self.store, &self.record, judges, asks, last, 5).await.expect("the store answers")
+    async fn attempt(&self, requests: &[QueuedRequest], last: Option<StrictState>) -> Attempted {
+        let checks = (&*self.pacing, &*self.requests);
+        grant(&*self.store, &self.record, checks, requests, last, 5).await.expect("the store answers")
     }
 
     async fn counter(&self) -> Counter {
@@ -90,18 +90,18 @@ impl Region {
     }
 }
 
-/// A request under a request_id of the region with this number.
-fn named(count: u64, request_id: &str, number: u64) -> Ask {
+/// A request with a request_id, in the region with this number.
+fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
     let requested = keys::Requested { space: "default", number: Some(RegionNumber(number)) };
-    Ask { count: NonZeroU64::new(count).expect("some"), request: Request::new(request_id, requested) }
+    QueuedRequest { count: NonZeroU64::new(count).expect("some"), request: Request::new(request_id, requested) }
 }
 
-fn ask(count: u64) -> Ask {
+fn request(count: u64) -> QueuedRequest {
     named(count, "", 1)
 }
 
-/// What became of the requests, in words.
-fn told(attempted: &Attempted) -> Vec<String> {
+/// Describes the outcome of each request.
+fn describe(attempted: &Attempted) -> Vec<String> {
     let one = |granted: &Granted| match granted {
         Granted::From(first) => format!("from {}", first.get()),
         Granted::Refused(StrictRefusal::Full { issued }) => format!("full {}", issued.get()),
@@ -118,31 +118,31 @@ fn told(attempted: &Attempted) -> Vec<String> {
 #[tokio::test]
 async fn ok_grants_of_one_commit_follow_each_other_and_are_durable() {
     let region = Region::new().await;
-    let asks = [ask(3), ask(4), ask(94), ask(93), ask(1)];
-    let first = region.attempt(&asks, None).await;
-    assert_eq!(told(&first), ["from 0", "from 3", "full 7", "from 7", "full 100"]);
+    let requests = [request(3), request(4), request(94), request(93), request(1)];
+    let first = region.attempt(&requests, None).await;
+    assert_eq!(describe(&first), ["from 0", "from 3", "full 7", "from 7", "full 100"]);
     assert_eq!((first.count, first.conflict.is_none()), (100, true));
     let left = first.left.expect("a commit");
     assert_eq!((left.counter.value.below, region.counter().await.reserved), (Position::new(100), Count::Below(100)));
-    let none = region.attempt(&[ask(1)], None).await;
-    assert_eq!((told(&none), none.count, none.left.is_none()), (vec!["full 100".to_owned()], 0, true));
+    let none = region.attempt(&[request(1)], None).await;
+    assert_eq!((describe(&none), none.count, none.left.is_none()), (vec!["full 100".to_owned()], 0, true));
 }
 
 #[tokio::test]
-async fn ok_what_the_last_commit_left_saves_reading_it_and_is_checked() {
+async fn ok_the_state_after_the_last_commit_replaces_a_read_and_is_checked() {
     let region = Region::new().await;
     let first = region.attempt(&[named(3, "a", 1)], None).await.left.expect("a commit");
-    let second = region.attempt(&[named(4, "b", 1), ask(98)], Some(first)).await;
-    assert_eq!(told(&second), ["from 3", "again"], "only what is stored tells that it is full");
+    let second = region.attempt(&[named(4, "b", 1), request(98)], Some(first)).await;
+    assert_eq!(describe(&second), ["from 3", "again"], "only a read of the store shows that it is full");
     assert_eq!((region.counter().await.reserved, region.undated().await), (Count::Below(7), 2));
-    // What came before that is out of date.
-    let third = region.attempt(&[ask(1), ask(1)], Some(first)).await;
-    assert_eq!((told(&third), third.conflict), (vec!["again".to_owned(); 2], Some(region.record.key.clone())));
+    // The earlier state is out of date.
+    let third = region.attempt(&[request(1), request(1)], Some(first)).await;
+    assert_eq!((describe(&third), third.conflict), (vec!["again".to_owned(); 2], Some(region.record.key.clone())));
     assert_eq!((third.left.is_none(), region.counter().await.reserved), (true, Count::Below(7)));
-    let third = region.attempt(&[named(1, "c", 1), ask(2)], second.left).await;
-    assert_eq!(told(&third), ["refused", "from 7"], "two request_ids are kept");
-    let fourth = region.attempt(&[ask(1)], third.left).await;
-    assert_eq!(told(&fourth), ["from 9"]);
+    let third = region.attempt(&[named(1, "c", 1), request(2)], second.left).await;
+    assert_eq!(describe(&third), ["refused", "from 7"], "only two request_ids are kept");
+    let fourth = region.attempt(&[request(1)], third.left).await;
+    assert_eq!(describe(&fourth), ["from 9"]);
     assert_eq!(fourth.left.and_then(|left| left.undated).map(|undated| undated.value), Some(2));
 }
 
@@ -151,8 +151,8 @@ async fn ok_an_edit_of_the_region_is_a_conflict() {
     let region = Region::new().await;
     let edited = keys::region("default", 1);
     region.store.commit(Txn::new().put(edited.clone(), [2])).await.expect("committed");
-    let attempted = region.attempt(&[ask(1)], None).await;
-    assert_eq!((told(&attempted), attempted.conflict), (vec!["again".to_owned()], Some(edited)));
+    let attempted = region.attempt(&[request(1)], None).await;
+    assert_eq!((describe(&attempted), attempted.conflict), (vec!["again".to_owned()], Some(edited)));
     assert_eq!(region.counter().await, Counter::NEW);
 }
 
@@ -161,54 +161,54 @@ async fn ok_a_request_id_is_granted_once_in_each_region() {
     for id in ["a", DATED[0]] {
         let region = Region::new().await;
         let twice = region.attempt(&[named(2, id, 1), named(2, id, 1), named(5, id, 2)], None).await;
-        assert_eq!(told(&twice), ["from 0", "again", "from 2"], "{id}");
-        let again = region.attempt(&[ask(1), named(2, id, 1), named(9, id, 2), ask(1)], twice.left).await;
-        assert_eq!(told(&again), ["from 7", "from 0", "reused 5", "from 8"], "{id}");
+        assert_eq!(describe(&twice), ["from 0", "again", "from 2"], "{id}");
+        let again = region.attempt(&[request(1), named(2, id, 1), named(9, id, 2), request(1)], twice.left).await;
+        assert_eq!(describe(&again), ["from 7", "from 0", "reused 5", "from 8"], "{id}");
     }
 }
 
 #[tokio::test]
-async fn ok_as_many_request_ids_without_a_time_are_kept_as_may_be() {
+async fn ok_undated_request_ids_are_limited() {
     let region = Region::new().await;
-    let asks = [named(1, "a", 1), named(1, DATED[0], 1), named(1, "b", 1), named(1, "c", 1), named(1, DATED[1], 1)];
-    let attempted = region.attempt(&asks, None).await;
-    assert_eq!(told(&attempted), ["from 0", "from 1", "from 2", "refused", "from 3"]);
+    let requests = [named(1, "a", 1), named(1, DATED[0], 1), named(1, "b", 1), named(1, "c", 1), named(1, DATED[1], 1)];
+    let attempted = region.attempt(&requests, None).await;
+    assert_eq!(describe(&attempted), ["from 0", "from 1", "from 2", "refused", "from 3"]);
     assert_eq!((region.undated().await, attempted.count), (2, 4));
     assert_eq!(attempted.left.and_then(|left| left.undated).map(|undated| undated.value), Some(2));
 }
 
 #[tokio::test]
-async fn ok_the_floor_of_dated_request_ids_is_compared_where_one_is_granted() {
+async fn ok_a_grant_under_a_dated_request_id_compares_the_floor() {
     let region = Region::new().await;
     let raised = stored::encode_forgotten_requests(NOW.offset(-1));
     region.store.commit(Txn::new().put(keys::FORGOTTEN, raised)).await.expect("committed");
     let dated = region.attempt(&[named(1, DATED[0], 1)], None).await;
-    assert_eq!((told(&dated), dated.conflict), (vec!["again".to_owned()], Some(keys::FORGOTTEN)));
-    let others = region.attempt(&[ask(1), named(1, "a", 1)], None).await;
-    assert_eq!(told(&others), ["from 0", "from 1"]);
-    region.requests.learn_floor(&*region.store).await.expect("read");
-    assert_eq!(told(&region.attempt(&[named(1, DATED[0], 1)], None).await), ["from 2"]);
+    assert_eq!((describe(&dated), dated.conflict), (vec!["again".to_owned()], Some(keys::FORGOTTEN)));
+    let others = region.attempt(&[request(1), named(1, "a", 1)], None).await;
+    assert_eq!(describe(&others), ["from 0", "from 1"]);
+    region.requests.refresh_floor(&*region.store).await.expect("read");
+    assert_eq!(describe(&region.attempt(&[named(1, DATED[0], 1)], None).await), ["from 2"]);
 }
 
 #[tokio::test]
-async fn ok_the_pace_is_kept() {
-    // As many as last 1024 seconds are granted at once.
+async fn ok_grants_respect_the_pace() {
+    // A burst may use the pace of 1024 seconds.
     let mut region = Region::at(Counter::NEW, 1).await;
     region.record.capacity = Position::new(10_000);
-    let attempted = region.attempt(&[ask(1000), ask(25), ask(24), ask(1)], None).await;
-    assert_eq!(told(&attempted), ["from 0", "too fast", "from 1000", "too fast"]);
-    assert_eq!(told(&region.attempt(&[ask(1)], attempted.left).await), ["too fast"]);
+    let attempted = region.attempt(&[request(1000), request(25), request(24), request(1)], None).await;
+    assert_eq!(describe(&attempted), ["from 0", "too fast", "from 1000", "too fast"]);
+    assert_eq!(describe(&region.attempt(&[request(1)], attempted.left).await), ["too fast"]);
 }
 
 #[tokio::test]
-async fn ok_nothing_is_granted_where_only_an_operator_knows() {
+async fn ok_a_counter_of_unknown_position_grants_nothing() {
     let region = Region::at(Counter { unsure: true, ..Counter::NEW }, 1 << 20).await;
-    let attempted = region.attempt(&[ask(1), named(1, "a", 1)], None).await;
-    assert_eq!((told(&attempted), attempted.left.is_none()), (vec!["unsure".to_owned(); 2], true));
+    let attempted = region.attempt(&[request(1), named(1, "a", 1)], None).await;
+    assert_eq!((describe(&attempted), attempted.left.is_none()), (vec!["unsure".to_owned(); 2], true));
 }
 
 #[tokio::test]
-async fn ok_a_commit_without_an_answer_fails_what_it_would_have_granted() {
+async fn ok_a_commit_with_unknown_outcome_fails_its_grants() {
     for is_made in [false, true] {
         let region = Region::new().await;
         region.attempt(&[named(2, "a", 1)], None).await;
@@ -217,18 +217,18 @@ async fn ok_a_commit_without_an_answer_fails_what_it_would_have_granted() {
             Operation::Commit(_) => Fault::LostUnknown,
             _ => Fault::None,
         });
-        let asks = [named(2, "a", 1), ask(3), ask(99)];
-        let attempted = region.attempt(&asks, None).await;
-        assert_eq!(told(&attempted), ["from 0", "failed", "full 5"]);
+        let requests = [named(2, "a", 1), request(3), request(99)];
+        let attempted = region.attempt(&requests, None).await;
+        assert_eq!(describe(&attempted), ["from 0", "failed", "full 5"]);
         assert_eq!((attempted.count, attempted.left.is_none(), attempted.conflict), (0, true, None));
         assert_eq!(region.counter().await.reserved, Count::Below(if is_made { 5 } else { 2 }));
     }
 }
 
 #[tokio::test]
-async fn ok_what_a_commit_left_is_taken_once() {
+async fn ok_the_state_after_a_commit_is_taken_once() {
     let region = Region::new().await;
-    let left = region.attempt(&[ask(3)], None).await.left.expect("a commit");
+    let left = region.attempt(&[request(3)], None).await.left.expect("a commit");
     let mut queue = Queue::default();
     assert!(queue.take_last().is_none());
     queue.set_last(left);

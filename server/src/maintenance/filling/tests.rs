@@ -13,12 +13,12 @@ use kent_store::{Delay, Fault, MemoryStore, Operation, Unavailable};
 use super::*;
 use crate::{
     host::entropy::SystemEntropy,
-    records::{failure::LoadError, founding::found},
+    records::{failure::LoadError, founding::load_or_found},
 };
 
 const COUNTER: Key = Key::from_static("counter/default/0000000000000001");
 const ORIGIN: StoreId = StoreId::new([7; 16]);
-/// The commits of one filling: the mark, two steps, the end.
+/// The commits of one filling: the mark, two steps, and the last step.
 const COMMITS: usize = 4;
 
 fn store() -> MemoryStore {
@@ -29,7 +29,7 @@ fn source_key() -> Vec<u8> {
     stored::encode_cluster(&ClusterKey::new([9; 16]))
 }
 
-/// Records for two steps, with this in each but the key of the store.
+/// Records for two steps; all but the store's key have this value.
 fn records(value: u8) -> BTreeMap<Key, Vec<u8>> {
     let numbered = (0..BATCH).map(|number| Key::new(format!("region/default/{number:016x}")).expect("a key"));
     let mut records: BTreeMap<_, _> = numbered.chain([COUNTER]).map(|key| (key, vec![value])).collect();
@@ -46,9 +46,9 @@ async fn contents(store: &MemoryStore) -> BTreeMap<Key, Vec<u8>> {
     scanned.into_iter().map(|(key, versioned)| (key, versioned.value)).collect()
 }
 
-/// A replica that starts, and grants once: it raises a counter under its version.
+/// Starts a replica that grants once: it raises a counter under its version.
 async fn start_and_grant(store: &MemoryStore) -> Result<ClusterKey, LoadError> {
-    let key = found(store, &SystemEntropy).await?;
+    let key = load_or_found(store, &SystemEntropy).await?;
     loop {
         let read = store.get(&COUNTER).await.expect("read");
         let (value, version) = read.map_or((0, Version::ABSENT), |read| (read.value[0], read.version));
@@ -60,7 +60,7 @@ async fn start_and_grant(store: &MemoryStore) -> Result<ClusterKey, LoadError> {
     }
 }
 
-/// Hands the number of every commit to `fault`, and keeps what was to be committed.
+/// Calls `fault` with the number of every commit, and records the commits.
 fn listen(store: &MemoryStore, fault: impl Fn(usize) -> Fault + Send + 'static) -> Arc<Mutex<Vec<Txn>>> {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let heard = sent.clone();
@@ -75,7 +75,7 @@ fn listen(store: &MemoryStore, fault: impl Fn(usize) -> Fault + Send + 'static) 
     sent
 }
 
-/// Lets every operation take place at the second time that it is asked for, and keeps what was to be committed.
+/// Delays every operation by one poll, and records the commits.
 fn one_operation_a_poll(store: &MemoryStore) -> Arc<Mutex<Vec<Txn>>> {
     fn pause() -> Delay {
         let mut is_over = false;
@@ -99,7 +99,7 @@ fn poll<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// To the end, without waiting.
+/// Polls a future until it is ready.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     (0..1000)
@@ -111,7 +111,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn ok_a_replica_that_starts_and_a_move_exclude_each_other_in_every_order() {
+fn ok_a_starting_replica_and_a_migration_exclude_each_other_in_every_order() {
     let (mut founded, mut refused, mut after) = (0, 0, 0);
     for schedule in 0_u32..1 << 14 {
         let store = store();
@@ -151,14 +151,14 @@ fn ok_a_replica_that_starts_and_a_move_exclude_each_other_in_every_order() {
                 assert_eq!(contents[&COUNTER], [101], "{schedule:#b}");
                 after += 1;
             }
-            _ => panic!("{schedule:#b}: the replica {started:?}, the move {filled:?}"),
+            _ => panic!("{schedule:#b}: the replica {started:?}, the migration {filled:?}"),
         }
     }
     assert!(founded > 0 && refused > 0 && after > 0, "{founded} {refused} {after}");
 }
 
 #[tokio::test]
-async fn ok_a_commit_without_an_answer_is_made_once_and_changes_nothing_when_it_comes_late() {
+async fn ok_a_commit_of_unknown_outcome_is_made_once_and_changes_nothing_if_it_arrives_late() {
     async fn check(faulty: usize, fault: fn() -> Fault) {
         let store = store();
         let sent = listen(&store, move |at| if at == faulty { fault() } else { Fault::None });
@@ -166,10 +166,10 @@ async fn ok_a_commit_without_an_answer_is_made_once_and_changes_nothing_when_it_
         assert_eq!(contents(&store).await, records(100), "{faulty}, {:?}", fault());
         store.plan(|_| Fault::None);
         assert_eq!(start_and_grant(&store).await.expect("whole"), ClusterKey::new([9; 16]));
-        // Whatever was sent comes once more, when a replica has granted.
+        // All commits arrive again, after a replica has granted.
         let granted = contents(&store).await;
         let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
-        // What was found to have been made is not sent again.
+        // A step that was found to be made is not sent again.
         let is_applied = matches!(fault(), Fault::AppliedUnknown);
         assert_eq!(sent.len(), COMMITS + usize::from(!is_applied), "{faulty}, {:?}", fault());
         for late in sent {
@@ -183,7 +183,7 @@ async fn ok_a_commit_without_an_answer_is_made_once_and_changes_nothing_when_it_
 }
 
 #[tokio::test]
-async fn ok_what_makes_a_store_whole_is_written_by_the_commit_that_takes_the_mark_away() {
+async fn ok_the_commit_that_removes_the_mark_completes_the_store() {
     let store = store();
     let sent = listen(&store, |_| Fault::None);
     fill(&store, 100).await.expect("filled");
@@ -198,21 +198,21 @@ async fn ok_what_makes_a_store_whole_is_written_by_the_commit_that_takes_the_mar
 }
 
 #[test]
-fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_nothing() {
+fn ok_an_interrupted_migration_is_continued_and_late_commits_change_nothing() {
     let breaks: [fn() -> Fault; 2] =
         [|| Fault::DelayBefore(Box::pin(pending())), || Fault::DelayAfter(Box::pin(pending()))];
     for broken in breaks {
         for last in 0..COMMITS {
             let store = store();
             let sent = listen(&store, move |at| if at == last { broken() } else { Fault::None });
-            assert!(poll(pin!(fill(&store, 100))).is_pending(), "it waits for an answer, and ends");
+            assert!(poll(pin!(fill(&store, 100))).is_pending(), "it waits for an answer, and is dropped");
             let late: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
             let sent = one_operation_a_poll(&store);
-            if run(found(&store, &SystemEntropy)).is_ok() {
+            if run(load_or_found(&store, &SystemEntropy)).is_ok() {
                 assert_eq!(run(contents(&store)).contains_key(&COUNTER), last == COMMITS - 1);
                 continue;
             }
-            // What the first attempt had sent comes again before every operation of the second one.
+            // The commits of the first attempt arrive again before every operation of the second one.
             let mut again = Box::pin(fill(&store, 200));
             let filled = loop {
                 if let Poll::Ready(filled) = poll(again.as_mut()) {
@@ -224,11 +224,11 @@ fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_not
             };
             match filled {
                 Ok(()) => assert_eq!(run(contents(&store)), records(200), "{last}, {:?}", broken()),
-                // The last commit of the first attempt came in time.
+                // The last commit of the first attempt arrived in time.
                 Err(FillError::Occupied) => assert_eq!(run(contents(&store)), records(100), "{last}, {:?}", broken()),
                 Err(error) => panic!("{last}, {:?}: {error}", broken()),
             }
-            // Nor does what the second one sent.
+            // The commits of the second attempt change nothing either.
             let before = run(contents(&store));
             let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
             assert!(!sent.is_empty());
@@ -239,24 +239,24 @@ fn ok_a_move_that_was_broken_off_is_gone_on_with_and_what_comes_late_changes_not
 }
 
 #[test]
-fn err_an_attempt_whose_mark_was_taken_over_ends() {
-    // After the mark, and before and after each of the steps.
+fn err_an_attempt_fails_when_another_takes_over_its_mark() {
+    // After the mark, and before and after each step.
     for polls in 3..7 {
         let store = store();
         one_operation_a_poll(&store);
         let mut first = Box::pin(fill(&store, 100));
         (0..polls).for_each(|_| assert!(poll(first.as_mut()).is_pending()));
         let second = run(Filling::begin(&store, ORIGIN, records(200), &SystemEntropy)).expect("taken over");
-        assert!(second.goes_on());
+        assert!(second.is_resumed());
         assert!(matches!(run(first), Err(FillError::Superseded)), "{polls}");
         run(second.write(|_, _| {})).expect("filled");
         assert_eq!(run(contents(&store)), records(200));
     }
 }
 
-/// An attempt writes the edit that it makes under a revision that follows its time.
+/// The revision of the edit that an attempt writes depends on its time.
 #[test]
-fn ok_what_an_attempt_wrote_under_revisions_of_its_own_is_removed_by_the_next() {
+fn ok_the_next_attempt_removes_history_records_of_the_one_before() {
     let at = |revision| {
         let mut records = records(100);
         records.insert(keys::history("default", revision, 0), vec![1]);
@@ -275,7 +275,7 @@ fn ok_what_an_attempt_wrote_under_revisions_of_its_own_is_removed_by_the_next() 
                 assert!(!ended);
                 assert_eq!(run(contents(&store)), at(2000), "{polls}");
             }
-            // The first one had made its last step.
+            // The first attempt had made its last step.
             Err(FillError::Occupied) => assert_eq!(run(contents(&store)), at(1000), "{polls}"),
             Err(error) => panic!("{error}"),
         }
@@ -283,7 +283,7 @@ fn ok_what_an_attempt_wrote_under_revisions_of_its_own_is_removed_by_the_next() 
 }
 
 #[tokio::test]
-async fn err_what_is_not_of_this_move_is_left_alone() {
+async fn err_other_records_are_not_touched() {
     async fn check(key: Key, value: Vec<u8>) {
         let store = store();
         store.commit(Txn::new().put(key.clone(), value)).await.expect("committed");
@@ -295,13 +295,13 @@ async fn err_what_is_not_of_this_move_is_left_alone() {
         assert_eq!(after, before, "{key}");
     }
     check(keys::CLUSTER, source_key()).await;
-    // Also what it would write.
+    // Even records that it would write itself.
     check(COUNTER, vec![1]).await;
     check(keys::slot(kent_ids::Slot::new(3).expect("a slot")), vec![1]).await;
     let others = Mark { origin: [8; 16], attempt: [0; 16], step: 1 };
     check(keys::RESTORING, others.encode()).await;
 
-    // A mark of ours, but a record that is not.
+    // The mark has our origin, but there is a record that we did not write.
     let store = store();
     let filling = Filling::begin(&store, ORIGIN, records(100), &SystemEntropy).await.expect("marked");
     drop(filling);
@@ -311,46 +311,46 @@ async fn err_what_is_not_of_this_move_is_left_alone() {
 }
 
 #[tokio::test]
-async fn ok_a_filling_says_how_far_it_is() {
-    let (store, told) = (store(), Mutex::new(Vec::new()));
+async fn ok_a_filling_reports_its_progress() {
+    let (store, reported) = (store(), Mutex::new(Vec::new()));
     let filling = Filling::begin(&store, ORIGIN, records(100), &SystemEntropy).await.expect("marked");
-    assert!(!filling.goes_on());
-    let progress = |written, total| told.lock().expect("not poisoned").push((written, total));
+    assert!(!filling.is_resumed());
+    let progress = |written, total| reported.lock().expect("not poisoned").push((written, total));
     filling.write(progress).await.expect("filled");
-    assert_eq!(told.into_inner().expect("not poisoned"), [(BATCH, BATCH + 1), (BATCH + 1, BATCH + 1)]);
+    assert_eq!(reported.into_inner().expect("not poisoned"), [(BATCH, BATCH + 1), (BATCH + 1, BATCH + 1)]);
 }
 
 #[tokio::test]
-async fn err_a_store_that_never_answers_is_given_up() {
+async fn err_a_filling_gives_up_on_a_store_that_never_answers() {
     let gone = || Arc::from(Box::<dyn std::error::Error + Send + Sync>::from("gone"));
     let passing = || StoreFailure::Commit(CommitError::Unavailable(Unavailable::Backend(gone())));
     let lasting = || StoreFailure::from(Malformed { what: "anything" });
-    for (tried, failure, goes_on, tries) in [
+    for (tried, failure, is_resumed, tries) in [
         (0, passing(), true, 1),
-        (TRIES_MAX - 2, passing(), true, TRIES_MAX - 1),
-        (TRIES_MAX - 1, passing(), false, TRIES_MAX),
+        (ATTEMPTS_MAX - 2, passing(), true, ATTEMPTS_MAX - 1),
+        (ATTEMPTS_MAX - 1, passing(), false, ATTEMPTS_MAX),
         (0, lasting(), false, 1),
     ] {
-        let mut so_far = Tries(tried);
-        assert_eq!((so_far.pause_after(failure).await.is_ok(), so_far.0), (goes_on, tries), "after {tried}");
+        let mut so_far = Retries(tried);
+        assert_eq!((so_far.pause_after(failure).await.is_ok(), so_far.0), (is_resumed, tries), "after {tried}");
     }
 }
 
 #[test]
-fn ok_of_two_attempts_that_begin_together_the_later_one_takes_over() {
+fn ok_of_two_concurrent_attempts_the_later_one_takes_over() {
     let store = store();
     one_operation_a_poll(&store);
     let mut first = Box::pin(Filling::begin(&store, ORIGIN, records(100), &SystemEntropy));
-    (0..2).for_each(|_| assert!(poll(first.as_mut()).is_pending(), "it has seen no mark"));
+    (0..2).for_each(|_| assert!(poll(first.as_mut()).is_pending(), "it has not seen a mark"));
     let second = run(Filling::begin(&store, ORIGIN, records(200), &SystemEntropy)).expect("marked");
-    assert!(!second.goes_on());
+    assert!(!second.is_resumed());
     let first = run(first).expect("taken over");
-    assert!(first.goes_on());
+    assert!(first.is_resumed());
     assert!(matches!(run(second.write(|_, _| {})), Err(FillError::Superseded)));
 }
 
 #[test]
-fn err_a_store_whose_records_were_removed_is_not_whole() {
+fn err_a_store_whose_records_were_removed_is_not_completed() {
     let store = store();
     one_operation_a_poll(&store);
     let mut filling = Box::pin(fill(&store, 100));

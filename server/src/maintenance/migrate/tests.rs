@@ -19,8 +19,8 @@ fn counter_key() -> Key {
     keys::series(&"serial:AB".parse().expect("a series"))
 }
 
-/// A whole store with one counter.
-async fn whole(id: u8) -> MemoryStore {
+/// A complete store with one counter.
+async fn complete(id: u8) -> MemoryStore {
     let store = empty(id);
     let txn = Txn::new().put(keys::CLUSTER, stored::encode_cluster(&ClusterKey::new([id; 16])));
     store.commit(txn.put(counter_key(), stored::encode_counter(&COUNTER))).await.expect("committed");
@@ -40,8 +40,8 @@ async fn value(store: &MemoryStore, key: &Key) -> Option<Vec<u8>> {
     store.reopen().get(key).await.expect("read").map(|read| read.value)
 }
 
-/// Marks the target and gets no further: a move that is broken off.
-async fn broken_off(source: &MemoryStore, target: &MemoryStore) {
+/// Marks the target and stops there, like an interrupted migration.
+async fn interrupt(source: &MemoryStore, target: &MemoryStore) {
     let migration = planned(source, target, "new").await.expect("planned");
     let mut marks = 0;
     target.plan(move |operation| {
@@ -53,15 +53,15 @@ async fn broken_off(source: &MemoryStore, target: &MemoryStore) {
 }
 
 #[tokio::test]
-async fn ok_a_store_is_moved_once_and_nothing_is_skipped() {
-    let (source, target) = (whole(1).await, empty(2));
+async fn ok_a_store_is_migrated_once_and_nothing_is_skipped() {
+    let (source, target) = (complete(1).await, empty(2));
     moved(&source, &target, "new").await.expect("moved");
     let counter = value(&target, &counter_key()).await.expect("there");
     assert_eq!(stored::decode_counter(&counter), Ok(COUNTER));
     assert_eq!(value(&target, &keys::CLUSTER).await, value(&source, &keys::CLUSTER).await);
     assert_eq!((value(&target, &keys::MOVED).await, value(&target, &keys::RESTORING).await), (None, None));
     assert_eq!(value(&source, &keys::MOVED).await, Some(b"new".to_vec()));
-    let again = moved(&source, &target, "new").await.expect_err("a store is there");
+    let again = moved(&source, &target, "new").await.expect_err("a store exists");
     assert!(matches!(again, MigrateError::NotEmpty { ref to } if to == "new"), "{again}");
     for (target, to) in [(&empty(2), "new"), (&empty(3), "other")] {
         let again = moved(&source, target, to).await.expect_err("moved before");
@@ -71,48 +71,48 @@ async fn ok_a_store_is_moved_once_and_nothing_is_skipped() {
 }
 
 #[tokio::test]
-async fn ok_a_move_that_broke_off_is_gone_on_with() {
-    let (source, target) = (whole(1).await, empty(2));
-    broken_off(&source, &target).await;
+async fn ok_an_interrupted_migration_is_continued() {
+    let (source, target) = (complete(1).await, empty(2));
+    interrupt(&source, &target).await;
     assert_eq!(value(&source, &keys::MOVED).await, Some(b"new".to_vec()));
     assert_eq!(value(&target, &keys::CLUSTER).await, None);
-    let other = moved(&whole(4).await, &target, "new").await.expect_err("another store's");
+    let other = moved(&complete(4).await, &target, "new").await.expect_err("another store's");
     assert!(matches!(other, MigrateError::NotEmpty { .. }), "{other}");
-    moved(&source, &target, "new").await.expect("gone on with");
+    moved(&source, &target, "new").await.expect("continued");
     assert_eq!(value(&target, &keys::CLUSTER).await, value(&source, &keys::CLUSTER).await);
 }
 
 #[tokio::test]
-async fn err_what_was_marked_and_then_removed_is_not_begun_anew() {
-    let (source, target) = (whole(1).await, empty(2));
-    broken_off(&source, &target).await;
+async fn err_a_migration_into_a_store_that_was_removed_is_not_restarted() {
+    let (source, target) = (complete(1).await, empty(2));
+    interrupt(&source, &target).await;
     let migration = planned(&source, &target, "new").await.expect("begun");
     target.reopen().commit(Txn::new().delete(keys::RESTORING)).await.expect("removed");
-    let refused = migration.make(|_, _| {}).await.expect_err("what was there is gone");
+    let refused = migration.make(|_, _| {}).await.expect_err("the store was removed");
     assert!(matches!(refused, MigrateError::MovedBefore { .. }), "{refused}");
 }
 
 #[tokio::test]
-async fn err_only_a_whole_store_is_moved_and_only_to_where_nothing_is() {
-    let half = whole(1).await;
+async fn err_only_a_complete_store_is_migrated_and_only_to_an_empty_prefix() {
+    let half = complete(1).await;
     half.reopen().commit(Txn::new().put(keys::RESTORING, [1])).await.expect("committed");
     for source in [empty(1), half] {
-        let refused = planned(&source, &empty(2), "new").await.expect_err("not whole");
+        let refused = planned(&source, &empty(2), "new").await.expect_err("not complete");
         assert!(matches!(refused, MigrateError::NotWhole { .. }), "{refused}");
     }
-    let (source, target) = (whole(1).await, empty(2));
+    let (source, target) = (complete(1).await, empty(2));
     let migration = planned(&source, &target, "new").await.expect("planned");
-    let refused = moved(&source, &whole(3).await, "new").await.expect_err("a store is there");
+    let refused = moved(&source, &complete(3).await, "new").await.expect_err("a store exists");
     assert!(matches!(refused, MigrateError::NotEmpty { .. }), "{refused}");
-    // Another one comes between the plan and the move.
+    // Another store appears between the plan and the migration.
     target.reopen().commit(Txn::new().put(keys::CLUSTER, [1])).await.expect("committed");
-    let refused = migration.make(|_, _| {}).await.expect_err("a store is there");
+    let refused = migration.make(|_, _| {}).await.expect_err("a store exists");
     assert!(matches!(refused, MigrateError::NotEmpty { .. }), "{refused}");
     assert_eq!(value(&source, &keys::MOVED).await, None, "it can be moved elsewhere");
 }
 
 #[test]
-fn err_only_a_directory_is_moved() {
+fn err_only_a_directory_is_migrated() {
     assert_eq!(parse_from("sled:/a/b"), Ok(PathBuf::from("/a/b")));
     for text in ["sled:", "/a/b", "etcd://a"] {
         assert!(parse_from(text).is_err(), "{text}");
@@ -120,7 +120,7 @@ fn err_only_a_directory_is_moved() {
 }
 
 #[tokio::test]
-async fn err_a_directory_that_is_not_there_is_not_made() {
+async fn err_a_missing_directory_is_not_created() {
     #[derive(clap::Parser)]
     struct Line {
         #[command(flatten)]

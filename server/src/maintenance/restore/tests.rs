@@ -22,7 +22,7 @@ fn args(more: &[&str]) -> RestoreArgs {
     <Line as clap::Parser>::try_parse_from(line).expect("arguments").args
 }
 
-/// A backup with a series and a scrambled region whose counters stand here.
+/// A backup with a series and a scrambled region, both with this counter.
 fn backup(counter: &Counter) -> Backup {
     let facts = SpaceFacts {
         bits: 64,
@@ -77,7 +77,7 @@ fn lapse_of(restore: &Restore) -> Lapse {
 }
 
 #[test]
-fn ok_a_restore_does_not_reach_what_the_lost_store_or_an_earlier_restore_issued_whatever_their_flags() {
+fn ok_a_restore_skips_what_the_lost_store_or_an_earlier_restore_issued_with_any_flags() {
     let series: kent_ids::Series = "uid11-fullrand".parse().expect("a series");
     let (key, pace) = (keys::series(&series), i128::from(series_pace(&series).get()));
     let planned = |counter: &Counter, error: i128, now: UnixNanos| {
@@ -90,17 +90,17 @@ fn ok_a_restore_does_not_reach_what_the_lost_store_or_an_earlier_restore_issued_
     let reserved =
         |counter: &Counter| i128::try_from(counter.reserved.get().expect("not all")).expect("less than 2^127");
     let burst = i128::try_from(BURST.as_nanos()).expect("short");
-    // What a store comes to that issues at its pace until a clock says `until`.
+    // The value of a counter that moves at its pace until a clock says `until`.
     let comes_to = |from: &Counter, until: UnixNanos| {
         reserved(from) + (until.offset(burst).get() - from.paid.get()) / SECOND * pace
     };
     let errors = [0, 1, 3600, 3 * 3600];
-    // The clock of the lost store was an hour behind the one that the backup has its time from.
+    // The clock of the lost store was an hour behind the clock that dated the backup.
     for known in [at(5000, UnixNanos::new(0)), at(5000, TAKEN.offset(-HOUR)), at(5000, TAKEN.offset(burst))] {
         let lost = Counter { paid: known.paid.max(TAKEN.offset(-HOUR)), ..known };
         for second in errors {
             let now = TAKEN.offset(9 * HOUR);
-            // The host of the second restore is behind all others by as much as it allows for.
+            // The host of the second restore is behind all others by its `--clock-error`.
             let later = reserved(&planned(&known, second, now.offset(-second * SECOND)));
             assert!(later >= comes_to(&lost, now), "{second}: {later}");
             for first in errors {
@@ -112,26 +112,26 @@ fn ok_a_restore_does_not_reach_what_the_lost_store_or_an_earlier_restore_issued_
 }
 
 #[test]
-fn ok_the_latest_time_that_a_counter_was_paid_by_has_passed() {
+fn ok_a_restore_uses_the_latest_time_of_any_counter() {
     let burst = i128::try_from(BURST.as_nanos()).expect("short");
-    // A daemon's clock has said so since the backup was begun.
+    // A daemon's clock has reached that time since the backup began.
     let latest = TAKEN.offset(3 * HOUR);
     let counter = at(5000, latest.offset(burst));
     let refused = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(2 * HOUR - SECOND)).expect_err("behind");
     assert!(matches!(refused, RestoreError::ClockBehind { latest: known, .. } if known == latest), "{refused}");
-    // A clock that may be right, but is behind, goes on from there.
+    // A clock that is behind within `--clock-error` is accepted, and the later time counts.
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(2 * HOUR)).expect("planned");
     assert_eq!(lapse_of(&restore).until, latest.offset(HOUR));
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(4 * HOUR)).expect("planned");
     assert_eq!(lapse_of(&restore).until, TAKEN.offset(5 * HOUR));
-    // Also the time of the backup has passed.
+    // The time of the backup has passed, too.
     let refused =
         planned(&["--clock-error", "1h"], &at(0, UnixNanos::new(0)), TAKEN.offset(-2 * HOUR)).expect_err("behind");
     assert!(matches!(refused, RestoreError::ClockBehind { latest: TAKEN, .. }), "{refused}");
 }
 
 #[test]
-fn ok_a_floor_of_a_scrambled_region_is_that_of_the_next_octave() {
+fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
     let floored = |floor: &str, from: u128| {
         let restore =
             planned(&["--floor", &format!("region:mixed={floor}")], &at(from, TAKEN), TAKEN).expect("planned");
@@ -144,14 +144,14 @@ fn ok_a_floor_of_a_scrambled_region_is_that_of_the_next_octave() {
     {
         assert_eq!(floored(floor, from), expected, "{floor}, from {from}");
     }
-    // A series is in order.
+    // A series is sequential.
     let restore = planned(&["--floor", &format!("{SERIES}=5000")], &at(0, TAKEN), TAKEN).expect("planned");
     let counter = counter_of(&restore, &keys::series(&SERIES.parse().expect("a series")));
     assert_eq!(counter.reserved, Count::Below(5000));
 }
 
 #[test]
-fn ok_what_an_older_backup_bounds_is_bounded_by_it_and_the_rest_needs_a_floor() {
+fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     let of = |taken: UnixNanos, reserved: u128, has_region: bool| {
         let mut backup =
             Backup { unix_nanos: i64::try_from(taken.get()).expect("a time"), ..backup(&at(reserved, taken)) };
@@ -163,7 +163,7 @@ fn ok_what_an_older_backup_bounds_is_bounded_by_it_and_the_rest_needs_a_floor() 
     let restored = |older: Option<Backup>| {
         let newer = of(TAKEN, 700, true);
         let older = older.map(|older| Older::of(Path::new("older"), older, &newer).expect("older"));
-        // Large enough for what is skipped.
+        // Large enough for the skipped numbers.
         let mut newer = newer;
         let record = newer.records.iter_mut().find(|(key, _)| *key == keys::region("default", 0)).expect("there");
         let known = stored::decode_region(&record.1, RegionNumber(0), Count::ZERO).expect("a region");
@@ -181,7 +181,7 @@ fn ok_what_an_older_backup_bounds_is_bounded_by_it_and_the_rest_needs_a_floor() 
     assert_eq!(with_region, Counter { reserved: moved(&alone_region), ..alone_region });
     assert_eq!(with_series.unsure, alone_series.unsure);
     assert_eq!(lapse, Lapse { since: alone.since.offset(-day), ..alone });
-    // The region was made since, and may have been made again elsewhere, with any number.
+    // The region was created since, and may have been created elsewhere too, with any number.
     let (_, unknown, _) = restored(Some(of(TAKEN.offset(-day), 500, false)));
     assert_eq!(unknown, Counter { reserved: Count::Below(700), unsure: true, ..alone_region });
     for (other, key) in [(TAKEN.offset(1), [2; 16]), (TAKEN, [3; 16])] {
@@ -197,8 +197,8 @@ fn region_of(records: &BTreeMap<Key, Vec<u8>>, space: &str, number: u64) -> Regi
     stored::decode_region(&records[&keys::region(space, number)], RegionNumber(number), Count::ZERO).expect("a region")
 }
 
-/// A region of each kind, all with a counter, also those that need none: their names, where they are, and whether a restore moves
-/// their counters and seals them.
+/// A region of each kind, all with a counter, even those that need none: name, space, region, and whether a restore moves its
+/// counter and seals it.
 fn regions_of_all_kinds() -> Vec<(&'static str, String, Region, bool, bool)> {
     let mixed = region_of(&backup(&at(0, TAKEN)).records.into_iter().collect(), "default", 0);
     let open = Region { order: Order::Sequential, zone: 10, suffix: 50, pace: Pace::for_bits(50), ..mixed };
@@ -215,7 +215,7 @@ fn regions_of_all_kinds() -> Vec<(&'static str, String, Region, bool, bool)> {
 }
 
 #[test]
-fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_sealed() {
+fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_have_been_edited() {
     let counter = at(500, TAKEN);
     let Backup { mut records, unix_nanos } = backup(&counter);
     let facts = stored::decode_space(&records.last().expect("the space's").1).expect("facts");
@@ -244,7 +244,7 @@ fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_s
         let skipped: Vec<_> = restore.skips.iter().map(|skip| &*skip.source).collect();
         assert!(sources.iter().all(|source| skipped.contains(source)), "{skipped:?}");
         assert_eq!((skipped.len(), restore.sealed), (sources.len(), if seals { sealed.len() } else { 0 }));
-        let made = Revision(leapt(facts.revision.0, TAKEN.offset(HOUR)));
+        let made = Revision(advanced(facts.revision.0, TAKEN.offset(HOUR)));
         for space in ["default", &inner] {
             let after = stored::decode_space(&restore.records[&keys::space(space)]).expect("facts");
             assert_eq!((after.revision, after.next_number.0), (made, facts.next_number.0 + LEAP));
@@ -258,8 +258,7 @@ fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_s
             });
             let expected = sealed.iter().copied().filter(|(of, _)| seals && *of == space);
             assert!(changed.eq(expected));
-            let forgotten =
-                stored::decode_forgotten(&restore.records[&keys::oldest(space)]).expect("what is forgotten");
+            let forgotten = stored::decode_forgotten(&restore.records[&keys::oldest(space)]).expect("a record");
             assert_eq!((forgotten.through, forgotten.passed_over), (0, made.0 - facts.revision.0 - 1));
         }
         assert!(!restore.records.contains_key(&keys::BOOTS) && !restore.records.contains_key(&keys::IN_FORCE));
@@ -267,7 +266,7 @@ fn ok_what_may_have_been_issued_from_is_moved_and_what_may_have_been_edited_is_s
 }
 
 #[test]
-fn ok_no_slot_goes_on_before_all_that_was_reserved_nor_with_a_fence_that_was_seen() {
+fn ok_every_slot_continues_after_its_reservation_with_a_new_fence() {
     let (mut early, until) = (backup(&at(0, TAKEN)), TAKEN.offset(HOUR));
     let slots: Vec<Slot> = Slot::all().collect();
     let record = |slot: Slot, until: UnixNanos| SlotRecord {
@@ -294,18 +293,18 @@ fn ok_no_slot_goes_on_before_all_that_was_reserved_nor_with_a_fence_that_was_see
             Some(before) => {
                 assert_eq!(after.reserved_until, before.reserved_until.max(expected));
                 assert_eq!((after.node, after.clock_seq, after.seen), (before.node, before.clock_seq, before.seen));
-                assert_eq!(after.epoch.get(), leapt(before.epoch.get(), until));
+                assert_eq!(after.epoch.get(), advanced(before.epoch.get(), until));
             }
-            None => assert_eq!((after.reserved_until, after.epoch.get()), (expected, leapt(0, until))),
+            None => assert_eq!((after.reserved_until, after.epoch.get()), (expected, advanced(0, until))),
         }
         assert_ne!(after.holder, HolderId::new([7; 16]));
     }
     assert_eq!(nodes.len(), slots.len(), "each slot has a node of its own");
-    assert!(sequences.len() > 2, "and most a clock sequence of their own: {sequences:?}");
+    assert!(sequences.len() > 2, "most slots have a clock sequence of their own: {sequences:?}");
 }
 
 #[test]
-fn ok_the_latest_time_of_a_directory_is_when_a_slot_was_last_written() {
+fn ok_the_latest_time_of_a_directory_is_the_last_write_of_a_slot() {
     let record = |seen: UnixNanos| SlotRecord {
         node: Node::for_slot(7, Slot::all().next().expect("a slot")),
         clock_seq: ClockSeq::from_random(7),
@@ -322,17 +321,18 @@ fn ok_the_latest_time_of_a_directory_is_when_a_slot_was_last_written() {
 }
 
 #[test]
-fn ok_a_floor_may_be_all_that_there_is() {
+fn ok_a_floor_may_equal_the_capacity() {
     let counter = at(0, TAKEN);
     let floored = |floor: &str| planned(&["--floor", floor], &counter, TAKEN);
     // The region has 2^20 numbers.
     let restore = floored("region:mixed=1_048_576").expect("planned");
     assert_eq!(counter_of(&restore, &keys::counter("default", 0)).reserved, Count::Below(1 << 20));
-    let told = |restore: &Restore, of: &str| restore.skips.iter().find(|skip| skip.source == of).expect("told").to;
-    assert_eq!(told(&restore, "region:mixed"), Some(Count::Below(1 << 20)));
+    let floor_of =
+        |restore: &Restore, of: &str| restore.skips.iter().find(|skip| skip.source == of).expect("listed").to;
+    assert_eq!(floor_of(&restore, "region:mixed"), Some(Count::Below(1 << 20)));
     let unsure = planned(&[], &at(1 << 20, TAKEN), TAKEN.offset(HOUR)).expect("planned");
     assert!(counter_of(&unsure, &keys::counter("default", 0)).unsure);
-    assert_eq!(told(&unsure, "region:mixed"), None);
+    assert_eq!(floor_of(&unsure, "region:mixed"), None);
     let refused = floored("region:mixed=1048577").expect_err("one more");
     assert!(matches!(refused, RestoreError::FloorTooHigh { capacity: Count::Below(0x10_0000), .. }), "{refused}");
     let refused = floored("region:nobody=1").expect_err("no such region");
@@ -343,7 +343,7 @@ fn ok_a_floor_may_be_all_that_there_is() {
 }
 
 #[test]
-fn err_a_floor_is_a_source_that_counts_and_a_number() {
+fn err_a_malformed_floor() {
     assert!(parse_floor("region:r=1_000").is_ok_and(|floor| floor.next == Count::Below(1000)));
     for (text, says) in
         [("region:r", "SOURCE=N"), ("uuidv7=1", "counts nothing"), ("region:r=x", "not a number"), ("=1", "")]
@@ -353,8 +353,8 @@ fn err_a_floor_is_a_source_that_counts_and_a_number() {
     }
 }
 
-/// A backup of a whole store, taken at a time, that came through these restores.
-fn whole(counter: &Counter, taken: UnixNanos, restores: &[Restored]) -> Backup {
+/// A backup of a complete store, taken at this time after these restores.
+fn complete(counter: &Counter, taken: UnixNanos, restores: &[Restored]) -> Backup {
     let mut backup = Backup { unix_nanos: i64::try_from(taken.get()).expect("a time"), ..backup(counter) };
     backup.records.push((keys::CLUSTER, stored::encode_cluster(&ClusterKey::new([2; 16]))));
     backup.records.extend((!restores.is_empty()).then(|| (keys::RESTORES, stored::encode_restores(restores))));
@@ -366,11 +366,11 @@ fn restores_of(restore: &Restore) -> Vec<Restored> {
 }
 
 #[test]
-fn ok_the_restores_before_are_remembered_and_bound_what_has_no_counter() {
+fn ok_earlier_restores_are_kept_and_bound_missing_counters() {
     let lapse = Lapse { since: TAKEN.offset(-9 * HOUR), until: TAKEN.offset(-8 * HOUR) };
     for tables_edited in [false, true] {
         let earlier = Restored { lapse, tables_edited };
-        let mut backup = whole(&at(0, TAKEN), TAKEN, &[earlier]);
+        let mut backup = complete(&at(0, TAKEN), TAKEN, &[earlier]);
         // A region of 2^50 numbers from which nothing was issued.
         let record = backup.records.iter_mut().find(|(key, _)| *key == keys::region("default", 0)).expect("there");
         let known = stored::decode_region(&record.1, RegionNumber(0), Count::ZERO).expect("a region");
@@ -384,13 +384,13 @@ fn ok_the_restores_before_are_remembered_and_bound_what_has_no_counter() {
 }
 
 #[test]
-fn ok_an_older_backup_counts_the_restores_since_as_one() {
+fn ok_an_older_backup_replaces_the_restores_since_by_one() {
     let lapse = |hours: i128| Lapse { since: TAKEN.offset(-hours * HOUR), until: TAKEN.offset((1 - hours) * HOUR) };
     let first = Restored { lapse: lapse(90), tables_edited: false };
     for tables_edited in [false, true] {
         let since = Restored { lapse: lapse(9), tables_edited };
-        let newer = whole(&at(0, TAKEN), TAKEN, &[first, since]);
-        let older = whole(&at(0, TAKEN), TAKEN.offset(-48 * HOUR), &[first]);
+        let newer = complete(&at(0, TAKEN), TAKEN, &[first, since]);
+        let older = complete(&at(0, TAKEN), TAKEN.offset(-48 * HOUR), &[first]);
         let older = Older::of(Path::new("older"), older, &newer).expect("older");
         let restore = plan(&args(&["--table-unchanged"]), newer, Some(older), TAKEN, &SystemEntropy).expect("planned");
         let restores = restores_of(&restore);
@@ -402,10 +402,10 @@ fn ok_an_older_backup_counts_the_restores_since_as_one() {
 
 #[test]
 fn ok_a_region_that_the_older_backup_knows_without_a_counter_is_bounded() {
-    let newer = whole(&at(500, TAKEN), TAKEN, &[]);
-    let mut older = whole(&at(0, TAKEN), TAKEN, &[]);
+    let newer = complete(&at(500, TAKEN), TAKEN, &[]);
+    let mut older = complete(&at(0, TAKEN), TAKEN, &[]);
     older.records.retain(|(key, _)| *key != keys::counter("default", 0));
-    // One of the same moment is as old.
+    // A backup of the same time counts as older.
     let older = Older::of(Path::new("older"), older, &newer).expect("as old");
     let kind = CounterKind {
         first: Count::ZERO,
@@ -420,34 +420,34 @@ fn ok_a_region_that_the_older_backup_knows_without_a_counter_is_bounded() {
 }
 
 #[tokio::test]
-async fn ok_what_is_planned_is_written_into_an_empty_store() {
+async fn ok_a_planned_restore_is_written_into_an_empty_store() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path().join("new");
     let args = RestoreArgs { data: data.clone(), ..args(&[]) };
-    let planned = || plan(&args, whole(&at(500, TAKEN), TAKEN, &[]), None, TAKEN, &SystemEntropy).expect("planned");
+    let planned = || plan(&args, complete(&at(500, TAKEN), TAKEN, &[]), None, TAKEN, &SystemEntropy).expect("planned");
     let restore = planned();
     let expected = restore.records.clone();
     restore.write(&args).await.expect("written");
-    let read = load(&data).await.expect("a whole store");
+    let read = load(&data).await.expect("a complete store");
     assert_eq!(read.records.into_iter().collect::<BTreeMap<_, _>>(), expected);
-    let refused = planned().write(&args).await.expect_err("a store is there");
+    let refused = planned().write(&args).await.expect_err("a store exists");
     assert!(matches!(refused, RestoreError::NotEmpty { .. }), "{refused}");
 }
 
 #[tokio::test]
-async fn err_a_store_that_is_not_empty_is_left_as_it_is() {
+async fn err_a_store_that_is_not_empty_is_not_touched() {
     let store = kent_store::MemoryStore::new(StoreId::new([1; 16]));
     store.commit(kent_store::Txn::new().put(keys::BOOTS, [1])).await.expect("committed");
     let args = args(&[]);
-    let restore = plan(&args, whole(&at(500, TAKEN), TAKEN, &[]), None, TAKEN, &SystemEntropy).expect("planned");
-    let refused = restore.write_to(&store, &args, &SystemEntropy).await.expect_err("something is there");
+    let restore = plan(&args, complete(&at(500, TAKEN), TAKEN, &[]), None, TAKEN, &SystemEntropy).expect("planned");
+    let refused = restore.write_to(&store, &args, &SystemEntropy).await.expect_err("the store is not empty");
     assert!(matches!(refused, RestoreError::NotEmpty { .. }), "{refused}");
     let there: Vec<Key> = store.scan(&Key::ROOT).await.expect("read").into_iter().map(|(key, _)| key).collect();
     assert_eq!(there, [keys::BOOTS]);
 }
 
 #[test]
-fn ok_fences_and_revisions_of_a_later_restore_of_one_backup_are_above_those_of_an_earlier_one() {
+fn ok_a_later_restore_of_a_backup_has_higher_fences_and_revisions() {
     let slot = Slot::all().next().expect("a slot");
     let marks = |now: UnixNanos| {
         let restore = planned(&["--clock-error", "0s"], &at(0, TAKEN), now).expect("planned");
@@ -456,9 +456,9 @@ fn ok_fences_and_revisions_of_a_later_restore_of_one_backup_are_above_those_of_a
         (slot.epoch.get(), space.revision.0)
     };
     let (earlier, later) = (marks(TAKEN.offset(HOUR)), marks(TAKEN.offset(HOUR + SECOND)));
-    // As many starts and edits as the earlier store can have seen in a second.
+    // The maximum number of starts and edits of the earlier store within a second.
     assert!(later.0 >= earlier.0 + 100_000 && later.1 >= earlier.1 + 100_000, "{earlier:?} {later:?}");
-    // A clock that is wrong does not move them back behind the backup.
-    assert_eq!(leapt(7, UnixNanos::new(-1)), 7 + LEAP);
-    assert_eq!(leapt(u64::MAX, TAKEN), u64::MAX);
+    // A wrong clock does not move them below those of the backup.
+    assert_eq!(advanced(7, UnixNanos::new(-1)), 7 + LEAP);
+    assert_eq!(advanced(u64::MAX, TAKEN), u64::MAX);
 }

@@ -1,4 +1,4 @@
-//! Replicas on one store, with clocks of their own, that forget.
+//! Retention on replicas of one store, with clocks of their own.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -26,19 +26,19 @@ use crate::{
 
 const NOW: i64 = 1_800_000_000;
 
-/// A clock that stands still until it is moved.
+/// A clock that the test advances.
 #[derive(Debug)]
-struct Hands {
-    /// Seconds since 1970, and since the boot.
+struct ManualClock {
+    /// Seconds since 1970, and since boot.
     shown: Mutex<(i64, u64)>,
 }
 
-impl Hands {
+impl ManualClock {
     fn at(seconds: i64) -> Arc<Self> {
         Arc::new(Self { shown: Mutex::new((seconds, 1000)) })
     }
 
-    fn go_on(&self, seconds: u32) {
+    fn advance(&self, seconds: u32) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         *shown = (shown.0 + i64::from(seconds), shown.1 + u64::from(seconds));
     }
@@ -48,7 +48,7 @@ impl Hands {
     }
 }
 
-impl Clock for Hands {
+impl Clock for ManualClock {
     fn wall(&self) -> UnixNanos {
         UnixNanos::new(i128::from(self.shown().0) * 1_000_000_000)
     }
@@ -68,18 +68,18 @@ impl Replicas {
         Self { disk: MemoryStore::new(StoreId::new([3; 16])), settings }
     }
 
-    async fn start(&self, clock: &Arc<Hands>) -> Node {
+    async fn start(&self, clock: &Arc<ManualClock>) -> Node {
         let config = Config::check(self.settings.clone()).expect("valid");
         let (store, clock, entropy) = (Arc::new(self.disk.reopen()), clock.clone(), Arc::new(SystemEntropy));
         Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts")
     }
 
-    /// How many records there are below a key.
+    /// Counts the records below a key.
     async fn count(&self, prefix: &Key) -> usize {
         self.disk.scan(prefix).await.expect("read").len()
     }
 
-    /// Waits until nothing is left below a key.
+    /// Waits until there are no records below a key.
     async fn emptied(&self, prefix: &Key) {
         for _ in 0..1000 {
             if self.count(prefix).await == 0 {
@@ -87,11 +87,11 @@ impl Replicas {
             }
             time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{prefix} is not forgotten");
+        panic!("the records below {prefix} are not removed");
     }
 }
 
-/// A UUID of version 7 of this second.
+/// A version 7 UUID with this second as its time.
 fn dated(seconds: i64, number: u64) -> String {
     let millis = format!("{:012x}", seconds * 1000);
     format!("{}-{}-7000-8000-{number:012x}", &millis[..8], &millis[8..])
@@ -119,7 +119,7 @@ async fn draw(node: &Node, region: &str, request_id: &str) -> Result<u64, Status
     let source = format!("region:{region}");
     let request = AllocateRequest { source, count: 1, request_id: request_id.to_owned(), ..Default::default() };
     let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
-    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("a lease was asked for") };
+    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("expected a lease") };
     Ok(lease.first.expect("a number").low)
 }
 
@@ -134,11 +134,11 @@ fn check_refused<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code, expe
 }
 
 #[tokio::test]
-async fn err_what_was_granted_under_a_request_id_and_forgotten_is_not_granted_anew() {
+async fn err_a_forgotten_request_id_is_not_granted_again() {
     let replicas =
         Replicas::new(Settings { request_retention: Some(Span(Duration::from_secs(1))), ..Settings::default() });
-    // The other replica's clock is an hour behind: by that one nothing is due.
-    let (clock, behind) = (Hands::at(NOW), Hands::at(NOW - 3600));
+    // The other replica's clock is an hour behind, so that nothing has expired there.
+    let (clock, behind) = (ManualClock::at(NOW), ManualClock::at(NOW - 3600));
     let (one, other) = (replicas.start(&clock).await, replicas.start(&behind).await);
     make_strict(&one, "r", "01").await;
     time::sleep(Duration::from_millis(100)).await;
@@ -148,24 +148,24 @@ async fn err_what_was_granted_under_a_request_id_and_forgotten_is_not_granted_an
     assert_eq!(draw(&other, "r", &id.to_uppercase()).await.expect("the same UUID"), 0);
     assert_eq!(replicas.count(&keys::DATED).await, 1);
     for hands in [&clock, &behind] {
-        hands.go_on(10);
+        hands.advance(10);
     }
     replicas.emptied(&keys::DATED).await;
-    // The other one has not heard of the floor. Its commit finds out.
+    // The other replica has not heard of the floor, but its commit detects it.
     check_refused(draw(&other, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
     check_refused(draw(&one, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
-    // A replica that starts does not believe its clock either.
+    // A replica that starts does not trust its clock either.
     let third = replicas.start(&behind).await;
     check_refused(draw(&third, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
-    assert_eq!(draw(&other, "r", &dated(NOW + 10, 2)).await.expect("granted"), 1, "no number was spent meanwhile");
+    assert_eq!(draw(&other, "r", &dated(NOW + 10, 2)).await.expect("granted"), 1, "no number was used meanwhile");
     check_refused(draw(&one, "r", &dated(NOW + 86_412, 3)).await, Code::FailedPrecondition, "REQUEST_TOO_NEW");
 }
 
 #[tokio::test]
-async fn err_an_edit_that_was_made_under_a_request_id_and_forgotten_is_not_made_anew() {
+async fn err_an_edit_under_a_forgotten_request_id_is_not_made_again() {
     let replicas =
         Replicas::new(Settings { request_retention: Some(Span(Duration::from_secs(1))), ..Settings::default() });
-    let (clock, behind) = (Hands::at(NOW), Hands::at(NOW - 3600));
+    let (clock, behind) = (ManualClock::at(NOW), ManualClock::at(NOW - 3600));
     let (one, other) = (replicas.start(&clock).await, replicas.start(&behind).await);
     make_strict(&one, "r", "01").await;
     let rename = |from: &str, to: &str, request_id: String| RenameRegionRequest {
@@ -179,7 +179,7 @@ async fn err_an_edit_that_was_made_under_a_request_id_and_forgotten_is_not_made_
     one.regions().rename_region(Request::new(rename("s", "r", dated(NOW, 2)))).await.expect("renamed back");
     other.regions().rename_region(Request::new(rename("r", "s", id.clone()))).await.expect("made before");
     assert_eq!(replicas.count(&keys::DATED).await, 2);
-    clock.go_on(10);
+    clock.advance(10);
     replicas.emptied(&keys::DATED).await;
     for node in [&one, &other] {
         let again = node.regions().rename_region(Request::new(rename("r", "s", id.clone()))).await;
@@ -189,9 +189,9 @@ async fn err_an_edit_that_was_made_under_a_request_id_and_forgotten_is_not_made_
 }
 
 #[tokio::test]
-async fn err_more_undated_request_ids_than_are_kept() {
+async fn err_undated_request_ids_beyond_the_limit() {
     let replicas = Replicas::new(Settings { requests_max: Some(3), ..Settings::default() });
-    let clock = Hands::at(NOW);
+    let clock = ManualClock::at(NOW);
     let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
     make_strict(&one, "r", "01").await;
     make_strict(&one, "s", "10").await;
@@ -209,11 +209,11 @@ async fn err_more_undated_request_ids_than_are_kept() {
     assert_eq!(draw(&one, "s", "order 3").await.expect("another region"), 0);
 }
 
-/// The numbers that are granted from a source: the first, and how many.
+/// The numbers that are granted from a source: the first, and the count.
 async fn lease(node: &Node, source: &str, count: u64) -> Result<(u64, u64), Status> {
     let request = AllocateRequest { source: source.to_owned(), count, ..Default::default() };
     let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
-    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("a lease was asked for") };
+    let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("expected a lease") };
     Ok((lease.first.expect("a number").low, lease.count))
 }
 
@@ -227,7 +227,7 @@ async fn forget_series(node: &Node, source: &str) -> Result<String, Status> {
     Ok(node.admin().forget_series(Request::new(forget)).await?.into_inner().reserved)
 }
 
-/// Every series that is listed, and whether a caller has begun it.
+/// Every listed series, and whether a request created it.
 async fn list_series(node: &Node) -> Vec<(String, bool)> {
     let pages = node.admin().list_series(Request::new(ListSeriesRequest {})).await.expect("listed").into_inner();
     let pages: Vec<_> = pages.try_collect().await.expect("listed");
@@ -235,9 +235,9 @@ async fn list_series(node: &Node) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn err_invented_symbols_lock_nobody_out() {
+async fn err_invented_symbols_do_not_lock_out_operators() {
     let replicas = Replicas::new(Settings { series_on_demand: Some(5), ..Settings::default() });
-    let clock = Hands::at(NOW);
+    let clock = ManualClock::at(NOW);
     let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
     make_series(&one, "serial:OURS").await;
     let mut begun = 0;
@@ -248,7 +248,7 @@ async fn err_invented_symbols_lock_nobody_out() {
             refused => check_refused(refused, Code::ResourceExhausted, "TOO_MANY_SERIES"),
         }
     }
-    assert_eq!(begun, 5, "of both replicas together");
+    assert_eq!(begun, 5, "on both replicas together");
     let third = replicas.start(&clock).await;
     for node in [&one, &other, &third] {
         for source in ["serial:OURS", "serial:X0", "serial:X4", "uid11-fullrand"] {
@@ -256,35 +256,35 @@ async fn err_invented_symbols_lock_nobody_out() {
         }
         check_refused(lease(node, "serial:X5", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");
     }
-    // An operator makes one, or takes one over: then there is room for another.
+    // An operator creates a series, or takes one over. Then requests can create another.
     make_series(&other, "serial:X5").await;
     lease(&one, "serial:X5", 1).await.expect("made");
     make_series(&other, "serial:X4").await;
     make_series(&one, "serial:X4").await;
     for node in [&one, &other, &third] {
-        lease(node, "serial:X4", 2000).await.expect("it goes on where it was taken over");
+        lease(node, "serial:X4", 2000).await.expect("it continues where it was");
     }
-    lease(&one, "serial:X6", 1).await.expect("there is room");
+    lease(&one, "serial:X6", 1).await.expect("below the limit");
     check_refused(lease(&other, "serial:X7", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");
     let on_demand = list_series(&third).await.into_iter().filter(|(_, on_demand)| *on_demand).count();
     assert_eq!((on_demand, list_series(&one).await.len()), (5, 8));
 }
 
 #[tokio::test]
-async fn ok_a_series_that_was_forgotten_goes_on_where_it_was() {
+async fn ok_a_forgotten_series_continues_where_it_was() {
     let replicas = Replicas::new(Settings { series_on_demand: Some(1), ..Settings::default() });
-    let clock = Hands::at(NOW);
+    let clock = ManualClock::at(NOW);
     let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
     let mut granted = Vec::new();
     for round in 0..4 {
         for node in [&one, &other, &one, &other] {
             granted.push(lease(node, "serial:AB", 700).await.expect("granted"));
         }
-        // The other one has a chunk in hand meanwhile, and goes on with it.
+        // The other replica still has a chunk, and continues with it.
         let reserved: u64 = forget_series(&one, "serial:AB").await.expect("forgotten").parse().expect("a number");
         assert!(granted.iter().all(|(first, count)| first + count <= reserved), "{reserved}");
         granted.push(lease(&other, "serial:AB", 1).await.expect("granted"));
-        // When it needs another one, it finds out, and the series is listed again.
+        // When it needs another chunk, it notices, and the series is listed again.
         granted.push(lease(&other, "serial:AB", 2000).await.expect("granted"));
         assert_eq!(list_series(&one).await, [("serialA:AB".to_owned(), true)]);
         check_refused(forget_series(&one, "serial:CD").await, Code::NotFound, "NO_SUCH_SERIES");
@@ -301,7 +301,7 @@ async fn ok_a_series_that_was_forgotten_goes_on_where_it_was() {
 
 const SPACE: &str = "spaces/default";
 
-/// The edit that gives the only region its name of this round.
+/// Renames the only region to its name of this round.
 async fn rename(node: &Node, round: u64, request_id: &str) -> Result<u64, Status> {
     let rename = RenameRegionRequest {
         name: format!("{SPACE}/regions/r{}", round - 1),
@@ -312,14 +312,14 @@ async fn rename(node: &Node, round: u64, request_id: &str) -> Result<u64, Status
     Ok(node.regions().rename_region(Request::new(rename)).await?.into_inner().revision)
 }
 
-/// The name that the only region had in a revision.
+/// The name of the only region at a revision.
 async fn name_at(node: &Node, at_revision: u64) -> Result<String, Status> {
     let list = ListRegionsRequest { parent: SPACE.to_owned(), at_revision, ..ListRegionsRequest::default() };
     let regions = node.regions().list_regions(Request::new(list)).await?.into_inner().regions;
     Ok(regions.into_iter().map(|region| region.name).collect())
 }
 
-/// The first revision that a watcher after this one hears of.
+/// The first revision that a watcher after this revision receives.
 async fn watch(node: &Node, after_revision: u64) -> Result<u64, Status> {
     let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision };
     let mut events = Box::pin(node.regions().watch_table(Request::new(watch)).await?.into_inner());
@@ -330,12 +330,12 @@ async fn watch(node: &Node, after_revision: u64) -> Result<u64, Status> {
 }
 
 #[tokio::test]
-async fn ok_the_last_edits_are_kept_and_what_is_forgotten_is_said() {
+async fn ok_the_last_edits_are_kept_and_older_ones_are_reported_as_deleted() {
     let (keep, last) = (10, 300);
     let retention = Some(Duration::from_secs(1));
     let settings = Settings { history_keep: Some(keep), request_retention: retention.map(Span), ..Settings::default() };
     let replicas = Replicas::new(settings);
-    let clock = Hands::at(NOW);
+    let clock = ManualClock::at(NOW);
     let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
     let create = CreateRegionRequest {
         parent: SPACE.to_owned(),
@@ -344,7 +344,7 @@ async fn ok_the_last_edits_are_kept_and_what_is_forgotten_is_said() {
         ..CreateRegionRequest::default()
     };
     one.regions().create_region(Request::new(create)).await.expect("created");
-    // More than a page of records, by both.
+    // More than a page of records, from both replicas.
     for round in 2..=last {
         let node = if round % 2 == 0 { &one } else { &other };
         assert_eq!(rename(node, round, &format!("rename {round}")).await.expect("renamed"), round);
@@ -372,7 +372,7 @@ async fn ok_the_last_edits_are_kept_and_what_is_forgotten_is_said() {
             check_refused(name_at(node, revision).await, Code::OutOfRange, "REVISION_FORGOTTEN");
             check_refused(watch(node, revision).await, Code::OutOfRange, "REVISION_FORGOTTEN");
         }
-        // The request_ids are known still: without what they changed, where that is forgotten.
+        // The request_ids are still known, but not what the forgotten edits changed.
         assert_eq!(rename(node, last, &format!("rename {last}")).await.expect("made before"), last);
         check_refused(rename(node, 2, "rename 2").await, Code::AlreadyExists, "MADE_AND_FORGOTTEN");
     }
