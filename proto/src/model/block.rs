@@ -55,7 +55,7 @@ impl AllocateInput {
         };
         if request.request_id.len() > REQUEST_ID_BYTES_MAX {
             let problem =
-                format!("has {} bytes, but may have at most {REQUEST_ID_BYTES_MAX}", request.request_id.len());
+                format!("has {} bytes, but at most {REQUEST_ID_BYTES_MAX} are allowed", request.request_id.len());
             return Err(Invalid::new("request_id", problem));
         }
         self.request_id.clone_from(&request.request_id);

@@ -31,7 +31,7 @@ pub(super) trait Durability: Send {
     /// Writes a frame to the journal durably: it survives power loss.
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError>;
 
-    /// Makes all earlier writes to `db` durable. `log` is a handle of the file of `db` that was opened before any of these writes.
+    /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db` that was opened before any of these writes.
     fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
 }
 

@@ -58,7 +58,7 @@ pub(super) fn config(dir: &Path) -> ::sled::Config {
     ::sled::Config::new().path(dir).segment_size(SEGMENT_BYTES).cache_capacity(CACHE_BYTES).flush_every_ms(None)
 }
 
-/// Makes all earlier writes to `db` durable. `log` is a handle of its file that was opened before any of these writes. The kernel
+/// Makes all earlier writes to `db` durable. `log` is a handle to its file that was opened before any of these writes. The kernel
 /// reports a write error once to each handle that was open when it happened, so this works even if sled's handle already got it.
 pub(super) fn flush(db: &::sled::Db, log: &File) -> Result<(), DiskError> {
     db.flush().map_err(LedgerError::from)?;
@@ -73,7 +73,7 @@ pub(super) fn sync_files(dir: &Path) -> Result<(), DiskError> {
     Ok(File::open(dir)?.sync_all()?)
 }
 
-/// Waits until sled has released its file. `log` is our handle of it.
+/// Waits until sled has released its file. `log` is our handle to it.
 pub(super) fn wait_released(dir: &Path, log: &File) {
     for _ in 0..RELEASE_TRIES_MAX {
         if check_released(log).is_ok() {

@@ -276,7 +276,7 @@ async fn ok_users_and_passwords() {
     let error = EtcdStore::open(elsewhere).await.expect_err("another prefix");
     assert!(std::error::Error::source(&error).expect("a cause").to_string().contains("permission denied"));
     // After a change of users, etcd rejects old tokens and the store gets new ones.
-    ctl_as(&client, "root:secret", "user add somebody:else");
+    ctl_as(&client, "root:secret", "user add another:password");
     put(&store, A, b"2").await;
     assert_eq!(store.get(&A).await.expect("read").expect("there").value, b"2");
 }

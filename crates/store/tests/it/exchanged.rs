@@ -21,7 +21,7 @@ async fn found(store: &EtcdStore) -> Exchanged {
             other => panic!("{other:?}"),
         }
     }
-    panic!("etcd does not come back");
+    panic!("etcd does not recover");
 }
 
 /// Checks that every operation fails once etcd is known to have been replaced.
