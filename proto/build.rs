@@ -1,4 +1,5 @@
-//! Compiles the `.proto` files with protox, so that no `protoc` is needed, and keeps the descriptor set for reflection.
+//! Compiles the `.proto` files and writes their descriptor set for server reflection. protox compiles them in process, so a build
+//! needs no `protoc`.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
@@ -16,7 +17,7 @@ const API: [&str; 5] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let api = protox::compile(API, ["proto"])?;
-    // Reflection shows the API only: the stored records are nobody else's business.
+    // Reflection shows only the API: the records of the store are internal.
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("kent.v1.bin"), api.encode_to_vec())?;
     let records = protox::compile([RECORDS], ["proto"])?;
@@ -24,9 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         tonic_prost_build::configure()
             .codec_path("crate::codec::SizedCodec")
             .bytes(".")
-            // In one order: a record has one form.
+            // A `BTreeMap` has a fixed order, so a record always has the same bytes.
             .btree_map(".")
-            // Written by hand.
+            // Written by hand in `packed.rs`.
             .extern_path(".kent.v1.PackedIdentifiers", "crate::packed::PackedIdentifiers")
             .extern_path(".google.rpc.Status", "::tonic_types::pb::Status")
             .compile_fds(set)?;

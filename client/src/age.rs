@@ -1,8 +1,8 @@
-//! How old identifiers in hand may be, without a look at the clock for each.
+//! Checks the age of prefetched identifiers without reading the clock for each of them.
 //!
-//! A thread publishes the time twenty times a second, while a client has identifiers that age. Who has looked at the clock may
-//! trust that look until the published time changes, for a few identifiers that are taken in quick succession (`lot.rs`).
-//! The published time alone would not do: it stands still while the process is stopped.
+//! While a client holds identifiers that age, a thread publishes the time twenty times a second. After a thread has read the clock,
+//! it can take a few identifiers in quick succession (`lot.rs`) without another read, until the published time changes.
+//! The published time alone is not enough, because it does not advance while the process is stopped.
 
 use std::{
     sync::{
@@ -14,30 +14,30 @@ use std::{
 
 use crate::{clock, tasks};
 
-/// Between two looks of the thread at the clock.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval at which the thread publishes the time.
+const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What becomes too old within this is looked at each time: the published time may be behind by half as much.
+/// An identifier that expires within this time needs a read of the clock. The published time can be late by half of it.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// The largest age, and the time as it was published last.
+/// The largest age, and the last published time.
 #[derive(Debug)]
 pub(crate) struct Ages {
     max: Duration,
-    /// In milliseconds.
+    /// The last published time, in milliseconds.
     lately: AtomicU64,
-    /// Whether a thread publishes the time.
+    /// Set by the first use: true if a thread publishes the time, false if none could be started.
     watched: OnceLock<bool>,
 }
 
-/// What the clock says of something in hand.
+/// The age of prefetched identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// It must not be given out.
+    /// Too old: discard them.
     Old,
-    /// It may be given out now.
+    /// Young enough now.
     Young,
-    /// It may be given out now, and as long as this is the published time.
+    /// Young enough for as long as this is the published time.
     YoungFor(u64),
 }
 
@@ -46,15 +46,15 @@ impl Ages {
         Arc::new(Self { max, lately: AtomicU64::new(0), watched: OnceLock::new() })
     }
 
-    /// The time that was published last.
+    /// The last published time, in milliseconds.
     #[inline]
     pub(crate) fn lately(&self) -> u64 {
         self.lately.load(Relaxed)
     }
 
-    /// What is to be said now of what was asked for then.
+    /// The age at `now` of what was requested at `asked`.
     pub(crate) fn of(self: &Arc<Self>, asked: Duration, now: Duration) -> Age {
-        // Before the clock is compared: the published time may change meanwhile, which ends the trust early.
+        // Read before the comparison: if the published time changes in between, the result expires early, not late.
         let lately = self.lately();
         match self.max.checked_sub(now.saturating_sub(asked)) {
             None => Age::Old,
@@ -63,7 +63,7 @@ impl Ages {
         }
     }
 
-    /// Whether an identifier that was asked for then may still be given out.
+    /// True if an identifier that was requested at `asked` is young enough now.
     pub(crate) fn is_young(&self, asked: Duration) -> bool {
         clock::now().saturating_sub(asked) <= self.max
     }
@@ -79,7 +79,7 @@ impl Ages {
         self.lately.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// The test publishes.
+    /// Ages without a thread: the test publishes the time.
     #[cfg(test)]
     pub(crate) fn unwatched(max: Duration) -> Arc<Self> {
         let ages = Self::new(max);
@@ -88,12 +88,12 @@ impl Ages {
     }
 }
 
-/// Publishes the time as long as the ages are in use.
+/// Publishes the time for as long as the ages are in use.
 fn watch(ages: &Weak<Ages>) {
     while let Some(ages) = ages.upgrade() {
         ages.publish(clock::now());
         drop(ages);
-        clock::sleep(LOOK);
+        clock::sleep(INTERVAL);
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn ok_what_is_young_is_so_until_the_published_time_changes() {
+    fn ok_an_age_is_young_until_the_published_time_changes() {
         let ages = Ages::unwatched(SECOND * 10);
         ages.publish(SECOND * 5);
         assert_eq!(ages.of(SECOND * 5, SECOND * 5), Age::YoungFor(5000));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_time_is_published_again_and_again() {
+    fn ok_the_time_is_published_repeatedly() {
         let ages = Ages::new(SECOND * 10);
         assert_eq!(ages.of(clock::now(), clock::now()), Age::YoungFor(0));
         for _ in 0..3 {
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn ok_an_age_without_end_never_ends() {
+    fn ok_an_unlimited_age_never_expires() {
         let ages = Ages::unwatched(Duration::MAX);
         assert_eq!(ages.of(Duration::ZERO, SECOND * 1_000_000), Age::YoungFor(0));
         assert!(ages.is_young(Duration::ZERO));
     }
 
     #[test]
-    fn ok_an_age_of_a_nanosecond_is_over_at_once() {
+    fn ok_an_age_of_a_nanosecond_expires_immediately() {
         let ages = Ages::unwatched(Duration::from_nanos(1));
         assert!(!ages.is_young(Duration::ZERO));
     }

@@ -1,4 +1,4 @@
-//! Blocks that are fetched apart from what a handle has in hand, under a request_id if they must be the same ones each time.
+//! Blocks that the caller fetches explicitly instead of from the prefetched ones, if needed with a request_id.
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, pin::Pin, sync::Arc};
 
@@ -11,11 +11,11 @@ use crate::{
     lot::new_tails,
 };
 
-/// A block to be fetched: await it. Made by [`Handle::fetch_block`].
+/// A future that fetches a block. [`Handle::fetch_block`] returns it.
 ///
-/// Attempts go on for [`request_timeout`](crate::Builder::request_timeout). Without a request_id the answer to one that is lost
-/// is a gap, and the next attempt gets another block.
-#[must_use = "nothing is fetched before it is awaited"]
+/// It retries for up to [`request_timeout`](crate::Builder::request_timeout). Without a request_id, a lost reply leaves a gap and
+/// the retry gets another block.
+#[must_use = "it fetches nothing until it is awaited"]
 pub struct FetchBlock<T> {
     shared: Arc<Shared>,
     count: u64,
@@ -24,17 +24,17 @@ pub struct FetchBlock<T> {
 }
 
 impl<T: Identifier> Handle<T> {
-    /// A block of `count` identifiers, fetched now and apart from what is in hand. With [`request_id`](FetchBlock::request_id) it
-    /// is the same one however often it is asked for.
+    /// Fetches a block of `count` identifiers from the daemon, independent of the prefetched ones. With a
+    /// [`request_id`](FetchBlock::request_id), every retry returns the same block.
     pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
         FetchBlock { shared: self.shared().clone(), count, request_id: String::new(), kind: PhantomData }
     }
 }
 
 impl<T> FetchBlock<T> {
-    /// Fetches the block under this id, of at most 64 bytes: for strict regions only, which grant each id once. A
-    /// repetition, after a lost answer or a crash, gets the same block; another count is refused ([`Error::Refused`], of the field
-    /// `request_id`). Best a UUID of version 7: the daemon keeps those for a time, and all others up to a number.
+    /// Sets a request_id of at most 64 bytes. Only strict regions accept one, and grant once for each. A retry, even after a crash,
+    /// returns the same block. A retry with another count fails with [`Error::Refused`], field `request_id`. Use a UUID of version 7:
+    /// the daemon keeps it for 30 days by default, and any other text forever, up to a limit.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client, order: uuid::Uuid) -> Result<(), kent_client::Error> {
@@ -57,7 +57,7 @@ impl<T: Identifier> IntoFuture for FetchBlock<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let block = self.shared.fetch_block(self.count, self.request_id).await?;
-            // OK because zero is a value of every kind.
+            // OK because zero is a value of every kind, so this checks the kind alone.
             T::from_id(block.kind().id(0)).ok_or_else(unusable)?;
             Ok(Block { block, kind: PhantomData })
         })
@@ -71,8 +71,8 @@ impl<T> fmt::Debug for FetchBlock<T> {
     }
 }
 
-/// Identifiers that were granted together, in about a hundred bytes whatever their count: iterate over them, in the order of
-/// their positions. They are yours: a child that is forked while you have them has a copy.
+/// A block of identifiers. It takes about a hundred bytes for any count. Iterate over it to get the identifiers in the order of
+/// their positions. If the process forks, the child has a copy of the block: only one of the two may use it.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
@@ -91,7 +91,7 @@ pub struct Block<T> {
 }
 
 impl<T> Block<T> {
-    /// How many identifiers: at least 1.
+    /// The number of identifiers, at least 1.
     pub const fn count(&self) -> u64 {
         self.block.count()
     }
@@ -106,7 +106,7 @@ impl<T: Identifier> IntoIterator for Block<T> {
     }
 }
 
-/// The identifiers of a [`Block`].
+/// An iterator over the identifiers of a [`Block`].
 pub struct Ids<T> {
     walk: Walk<Tails>,
     kind: PhantomData<fn() -> T>,
@@ -117,7 +117,7 @@ impl<T: Identifier> Iterator for Ids<T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        // OK because the kind was looked at when the block came: all of it is of this type.
+        // OK because `FetchBlock` has checked the kind: `from_id` never returns `None` here.
         self.walk.next().and_then(T::from_id)
     }
 
@@ -126,7 +126,7 @@ impl<T: Identifier> Iterator for Ids<T> {
     }
 }
 
-/// On a machine of 64 bits, where every count fits `usize`.
+/// Exact on 64-bit machines, where every count fits into `usize`.
 impl<T: Identifier> ExactSizeIterator for Ids<T> {}
 
 impl<T> fmt::Debug for Ids<T> {

@@ -1,39 +1,40 @@
-//! The one place of the client that reads a clock for ages.
+//! The clock that measures the age of identifiers.
 //!
-//! It counts on while the process is stopped and while the machine sleeps, so that identifiers age meanwhile.
+//! It advances while the process is stopped and while the machine sleeps, because identifiers age in that time. No other module
+//! reads a clock for ages.
 
 use std::time::Duration;
 
-/// How long the machine runs.
+/// The time since boot.
 #[cfg(target_os = "linux")]
 #[inline]
 pub(crate) fn now() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
-    // `Instant` stands still while the machine sleeps.
+    // `Instant` does not advance while the machine sleeps.
     let time = clock_gettime(ClockId::Boottime);
-    // OK because this clock counts up from zero.
+    // OK because this clock starts at zero and is never negative.
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// Lets the thread sleep, at most so long, and not longer for a sleep of the machine.
+/// Blocks the thread for at most `duration`, which includes time in which the machine sleeps.
 #[cfg(target_os = "linux")]
 pub(crate) fn sleep(duration: Duration) {
     use rustix::{
         thread::clock_nanosleep_relative,
         time::{ClockId, Timespec},
     };
-    // OK because a sleep that a signal ends early is only shorter, and no other error is possible.
+    // OK because the only possible error is a signal, which shortens the sleep.
     let _ = Timespec::try_from(duration).map(|duration| clock_nanosleep_relative(ClockId::Boottime, &duration));
 }
 
-/// How long the process has measured time. Whether a sleep of the machine counts is up to the system.
+/// The time since the first call. Whether it advances while the machine sleeps depends on the operating system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn now() -> Duration {
     static START: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();
     START.get_or_init(tokio::time::Instant::now).elapsed()
 }
 
-/// Lets the thread sleep.
+/// Blocks the thread.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn sleep(duration: Duration) {
     std::thread::sleep(duration);

@@ -1,4 +1,4 @@
-//! Settings of a client, checked whole before anything is connected.
+//! The settings of a client. All are checked when the client is built.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tonic::transport::Endpoint;
 
 use crate::Client;
 
-/// Settings of a client. Every method replaces one default.
+/// Builds a client. Every method replaces one default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Builder {
     settings: Settings,
 }
 
-/// The settings, as the other modules use them.
+/// The settings for the other modules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
@@ -60,25 +60,25 @@ impl Default for Builder {
     }
 }
 
-/// A setting that cannot be used.
+/// An error from [`Builder::build`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// There is no endpoint.
-    #[error("there is no endpoint; name at least one, such as http://127.0.0.1:7600")]
+    /// No endpoint was set.
+    #[error("there is no endpoint; add at least one, such as http://127.0.0.1:7600")]
     NoEndpoint,
-    /// An endpoint is no address.
-    #[error("{endpoint:?}: an endpoint is written HOST:PORT or http://HOST:PORT, such as 127.0.0.1:7600")]
+    /// An endpoint is not an address.
+    #[error("{endpoint:?} is not an endpoint: it must be HOST:PORT or http://HOST:PORT, such as 127.0.0.1:7600")]
     #[non_exhaustive]
     BadEndpoint {
-        /// What was given.
+        /// The endpoint that was set.
         endpoint: String,
     },
-    /// An endpoint asks for TLS.
-    #[error("{endpoint:?}: this kent speaks http only; for TLS put a proxy beside it")]
+    /// An endpoint uses TLS.
+    #[error("{endpoint:?}: Kent supports http only; for TLS, use a proxy on this host")]
     #[non_exhaustive]
     Tls {
-        /// What was given.
+        /// The endpoint that was set.
         endpoint: String,
     },
     /// A value is outside its range.
@@ -87,75 +87,75 @@ pub enum ConfigError {
     OutOfRange {
         /// The setting.
         setting: &'static str,
-        /// What it may be.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
 impl Builder {
-    /// Adds an endpoint. The first one is preferred; the others serve when it does not.
+    /// Adds an endpoint. The client uses the first one, and the others when the first one fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
         self
     }
 
-    /// How long one connection attempt may take [default: 2 s].
+    /// The timeout of one attempt to connect [default: 2 s].
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How long one attempt of a call may take before another endpoint is tried [default: 2 s].
+    /// The timeout of one attempt of a call, after which the client tries another endpoint [default: 2 s].
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.settings.attempt_timeout = timeout;
         self
     }
 
-    /// How long a call may take with all its attempts [default: 10 s].
+    /// The timeout of a call with all its attempts [default: 10 s].
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
         self
     }
 
-    /// How many identifiers a handle fetches at once in the beginning [default: 1000]. It fetches twice as many when a block
-    /// lasts less than a second, and half as many when one lasts more than ten, never fewer than this.
+    /// The initial and smallest number of identifiers in a prefetched block [default: 1000]. A handle doubles its block size when a
+    /// block lasts less than a second, and halves it when one lasts more than ten seconds.
     pub fn block_size(mut self, count: u64) -> Self {
         self.settings.block_size = count;
         self
     }
 
-    /// How many identifiers a handle fetches at once at the most [default: 1,000,000].
+    /// The largest number of identifiers in a prefetched block [default: 1,000,000].
     pub fn block_size_max(mut self, count: u64) -> Self {
         self.settings.block_size_max = count;
         self
     }
 
-    /// The next block is fetched when less than this share of one is left, 0 to 1 [default: 0.5].
+    /// The share of a block, 0 to 1, at which a handle prefetches the next one [default: 0.5].
     pub fn low_water(mut self, share: f64) -> Self {
         self.settings.low_water = share;
         self
     }
 
-    /// Time-based identifiers that were asked for longer ago than this are thrown away [default: 10 s]. It bounds how far an
-    /// identifier's timestamp lies behind the moment at which it is taken, and counts while the process is stopped and while
-    /// the machine sleeps. Regions' identifiers do not age.
+    /// The largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older ones. So this limits how far a
+    /// timestamp lies behind the time at which the identifier is taken. The age also counts while the process is stopped and while
+    /// the machine sleeps. The identifiers of regions have no age.
     pub fn max_age(mut self, age: Duration) -> Self {
         self.settings.max_age = age;
         self
     }
 
-    /// Asks daemons now and then which other replicas there are, and uses those as well when the endpoints do not answer
-    /// [default: false]. They must be reachable under the addresses that they advertise.
+    /// Whether to ask daemons for the other replicas every 30 seconds, and to use those when the endpoints fail [default: false]. The
+    /// addresses that the replicas advertise must be reachable.
     pub fn discover(mut self, discover: bool) -> Self {
         self.settings.discover = discover;
         self
     }
 
-    /// The client. Nothing is connected yet.
+    /// Builds the client. It does not connect yet.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] naming the first setting that cannot be used.
+    /// [`ConfigError`] for the first setting that is not valid.
     pub fn build(self) -> Result<Client, ConfigError> {
         self.settings.check()?;
         if self.endpoints.is_empty() {
@@ -199,7 +199,7 @@ pub(crate) fn parse(endpoint: &str, settings: &Settings) -> Result<Endpoint, Con
     Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
 }
 
-/// A connection that went dead without a word is noticed within this.
+/// The interval of HTTP/2 keepalive probes, which detect dead connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
@@ -213,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn err_each_bad_setting_is_named() {
+    fn err_every_bad_setting_is_named() {
         let good = || Client::builder().endpoint("127.0.0.1:7600");
         check_err(Client::builder(), "no endpoint");
         for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
-            check_err(Client::builder().endpoint(endpoint), "an endpoint is written HOST:PORT");
+            check_err(Client::builder().endpoint(endpoint), "it must be HOST:PORT");
         }
         check_err(Client::builder().endpoint("https://a:1"), "http only");
         check_err(good().block_size(0), "block_size must be 1 to");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_client_needs_no_runtime_and_no_daemon_to_be_made() {
+    fn ok_building_a_client_needs_no_runtime_and_no_daemon() {
         let client = Client::builder().endpoint("127.0.0.1:1").endpoint("http://localhost:2").build().expect("valid");
         assert_eq!(client.uuid_v7().try_next(), None);
     }

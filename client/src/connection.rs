@@ -1,4 +1,4 @@
-//! Calls to one or several daemons: which endpoint, how often, how long.
+//! Calls to the daemons: selects endpoints and retries with backoff until a timeout.
 
 use std::{
     mem,
@@ -29,25 +29,25 @@ use crate::{
     origin::Origin,
 };
 
-/// The endpoints of a client. Channels are made when they are first used, since they need a runtime.
+/// The endpoints of a client. A channel is created at its first use, because it needs a runtime.
 #[derive(Debug)]
 pub(crate) struct Connection {
     origin: Origin,
     settings: Settings,
-    /// Of the identifiers in hand of all handles.
+    /// The ages of the identifiers of all handles.
     ages: Arc<Ages>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// At least one; those that were configured come first.
+    /// At least one endpoint. The configured ones come first.
     known: Vec<Known>,
-    /// The endpoint in use.
+    /// The index of the current endpoint.
     current: usize,
-    /// When another endpoint than the preferred one came into use.
+    /// When the client switched away from the preferred endpoint.
     since: Option<Instant>,
-    /// When a daemon was asked last who else is there.
+    /// When the client last asked a daemon for the other replicas.
     discovered: Option<Instant>,
 }
 
@@ -60,8 +60,8 @@ struct Known {
 }
 
 impl State {
-    /// The endpoint in use; the preferred one again when it has been left for long enough.
-    fn in_use(&mut self) -> usize {
+    /// The index of the current endpoint. Returns to the preferred one after [`RETURN_AFTER`].
+    fn select(&mut self) -> usize {
         if self.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
             (self.current, self.since) = (0, None);
         }
@@ -69,7 +69,7 @@ impl State {
     }
 
     fn endpoint(&mut self) -> (usize, Endpoint) {
-        let at = self.in_use();
+        let at = self.select();
         (at, self.known[at].endpoint.clone())
     }
 }
@@ -80,16 +80,16 @@ impl Known {
     }
 }
 
-/// Daemons are asked this often who else is there.
+/// How often the client asks a daemon for the other replicas.
 const DISCOVER_EVERY: Duration = Duration::from_secs(30);
 
-/// So many replicas are taken in.
+/// The most replicas that the client adds.
 const DISCOVERED_MAX: usize = 64;
 
-/// The preferred endpoint is tried again after this long.
+/// The time after which the client tries the preferred endpoint again.
 const RETURN_AFTER: Duration = Duration::from_secs(30);
 
-/// The pause before an endpoint is asked again, and the longest one.
+/// The shortest and the longest backoff.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -101,7 +101,7 @@ impl Connection {
         Self { origin: Origin::here(), settings, ages, state }
     }
 
-    /// The process whose connection this is: a child that used it would write between its parent's bytes.
+    /// The process that owns the connection. If a forked child used it, both would write to the same socket.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -114,7 +114,7 @@ impl Connection {
         &self.settings
     }
 
-    /// Fetches a block, another one if that is not admitted. A lost answer costs a gap, or nothing if the request has an id.
+    /// Fetches a block, and retries if it is not admitted. A lost reply leaves a gap, unless the request has a request_id.
     pub(crate) async fn allocate(
         &self,
         ask: &AllocateRequest,
@@ -124,7 +124,9 @@ impl Connection {
             let (ask, admits) = (ask.clone(), &admits);
             async move {
                 match attempt(channel, ask, limit).await? {
-                    Ok(block) if !admits(&block) => Err(Status::aborted("the block is older than one already seen")),
+                    Ok(block) if !admits(&block) => {
+                        Err(Status::aborted("the block's fencing token is lower than one already seen"))
+                    }
                     answer => Ok(answer),
                 }
             }
@@ -132,8 +134,8 @@ impl Connection {
         self.retry(attempt).await?
     }
 
-    /// Makes a call until it is answered, trying endpoints in turn, with growing and jittered pauses, until the request's time
-    /// is over. The call is told the endpoint, its channel and how long it may take.
+    /// Retries a call on one endpoint after the other, with exponential backoff and jitter, until the timeout of the request. `call`
+    /// gets the index of the endpoint, its channel and the timeout of the attempt.
     pub(crate) async fn retry<T, F>(&self, mut call: impl FnMut(usize, Channel, Duration) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Status>>,
@@ -142,7 +144,7 @@ impl Connection {
         loop {
             let (endpoint, channel) = self.current();
             let limit = self.settings.attempt_timeout.min(attempts.left());
-            let late = |_| Err(Status::deadline_exceeded("no answer in time"));
+            let late = |_| Err(Status::deadline_exceeded("no reply in time"));
             match time::timeout(limit, call(endpoint, channel, limit)).await.unwrap_or_else(late) {
                 Ok(answer) => {
                     self.discover().await;
@@ -153,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Connects to the first endpoint that accepts a connection, beginning with the one in use.
+    /// Connects to the first endpoint that accepts a connection, starting with the current one.
     pub(crate) async fn connect(&self) -> Result<(usize, Channel), Error> {
         let mut attempts = Attempts::begin(self)?;
         let endpoints = self.lock().known.len();
@@ -173,7 +175,7 @@ impl Connection {
         Err(attempts.unavailable())
     }
 
-    /// The first round over all endpoints goes without pauses; then they double, from 20 ms to a second.
+    /// The pauses between attempts: none in the first round over all endpoints, then doubling from 20 ms to a second.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         let others = self.lock().known.len() - 1; // OK because there is at least one endpoint
         let growing = ExponentialBuilder::default()
@@ -185,15 +187,15 @@ impl Connection {
         std::iter::repeat_n(Duration::ZERO, others).chain(growing.build())
     }
 
-    /// The endpoint in use and its channel.
+    /// The current endpoint and its channel.
     pub(crate) fn current(&self) -> (usize, Channel) {
         let mut state = self.lock();
-        let current = state.in_use();
+        let current = state.select();
         let Known { endpoint, channel, .. } = &mut state.known[current];
         (current, channel.get_or_insert_with(|| endpoint.connect_lazy()).clone())
     }
 
-    /// Uses a new channel of an endpoint, if it still is where it was.
+    /// Stores a new channel for the endpoint at this index, if it is still the same endpoint.
     fn keep(&self, at: usize, endpoint: &Endpoint, channel: Channel) {
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.uri() == endpoint.uri()) {
@@ -201,7 +203,7 @@ impl Connection {
         }
     }
 
-    /// Goes on to the next endpoint, unless another call has done so already.
+    /// Switches to the next endpoint, unless another call has already done so.
     pub(crate) fn leave(&self, endpoint: usize) {
         let mut state = self.lock();
         if state.current == endpoint {
@@ -210,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Asks the daemon in use who else is there, now and then, if that is wanted.
+    /// Asks the current daemon for the other replicas, if discovery is enabled and due.
     async fn discover(&self) {
         let is_due = |state: &State| state.discovered.is_none_or(|last| last.elapsed() >= DISCOVER_EVERY);
         let channel = {
@@ -224,15 +226,15 @@ impl Connection {
         };
         let mut admin = AdminClient::new(channel);
         let asked = time::timeout(self.settings.attempt_timeout, admin.get_status(GetStatusRequest {})).await;
-        // OK because a daemon that does not say is asked again later, and the endpoints in hand stay.
+        // OK because the client asks again later and keeps its endpoints.
         let Ok(Ok(status)) = asked else { return };
         let others = status.into_inner().replicas.into_iter().filter(|replica| !replica.answering);
         let found = others.filter_map(|replica| parse(&replica.address, &self.settings).ok()).take(DISCOVERED_MAX);
-        self.take_in(found.collect());
+        self.replace_discovered(found.collect());
     }
 
-    /// Replaces what was discovered earlier. The endpoint in use stays.
-    fn take_in(&self, found: Vec<Endpoint>) {
+    /// Replaces the replicas that were discovered earlier. The current endpoint stays.
+    fn replace_discovered(&self, found: Vec<Endpoint>) {
         let mut state = self.lock();
         let in_use = state.known[state.current].endpoint.uri().clone();
         let is_wanted = |known: &Known| {
@@ -243,7 +245,7 @@ impl Connection {
         state.known.retain(is_wanted);
         for endpoint in found {
             if state.known.iter().all(|known| known.endpoint.uri() != endpoint.uri()) {
-                debug!(endpoint = %endpoint.uri(), "another replica is here");
+                debug!(endpoint = %endpoint.uri(), "discovered a replica");
                 state.known.push(Known::new(endpoint, false));
             }
         }
@@ -251,14 +253,14 @@ impl Connection {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // OK because every method leaves the state whole.
+        // OK because every method leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // In a forked child, the end of a channel would wait for locks of a runtime that has no threads there.
+        // In a forked child the runtime has no threads, so dropping a channel could wait for a lock forever.
         if self.origin.is_elsewhere() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
             mem::forget(mem::take(&mut state.known));
@@ -266,7 +268,7 @@ impl Drop for Connection {
     }
 }
 
-/// One attempt. `Ok(Err(..))` is an answer that cannot be used.
+/// Makes one attempt. `Ok(Err(..))` is an invalid reply.
 async fn attempt(channel: Channel, ask: AllocateRequest, limit: Duration) -> Result<Result<Block, Error>, Status> {
     let asked = ask.count;
     let mut request = Request::new(ask);
@@ -276,16 +278,16 @@ async fn attempt(channel: Channel, ask: AllocateRequest, limit: Duration) -> Res
     Ok(match reply.into_inner().identifiers {
         Some(Identifiers::Lease(lease)) => match Block::try_from(lease) {
             Ok(block) if block.count() > asked => {
-                unusable(format!("asked for {asked} identifiers, got {}", block.count()))
+                unusable(format!("requested {asked} identifiers, got {}", block.count()))
             }
             Ok(block) => Ok(block),
             Err(error) => unusable(error.to_string()),
         },
-        Some(Identifiers::Packed(_)) | None => unusable("asked for a lease, got none".to_owned()),
+        Some(Identifiers::Packed(_)) | None => unusable("requested a lease, got none".to_owned()),
     })
 }
 
-/// A call with its attempts: since when, for how long, and what came of each endpoint.
+/// The state of a call with retries: its start, its pauses and the last status of each endpoint.
 pub(crate) struct Attempts<'a> {
     connection: &'a Connection,
     began: Instant,
@@ -303,27 +305,27 @@ impl<'a> Attempts<'a> {
         Ok(Self { connection, began: Instant::now(), pauses: Box::new(connection.pauses()), tried: Vec::new() })
     }
 
-    /// How long the call may take from now on.
+    /// The time left until the timeout.
     pub(crate) fn left(&self) -> Duration {
         self.connection.settings.request_timeout.saturating_sub(self.began.elapsed())
     }
 
-    /// Waits for the next attempt, at another endpoint if that may help.
+    /// Records a failed attempt, switches to another endpoint if that can help, and waits for the next attempt.
     ///
     /// # Errors
     ///
-    /// What the call ends with, if another attempt does not help or the time is over.
+    /// The error of the whole call, if a retry cannot help or the time is over.
     pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
         let hint = match judge(&status) {
             Verdict::Final(error) => return Err(error),
             Verdict::Again(hint) => hint,
         };
-        // A daemon that says when to come back is well: no other one is needed.
+        // A daemon that is at a limit works, so another one is not needed.
         if status.code() != Code::ResourceExhausted {
             self.connection.leave(endpoint);
         }
         let pause = hint.unwrap_or_else(|| self.pauses.next().unwrap_or(PAUSE_MAX));
-        debug!(status = describe(&status), ?pause, "no answer yet");
+        debug!(status = describe(&status), ?pause, "the attempt failed");
         self.failed(endpoint, status);
         if pause >= self.left() {
             return Err(self.unavailable());
@@ -332,7 +334,7 @@ impl<'a> Attempts<'a> {
         self.connection.origin.check()
     }
 
-    /// Takes note of what came of an endpoint, in the place of what came of it before.
+    /// Records the status of an endpoint and removes its previous one.
     fn failed(&mut self, endpoint: usize, status: Status) {
         let uri = self.connection.lock().known.get(endpoint).map(|known| known.endpoint.uri().to_string());
         let endpoint = uri.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One daemon, for the calls that handles do not make: raw stubs on one connection.
+//! The generated stubs of one daemon, for calls that handles do not make.
 
 use std::{fmt, sync::Arc};
 
@@ -10,10 +10,10 @@ use tonic::transport::Channel;
 
 use crate::connection::Connection;
 
-/// One daemon, and the raw stubs of its services: for edits, status, history and all else that handles do not ask for.
+/// A connection to one daemon, with the generated stubs of its services: for edits, status, history and so on.
 ///
-/// A call is made once, here, and has no deadline but its own. [`Client::retry`](crate::Client::retry) makes one until it is
-/// answered.
+/// A call is made once, to this daemon, and without a timeout unless the request sets one.
+/// [`Client::retry`](crate::Client::retry) retries a call.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ pub struct Daemon {
     channel: Channel,
 }
 
-/// The largest answer. A part of a snapshot has some hundred regions, and each may have some thousand bytes of text.
+/// The largest message: a part of a snapshot has several hundred regions, and each can have several thousand bytes of text.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 impl Daemon {
@@ -46,27 +46,27 @@ impl Daemon {
         Self { connection, endpoint, channel }
     }
 
-    /// The raw stub of `Allocator`.
+    /// The generated stub of `Allocator`.
     pub fn allocator(&self) -> AllocatorClient<Channel> {
         AllocatorClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The raw stub of `Regions`.
+    /// The generated stub of `Regions`.
     pub fn regions(&self) -> RegionsClient<Channel> {
         RegionsClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The raw stub of `Codec`.
+    /// The generated stub of `Codec`.
     pub fn codec(&self) -> CodecClient<Channel> {
         CodecClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The raw stub of `Admin`.
+    /// The generated stub of `Admin`.
     pub fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// Gives this daemon up: the client goes on with the next endpoint.
+    /// Stops using this daemon: the client continues with the next endpoint.
     pub fn leave(self) {
         self.connection.leave(self.endpoint);
     }

@@ -1,4 +1,4 @@
-//! Why no identifier came.
+//! The errors of a client, and which of them the client retries.
 
 use std::{fmt, iter, time::Duration};
 
@@ -6,8 +6,7 @@ use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
-/// Why no identifier came. No error means that an identifier was lost to anybody else: what was fetched and not delivered is a
-/// gap.
+/// An error from a client. After any error, no other caller has the missing identifiers: they leave a gap.
 ///
 /// ```no_run
 /// # async fn example(orders: kent_client::Handle<u128>) -> Result<(), kent_client::Error> {
@@ -25,59 +24,57 @@ use tonic_types::StatusExt;
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The daemon refused: asking again will not help before something is changed.
+    /// The daemon refused the request. A retry fails as well until the cause is removed.
     #[error("the daemon refused ({code:?}): {message}")]
     #[non_exhaustive]
     Refused {
         /// The gRPC code.
         code: Code,
-        /// The daemon's reason, such as `CAPACITY_EXHAUSTED` or `NO_SUCH_REGION`; empty if it gave none.
+        /// The machine-readable reason, such as `CAPACITY_EXHAUSTED` or `NO_SUCH_REGION`. Empty if there is none.
         reason: String,
-        /// The field of the request that is wrong, such as `count` or `request_id`; empty if the daemon named none.
+        /// The field of the request that is wrong, such as `count` or `request_id`. Empty if the daemon named none.
         field: String,
-        /// What is wrong and what would be right.
+        /// What is wrong and what is allowed.
         message: String,
-        /// All that the daemon said.
+        /// The daemon's complete status.
         status: Status,
     },
-    /// No endpoint could serve, all attempts together, within the request's time.
-    #[error("no endpoint could serve within {after:?}; {}", told(tried))]
+    /// No endpoint answered within the timeout of the request.
+    #[error("no endpoint answered within {after:?}; {}", join(tried))]
     #[non_exhaustive]
     Unavailable {
-        /// How long it was tried.
+        /// The time spent on all attempts.
         after: Duration,
-        /// What came of each endpoint that was tried, the last one last.
+        /// The last result of each endpoint, ordered by time.
         tried: Vec<Tried>,
     },
-    /// The daemon's answer makes no sense, or it is of a kind that the handle does not give out.
-    #[error("the daemon's answer cannot be used: {what}")]
+    /// The daemon's reply is invalid, or has identifiers of another type than the handle.
+    #[error("the daemon's reply is not usable: {what}")]
     #[non_exhaustive]
     Unusable {
         /// What is wrong with it.
         what: String,
     },
-    /// Block after block was older than one already seen for the same slot or region, and so none was taken.
+    /// Many blocks in a row had a lower fencing token than one already seen for the same slot or region.
     #[error(
-        "{refused} blocks in a row were older than one seen before: the daemon lags behind, or its store was set back since (after \
-         a restore, make a new Client)"
+        "{refused} blocks in a row had a lower fencing token than one seen before: the daemon lags behind, or its store was replaced \
+         by an older one (after a restore, create a new Client)"
     )]
     #[non_exhaustive]
     Fenced {
-        /// How many.
+        /// The number of rejected blocks.
         refused: u32,
     },
-    /// There is no tokio runtime to fetch identifiers with.
-    #[error("a handle fetches identifiers inside a tokio runtime, and there is none here")]
+    /// The call was made outside of a tokio runtime.
+    #[error("there is no tokio runtime here: a handle fetches identifiers only inside one")]
     NoRuntime,
-    /// The process is a forked child, and the client is its parent's: what it has in hand is the parent's to give out.
-    #[error(
-        "this process was forked since the client was made: make a new Client in the child, on a runtime of its own"
-    )]
+    /// The client was created before the process forked. Its identifiers belong to the parent.
+    #[error("the process was forked after the client was created: create a new Client in the child, on a new runtime")]
     Forked,
 }
 
 impl Error {
-    /// Whether the same call may succeed later by itself.
+    /// True if a retry can succeed without any other change.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Fenced { .. } => true,
@@ -85,7 +82,7 @@ impl Error {
         }
     }
 
-    /// Whether the call is sure to have had no effect. For identifiers that is always so, but for gaps.
+    /// True if the call certainly had no effect. Calls for identifiers have no effect but gaps in any case.
     pub fn has_no_side_effects(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::NoRuntime | Self::Forked => true,
@@ -94,18 +91,18 @@ impl Error {
     }
 }
 
-/// An endpoint that could not serve, and why.
+/// An endpoint that failed, and its last status.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tried {
     /// The endpoint, such as `http://127.0.0.1:7600/`.
     pub endpoint: String,
-    /// What came of the last attempt there.
+    /// The status of the last attempt.
     pub status: Status,
 }
 
 impl Tried {
-    /// Whether there was no connection, so that no daemon has seen the call.
+    /// True if there was no connection, so that no daemon received the call.
     pub fn is_unreachable(&self) -> bool {
         causes(&self.status).any(|cause| cause.is::<ConnectError>())
     }
@@ -117,11 +114,11 @@ impl fmt::Display for Tried {
     }
 }
 
-fn told(tried: &[Tried]) -> String {
+fn join(tried: &[Tried]) -> String {
     tried.iter().map(Tried::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// A status in one line, with what caused it: a refused connection is told apart from a daemon that refuses.
+/// A status and its causes in one line. The causes distinguish a refused connection from a refusal by the daemon.
 pub(crate) fn describe(status: &Status) -> String {
     let text = format!("{:?}: {}", status.code(), status.message());
     causes(status)
@@ -129,32 +126,32 @@ pub(crate) fn describe(status: &Status) -> String {
         .fold(text, |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
 }
 
-/// What caused a status, the nearest first.
+/// The chain of causes of a status, starting with the direct one.
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     iter::successors(std::error::Error::source(status), |cause| cause.source())
 }
 
-/// What a failed attempt says about the next one.
+/// Whether to retry after a failed attempt.
 pub(crate) enum Verdict {
-    /// Another attempt may help, here or elsewhere, after this long (or after the usual pause).
+    /// Retry, on this or another endpoint, after this delay or the usual backoff.
     Again(Option<Duration>),
-    /// Asking again will not help.
+    /// Do not retry.
     Final(Error),
 }
 
-/// Judges a failed attempt. A lost reply costs a gap at most, so every failure of the transport may be retried.
+/// Decides whether to retry. Every failure of the transport is retried: if a reply was lost, that leaves only a gap.
 pub(crate) fn judge(status: &Status) -> Verdict {
     let details = status.get_error_details();
     let after = details.retry_info().and_then(|info| info.retry_delay);
     if std::error::Error::source(status).is_some() {
-        // What has a source was said by no daemon: the connection broke. tonic calls that INTERNAL at times.
+        // A status with a source does not come from a daemon: the connection broke. For some of these, tonic uses INTERNAL.
         return Verdict::Again(None);
     }
     match status.code() {
         Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
             Verdict::Again(after)
         }
-        // The clock's limit passes by itself, and says when; a full region does not.
+        // With a delay it is a limit of the clock or the pace, which passes. A full region has no delay.
         Code::ResourceExhausted if after.is_some() => Verdict::Again(after),
         Code::Ok
         | Code::InvalidArgument
@@ -187,12 +184,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_a_broken_connection_is_tried_again_whatever_it_is_called() {
+    fn ok_a_broken_connection_is_retried_with_any_code() {
         for code in [Code::Internal, Code::Unknown, Code::Unavailable] {
             let mut status = Status::new(code, "h2 protocol error: http2 error");
             status.set_source(Arc::new(io::Error::other("GOAWAY")));
             assert!(matches!(judge(&status), Verdict::Again(None)), "{code:?}");
         }
-        assert!(matches!(judge(&Status::internal("said by a daemon")), Verdict::Final(_)));
+        assert!(matches!(judge(&Status::internal("from a daemon")), Verdict::Final(_)));
     }
 }

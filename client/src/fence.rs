@@ -1,4 +1,4 @@
-//! Fencing: a block that is older than one already seen for the same slot or region is refused.
+//! Fencing: rejects a block whose token is lower than one already seen for the same slot or region.
 
 use std::{
     collections::HashMap,
@@ -7,15 +7,15 @@ use std::{
 
 use kent_ids::{Block, FencingSubject};
 
-/// The highest tokens that a client has seen.
+/// The highest fencing tokens that a client has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Fences {
-    /// Numbers of regions are unique in their space only, so a region's source is part of the key.
+    /// The key includes the source of a region, because region numbers are unique only within a space.
     highest: Mutex<HashMap<(FencingSubject, String), u64>>,
 }
 
 impl Fences {
-    /// Takes note of a block of `source`. False if a newer one of the same slot or region has been seen.
+    /// Records the token of a block of `source`. False if a higher one was seen for the same slot or region.
     pub(crate) fn admit(&self, source: &str, block: &Block) -> bool {
         let Some(fencing) = block.fencing() else { return true };
         let scope = match fencing.subject {

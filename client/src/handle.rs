@@ -1,4 +1,4 @@
-//! Handles: identifiers of one source, in hand before they are needed.
+//! Handles: prefetched identifiers of one source.
 
 use std::{
     cell::RefCell,
@@ -26,21 +26,21 @@ use crate::{
     tasks::Work,
 };
 
-/// The identifiers of one source. Cheap to clone; clones share what is in hand, and each identifier goes to one of them.
+/// Returns identifiers of one source. Cheap to clone: clones share the prefetched blocks, and each identifier goes to one of them.
 ///
-/// A thread that takes identifiers one by one has some of the shared ones for itself, a sixteenth of a block and at most 512:
-/// what one thread takes ascends as the source does, and what two threads take is not in order between them.
+/// A thread that takes identifiers one by one reserves a lot of them for itself: a sixteenth of a block, at most 512. The
+/// identifiers that one thread takes ascend as those of the source do. There is no order between threads.
 ///
-/// What is in hand when the process forks is the parent's. In the child the handle gives out nothing, says [`Error::Forked`], and
-/// never will again: make a new [`Client`](crate::Client) there.
+/// When the process forks, the prefetched identifiers belong to the parent. In the child, the handle returns none and fails with
+/// [`Error::Forked`]. Create a new [`Client`](crate::Client) there.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
 /// let events = client.uuid_v7();
-/// let one = events.next().await?;       // waits only when nothing is in hand
+/// let one = events.next().await?;       // waits only if nothing is prefetched
 /// let another = events.try_next();      // never waits
 /// let many = events.take(10_000).await?;
-/// println!("{:?}, and {} in hand", events.stats(), events.in_hand());
+/// println!("{:?}, {} prefetched", events.stats(), events.in_hand());
 /// # Ok(())
 /// # }
 /// ```
@@ -48,7 +48,7 @@ pub struct Handle<T: Send> {
     hands: Arc<Hands<T>>,
 }
 
-/// What the clones of a handle share, and what each thread has for itself.
+/// What the clones of a handle share, and the lot of each thread.
 struct Hands<T: Send> {
     shared: Arc<Shared>,
     lots: ThreadLocal<RefCell<Lot<T>>>,
@@ -63,11 +63,11 @@ pub(crate) struct Shared {
     fences: Arc<Fences>,
     stock: Mutex<Stock>,
     ages: Arc<Ages>,
-    /// What threads were given.
+    /// The counters of all threads.
     tallies: Mutex<Vec<Arc<Tally>>>,
-    /// Counts fetches that have ended.
+    /// The number of finished fetches.
     fetched: watch::Sender<u64>,
-    /// The fetch under way. It is given up with the last clone of the handle.
+    /// The fetch in progress. It is aborted when the last clone of the handle is dropped.
     work: Mutex<Option<Work>>,
 }
 
@@ -94,15 +94,15 @@ impl<T: Identifier> Handle<T> {
         Self { hands: Arc::new(Hands { shared: Arc::new(shared), lots: ThreadLocal::new() }) }
     }
 
-    /// The next identifier if one is in hand. It never waits; a fetch is begun when the stock runs low.
+    /// The next prefetched identifier, if there is one. It never waits, and starts a fetch when the stock is low.
     ///
-    /// Call it inside a tokio runtime: outside, it gives what is in hand and fetches nothing.
+    /// Call it inside a tokio runtime. Outside of one it fetches nothing.
     #[inline]
     pub fn try_next(&self) -> Option<T> {
         match self.next_of_lot() {
             Some(id) => Some(id),
             None => {
-                // OK because without a runtime there is nothing to fetch with; `next` says so.
+                // OK because `next` reports errors, such as a missing runtime.
                 let id = self.next_of_stock().ok().flatten();
                 let _ = self.hands.shared.refill();
                 id
@@ -110,11 +110,11 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// The next identifier, from the stock in hand or else from the daemon.
+    /// The next identifier, prefetched or from the daemon.
     ///
     /// # Errors
     ///
-    /// [`Error`], only when nothing is in hand and none could be fetched.
+    /// [`Error`] if nothing is prefetched and the fetch fails.
     pub async fn next(&self) -> Result<T, Error> {
         if let Some(id) = self.next_of_lot() {
             return Ok(id);
@@ -140,13 +140,13 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// The next identifier that this thread has in hand.
+    /// The next identifier of this thread's lot, if the clock need not be read.
     #[inline]
     fn next_of_lot(&self) -> Option<T> {
         self.hands.lots.get()?.borrow_mut().next(&self.hands.shared.ages)
     }
 
-    /// The next identifier after a look at the clock, from a new lot if need be.
+    /// The next identifier after reading the clock, from a new lot if this one is empty.
     #[cold]
     fn next_of_stock(&self) -> Result<Option<T>, Error> {
         let shared = &self.hands.shared;
@@ -168,16 +168,16 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// `count` identifiers, distinct and in the order of their blocks: what is in hand, and for the rest blocks of just the
-    /// missing size.
+    /// Takes `count` distinct identifiers in the order of their blocks: first the prefetched ones, then blocks of exactly the missing
+    /// size.
     ///
     /// # Errors
     ///
-    /// [`Error`] if not all could be fetched; those that were are a gap then.
+    /// [`Error`] if not all could be fetched. The fetched ones leave a gap.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
         let shared = &self.hands.shared;
         shared.origin.check()?;
-        let mut ids = Vec::with_capacity(count.min(RESERVE_AT_ONCE));
+        let mut ids = Vec::with_capacity(count.min(RESERVE_MAX));
         let mut tails = new_tails();
         loop {
             let missing = (count - ids.len()) as u64; // OK because a usize has 64 bits at most
@@ -187,7 +187,7 @@ impl<T: Identifier> Handle<T> {
             extend(&mut ids, &block, &mut tails).map_err(|OtherType| unusable())?;
         }
         // OK because a usize has 64 bits at most.
-        let fetch = |count: usize| Box::pin(maybe_done(shared.fetch(count.min(FETCH_AT_ONCE) as u64)));
+        let fetch = |count: usize| Box::pin(maybe_done(shared.fetch(count.min(FETCH_MAX) as u64)));
         let mut missing = count - ids.len();
         let mut next = (missing > 0).then(|| fetch(missing));
         while let Some(mut fetched) = next.take() {
@@ -197,7 +197,7 @@ impl<T: Identifier> Handle<T> {
             let got = fresh.as_ref().map_or(0, |fresh| fresh.block.count());
             missing = missing.saturating_sub(usize::try_from(got).unwrap_or(usize::MAX));
             if missing > 0 {
-                // Asked for at once, to be on the way while the identifiers of this one are made.
+                // Start the next fetch now, so that it runs while the identifiers of this block are made.
                 let mut after = fetch(missing);
                 after.as_mut().now_or_never();
                 next = Some(after);
@@ -214,7 +214,7 @@ impl<T: Identifier> Handle<T> {
         Ok(ids)
     }
 
-    /// How many identifiers are in hand; none in a forked child.
+    /// The number of prefetched identifiers. 0 in a forked child.
     pub fn in_hand(&self) -> u64 {
         let shared = &self.hands.shared;
         if shared.origin.is_elsewhere() {
@@ -224,7 +224,7 @@ impl<T: Identifier> Handle<T> {
         shared.lock().left() + of_threads
     }
 
-    /// What the handle and its clones have done so far; nothing in a forked child.
+    /// The counters of the handle and its clones. All 0 in a forked child.
     pub fn stats(&self) -> Stats {
         let shared = &self.hands.shared;
         if shared.origin.is_elsewhere() {
@@ -236,14 +236,14 @@ impl<T: Identifier> Handle<T> {
     }
 }
 
-/// `take` fetches so many at once at the most: the daemon's clock allows as many of every format within a moment, and making them
-/// takes about as long as fetching the next.
-const FETCH_AT_ONCE: usize = 1 << 18;
-/// For so many `take` sees to memory before it has them.
-const RESERVE_AT_ONCE: usize = 1_000_000;
+/// The most identifiers that `take` fetches in one call. The clock limits of the formats allow this many without a long wait, and
+/// making them takes about as long as fetching the next block.
+const FETCH_MAX: usize = 1 << 18;
+/// The most identifiers for which `take` allocates memory before they arrive.
+const RESERVE_MAX: usize = 1_000_000;
 
 pub(crate) fn unusable() -> Error {
-    Error::Unusable { what: "the source gives out identifiers of another kind than the handle".to_owned() }
+    Error::Unusable { what: "the source has identifiers of another type than the handle".to_owned() }
 }
 
 impl Shared {
@@ -255,7 +255,7 @@ impl Shared {
         Self { origin, source, connection, fences, stock, ages, tallies, fetched, work }
     }
 
-    /// What a thread that is new here is given, counted.
+    /// Adds the counters of a new thread.
     fn new_tally(&self) -> Arc<Tally> {
         let tally = Arc::<Tally>::default();
         self.tallies().push(tally.clone());
@@ -267,17 +267,17 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Stock> {
-        // OK because every method of the stock leaves it whole.
+        // OK because every method of the stock leaves it consistent.
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a fetch if one is due and none is under way.
+    /// Starts a fetch if one is due and none is in progress.
     fn refill(self: &Arc<Self>) -> Result<(), Error> {
         self.origin.check()?;
-        // Held until the work is there: another thread's work must not be given up for one that came before it.
+        // Held until the new work is stored. Otherwise a thread could overwrite, and so abort, the newer work of another thread.
         let mut under_way = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = self.lock().begin_fetch() else { return Ok(()) };
-        // The work must not keep the handle alive, or nobody would ever give it up.
+        // With a strong reference the work would keep the handle alive, and dropping the handle would not abort it.
         let weak = Arc::downgrade(self);
         let (source, connection, fences) = (self.source.clone(), self.connection.clone(), self.fences.clone());
         let work = Work::start(self.origin.clone(), async move {
@@ -299,20 +299,20 @@ impl Shared {
         }
     }
 
-    /// Fetches a block beside the stock; under a request_id, unless that is empty.
+    /// Fetches a block that does not go through the stock. An empty request_id means none.
     pub(crate) async fn fetch_block(&self, count: u64, request_id: String) -> Result<Block, Error> {
         let ask = AllocateRequest { request_id, ..lease(&self.source, count) };
         let admits = |block: &Block| {
-            // What was granted under the id before is of the revision of then, and as good as it was.
+            // A retry with a request_id returns the block of the first grant, whose revision can be older.
             let admitted = self.fences.admit(&self.source, block) || !ask.request_id.is_empty();
             if !admitted {
-                // OK because the attempts for one block end with the request's time.
+                // OK because the timeout of the request limits the attempts.
                 let _ = self.lock().refused();
             }
             admitted
         };
         let block = self.connection.allocate(&ask, admits).await?;
-        // Meanwhile the program may have forked: the block is the parent's.
+        // If the program has forked in the meantime, the block belongs to the parent.
         self.origin.check()?;
         self.lock().passed_through(&block);
         Ok(block)
@@ -323,10 +323,10 @@ impl Shared {
     }
 }
 
-/// How long a replica that was found to lag behind is given.
+/// The pause after a block from a replica that lags behind.
 const LAG: Duration = Duration::from_millis(20);
 
-/// Fetches a block; `None` if it is older than one already seen. Its age counts from when it was asked for.
+/// Fetches a block. `None` if the fences reject it. Its age counts from the start of the request.
 async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
     let block: Block = connection.allocate(&lease(source, count), |_| true).await?;
@@ -334,13 +334,13 @@ async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u6
     if fences.admit(source, &block) {
         return Ok(Some(Fresh { block, asked }));
     }
-    // Whoever granted it lags behind the others: another one is asked next, and not at once.
+    // The replica that granted it lags behind the others: ask another one, after a pause.
     connection.leave(connection.current().0);
     time::sleep(LAG).await;
     Ok(None)
 }
 
-/// Asks for a block of a source.
+/// A request for a block of a source.
 fn lease(source: &str, count: u64) -> AllocateRequest {
     AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
 }

@@ -1,15 +1,15 @@
-//! What handles give out: the types of identifiers.
+//! The types of identifiers that handles return.
 
 use kent_ids::{Id, IdKind, Uid11};
 use uuid::Uuid;
 
-/// What a handle gives out.
+/// A type of identifier that a handle can return.
 pub trait Identifier: Sized + Send + 'static {
-    /// The identifier as this type, or `None` if the source gives out something else.
+    /// Converts an identifier to this type. `None` if it is of another kind.
     fn from_id(id: Id) -> Option<Self>;
 
-    /// Appends the identifiers of this kind with these values, or nothing if the source gives out something else: what
-    /// [`from_id`](Self::from_id) says of each, for many at once.
+    /// Converts many values of one kind, as [`from_id`](Self::from_id) does, and appends them. Appends nothing if the kind is another
+    /// one.
     fn extend(ids: &mut Vec<Self>, kind: IdKind, values: &[u128]) {
         ids.extend(values.iter().filter_map(|value| Self::from_id(kind.id(*value))));
     }

@@ -1,53 +1,53 @@
-//! The Kent client: identifiers at hand, without a call for each.
+//! The Kent client: takes identifiers from prefetched blocks, without a call for each.
 //!
-//! A [`Handle`] keeps a block of identifiers in hand and fetches the next one before it is needed. Taking an identifier is a
-//! local operation most of the time; the daemon may restart meanwhile without the caller noticing.
+//! A [`Handle`] holds a block of identifiers and prefetches the next one. Taking an identifier is usually a local operation, which
+//! works even while the daemon restarts.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use kent_client::{Client, Error};
 //!
-//! let client = Client::new("127.0.0.1:7600")?;     // or Client::builder(), for several endpoints and other settings
+//! let client = Client::new("127.0.0.1:7600")?;     // Client::builder() has more settings
 //! let ids = client.uuid_v7();
-//! let id: uuid::Uuid = ids.next().await?;          // from the block in hand, or from the daemon if there is none
-//! let more = ids.take(10_000).await?;              // as many as asked for, distinct and ascending
+//! let id: uuid::Uuid = ids.next().await?;          // from the current block, or from the daemon if it is empty
+//! let more = ids.take(10_000).await?;              // distinct, in ascending blocks
 //!
 //! let orders = client.region("orders");
 //! let order: u128 = orders.next().await?;
 //!
-//! // A strict region has no gaps, and grants each request_id once: to ask again gives the same block.
+//! // A strict region has no gaps and grants once per request_id: a retry returns the same block.
 //! let invoices = client.region("invoices");
 //! for invoice in invoices.fetch_block(3).request_id(id.to_string()).await? {
 //!     println!("{invoice}");
 //! }
 //!
 //! match orders.next().await {
-//!     Err(Error::Refused { reason, message, .. }) => println!("{reason}: {message}"), // asking again does not help
+//!     Err(Error::Refused { reason, message, .. }) => println!("{reason}: {message}"), // a retry does not help
 //!     Err(error) if error.is_retryable() => println!("later: {error}"),
 //!     other => println!("{}", other?),
 //! }
 //!
-//! let table = client.table("default").await?;      // a copy that follows the daemon's
+//! let table = client.table("default").await?;      // a local copy that follows every edit
 //! let region = table.read(|table| Some(table.classify(order)?.path.last()?.name.clone()));
 //!
-//! let mut regions = client.connect().await?.regions(); // all else goes through the raw stubs of a daemon
+//! let mut regions = client.connect().await?.regions(); // generated stubs for all other calls
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Promises:
+//! Guarantees:
 //!
-//! - An identifier leaves a client at most once, however many clones of a handle and tasks there are. A lost reply is a gap,
-//!   never a duplicate: a retry takes the next block.
-//! - A block is refused if its fencing token is older than one already seen for the same slot or region.
-//! - A time-based identifier is at most [`Builder::max_age`] older than the moment at which it is taken, also when the process was
-//!   stopped or the machine slept. Identifiers that a thread takes faster than four million a second share a moment, 128 at most.
-//! - A forked child gets nothing that its parent has in hand: there, all handles say [`Error::Forked`]. Make a new client in the
-//!   child, on a runtime of its own (neither a runtime nor a [`TableCopy`] goes on in a child). What the parent took before the
-//!   fork is in both. A child that is made past the C library, by a bare `clone` or `_Fork`, is not noticed.
-//! - Nothing connects before the first identifier is asked for. A client needs a tokio runtime only then.
+//! - A client returns each identifier at most once, to one of all tasks and clones of a handle. A lost reply leaves a gap, never a
+//!   duplicate: a retry gets the next block.
+//! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region.
+//! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was stopped or the
+//!   machine slept. When a thread takes more than four million a second, the client checks the age once for up to 128 of them.
+//! - A forked child gets no identifiers that its parent prefetched: in the child, all handles fail with [`Error::Forked`]. Create a
+//!   new client there, on a new runtime. A [`TableCopy`] does not work in a child either. Identifiers that the parent took before
+//!   the fork exist in both processes. The client does not notice a child that bypasses the C library, by a bare `clone` or `_Fork`.
+//! - A client connects when the first identifier is requested, and needs a tokio runtime only from then on.
 //!
-//! What stays in hand when a handle is dropped, or the process ends, is a gap.
+//! Identifiers that are left when a handle is dropped or the process ends are never used: they leave a gap.
 
 mod age;
 mod block;
@@ -74,20 +74,20 @@ pub use error::{Error, Tried};
 pub use handle::Handle;
 pub use identifier::Identifier;
 pub use kent_ids::{Id, IdKind, Uid11};
-/// Messages and raw stubs of the protocol.
+/// The generated messages and stubs of the protocol.
 pub use kent_proto::v1 as proto;
-/// Regions, prefixes and classification, as [`TableCopy`] shows them.
+/// The types of regions, prefixes and classifications that [`TableCopy`] returns.
 pub use kent_regions as regions;
 pub use stock::Stats;
 pub use table::TableCopy;
-/// gRPC, of the version that is seen in [`Error`] and the raw stubs.
+/// The version of tonic that [`Error`] and the stubs use.
 pub use tonic;
 use tonic::{Status, transport::Endpoint};
 use uuid::Uuid;
 
 use crate::{config::Settings, connection::Connection, fence::Fences, handle::Shared};
 
-/// A connection to one or several daemons of one store. Cheap to clone.
+/// A client of one or more daemons on the same store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Client {
     connection: Arc<Connection>,
@@ -95,16 +95,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of one daemon, such as `http://127.0.0.1:7600`, with default settings.
+    /// Creates a client of one daemon, such as `http://127.0.0.1:7600`, with default settings.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the address is none.
+    /// [`ConfigError`] if the address is not valid.
     pub fn new(endpoint: impl Into<String>) -> Result<Self, ConfigError> {
         Self::builder().endpoint(endpoint).build()
     }
 
-    /// A client with settings of its own.
+    /// Starts to build a client with other settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -113,27 +113,27 @@ impl Client {
         Self { connection: Arc::new(Connection::new(endpoints, settings)), fences: Arc::default() }
     }
 
-    /// UUIDs of version 7: milliseconds first, so that they sort by time.
+    /// A handle for UUIDs of version 7, which start with milliseconds and sort by time.
     pub fn uuid_v7(&self) -> Handle<Uuid> {
         self.handle("uuidv7".to_owned())
     }
 
-    /// UUIDs of version 6: 100 ns ticks first.
+    /// A handle for UUIDs of version 6, which start with ticks of 100 ns and sort by time.
     pub fn uuid_v6(&self) -> Handle<Uuid> {
         self.handle("uuidv6".to_owned())
     }
 
-    /// xids: 64 bits, 11 symbols of text, milliseconds first.
+    /// A handle for xids: 64 bits, written with 11 symbols, which start with milliseconds and sort by time.
     pub fn xid(&self) -> Handle<Uid11> {
         self.handle("xid".to_owned())
     }
 
-    /// The identifiers of a region: `NAME` in the space `default`, or `NAME@SPACE`.
+    /// A handle for the identifiers of a region: `NAME` in the space `default`, or `NAME@SPACE`.
     pub fn region(&self, region: &str) -> Handle<u128> {
         self.handle(format!("region:{region}"))
     }
 
-    /// The identifiers of any source, by its name.
+    /// A handle for the identifiers of any source, such as `uid11-fullrand`.
     pub fn source(&self, source: &str) -> Handle<Id> {
         self.handle(source.to_owned())
     }
@@ -142,7 +142,7 @@ impl Client {
         Handle::new(Shared::new(source, self.connection.clone(), self.fences.clone()))
     }
 
-    /// A copy of the table of a space, kept up to date: which region an identifier is of is answered without a call.
+    /// Fetches a copy of the table of a space and keeps it up to date. The copy finds the region of an identifier without a call.
     ///
     /// # Errors
     ///
@@ -152,18 +152,18 @@ impl Client {
         TableCopy::follow(self.connection.clone(), space).await
     }
 
-    /// Connects to the first endpoint that accepts a connection, beginning with the one in use: to know that a daemon is there
-    /// before identifiers are needed, and to call what handles do not.
+    /// Connects to the first endpoint that accepts a connection, starting with the current one. Use it to check that a daemon is
+    /// reachable, or to make calls that handles do not make.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if none does, at once.
+    /// [`Error::Unavailable`] if no endpoint accepts a connection. There are no retries.
     pub async fn connect(&self) -> Result<Daemon, Error> {
         Ok(Daemon::new(self.connection.clone(), self.connection.connect().await?))
     }
 
-    /// Makes a call until it is answered, as handles do: at one endpoint after the other, with growing pauses, until
-    /// [`Builder::request_timeout`] is over. Only for what may happen twice: an edit without a request_id may not.
+    /// Retries a call until it succeeds, as handles do: on one endpoint after the other, with exponential backoff, for up to
+    /// [`Builder::request_timeout`]. Use it only for calls that may take effect twice, which an edit without a request_id must not.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
@@ -177,7 +177,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] with what a daemon said, [`Error::Unavailable`] when the time is over.
+    /// [`Error::Refused`] if a daemon refuses the call, [`Error::Unavailable`] after the timeout.
     pub async fn retry<T, F>(&self, mut call: impl FnMut(Daemon) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Status>>,

@@ -1,7 +1,7 @@
-//! Lots: what each thread has in hand by itself, so that taking an identifier touches nothing that other threads touch.
+//! Lots: the identifiers that each thread holds for itself, so that threads take identifiers without contention.
 //!
-//! A lot is cut off the stock that all threads share, and its identifiers are made at once. When a thread ends, the next one
-//! that begins goes on with its lot.
+//! A lot is cut from the stock that all threads share, and all its identifiers are made when it is filled. After a thread has
+//! ended, a new thread can take over its lot.
 
 use std::{
     sync::{
@@ -21,43 +21,45 @@ use crate::{
     origin::Origin,
 };
 
-/// The most identifiers of a lot: enough to spread the cost of a lock, few enough that a thread keeps 8 KiB.
+/// The most identifiers in a lot: enough to amortise the cost of the lock, few enough that a thread holds at most 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
-/// As long as identifiers are taken faster than this, one look at the clock serves for several.
+/// If a thread takes an identifier at least this often, one read of the clock serves for several.
 const BURST: Duration = Duration::from_nanos(250);
 
-/// The most identifiers that a look at the clock serves for, after the first: of so many, one may be as much older than it should
-/// be as the process was stopped among them.
+/// The most identifiers after the first for which one read of the clock serves. If the process is stopped in the middle of such a
+/// run, one of them can be too old by the time of the stop.
 const RUN_MAX: u32 = 127;
 
-/// What one thread has in hand.
+/// The identifiers of one thread.
 #[derive(Debug)]
 pub(crate) struct Lot<T> {
-    /// Of which process this is.
+    /// The process that owns the lot.
     origin: Origin,
-    /// The next one is the last.
+    /// In reverse order: the next one is the last element.
     ids: Vec<T>,
-    /// When the block was asked for, if its identifiers age.
+    /// When the block was requested, if its identifiers age.
     asked: Option<Duration>,
-    /// How many identifiers are left when the clock is looked at again, and the published time at which it is.
+    /// Read the clock again when only this many identifiers are left.
     floor: usize,
+    /// Read the clock again when the published time is above this one.
     until: u64,
-    /// When the clock was looked at, and for how many identifiers that was to serve.
+    /// When the clock was read last.
     looked: Duration,
+    /// For how many identifiers after the first that read serves.
     run: u32,
     tails: Option<Tails>,
     tally: Arc<Tally>,
 }
 
-/// What a thread was given and has taken so far. Only that thread writes it.
+/// Counts the identifiers that a thread received and took. Only that thread writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     given: AtomicU64,
     taken: AtomicU64,
 }
 
-/// Identifiers of another type than the handle gives out.
+/// The identifiers have another type than the handle.
 pub(crate) struct OtherType;
 
 impl<T: Identifier> Lot<T> {
@@ -67,7 +69,7 @@ impl<T: Identifier> Lot<T> {
         Self { origin, ids: Vec::new(), asked, floor: 0, until: 0, looked, run: 0, tails: None, tally }
     }
 
-    /// The next identifier, if one is in hand that may be given out without a look at the clock.
+    /// The next identifier, if there is one for which the clock need not be read.
     #[inline]
     pub(crate) fn next(&mut self, ages: &Ages) -> Option<T> {
         if self.ids.len() <= self.floor || ages.lately() > self.until || self.origin.is_elsewhere() {
@@ -76,7 +78,7 @@ impl<T: Identifier> Lot<T> {
         self.pop()
     }
 
-    /// Looks at the clock: throws away what is too old, and says how many those were.
+    /// Reads the clock and discards the lot if it is too old. Returns the number of discarded identifiers.
     pub(crate) fn check_age(&mut self, ages: &Arc<Ages>) -> u64 {
         if self.asked.is_some() { self.check_age_at(ages, clock::now()) } else { 0 }
     }
@@ -95,7 +97,7 @@ impl<T: Identifier> Lot<T> {
         0
     }
 
-    /// The next identifier; the caller has looked at the clock.
+    /// The next identifier. The caller has checked the age.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let id = self.ids.pop()?;
@@ -103,14 +105,14 @@ impl<T: Identifier> Lot<T> {
         Some(id)
     }
 
-    /// Takes a block in hand, which was asked for then if its identifiers age.
+    /// Fills the lot with a block. `asked` is when the block was requested, if its identifiers age.
     pub(crate) fn fill(&mut self, block: &Block, asked: Option<Duration>) -> Result<(), OtherType> {
         let tails = self.tails.get_or_insert_with(new_tails);
         self.ids.clear();
         extend(&mut self.ids, block, tails)?;
         self.ids.reverse();
         self.asked = asked;
-        // What ages is looked at before the first is given out.
+        // If the identifiers age, the clock is read before the first one is taken.
         (self.floor, self.until) = if asked.is_some() { (self.ids.len(), 0) } else { (0, u64::MAX) };
         add(&self.tally.given, block.count());
         Ok(())
@@ -125,24 +127,25 @@ impl<T: Identifier> Lot<T> {
 }
 
 impl Tally {
-    /// How many were taken.
+    /// The number of identifiers taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
 
-    /// How many are in hand.
+    /// The number of identifiers left.
     pub(crate) fn left(&self) -> u64 {
         self.given.load(Relaxed).saturating_sub(self.taken.load(Relaxed))
     }
 }
 
-/// Adds to a number that only the calling thread writes.
+/// Adds to a counter that only the calling thread writes.
 #[inline]
 fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
-/// A generator of random tails. Its seed is the system's: a thread's own generator goes on alike in a forked child.
+/// A generator of random tails, seeded by the operating system. A thread-local generator would produce the same numbers in a
+/// forked child.
 pub(crate) fn new_tails() -> Tails {
     Tails::from_rng(&mut UnwrapErr(SysRng))
 }
@@ -182,20 +185,20 @@ pub(crate) mod tests {
         Block::slot(format, constants, Position::new(1 << 40), count).expect("a block")
     }
 
-    /// A thousand identifiers that were asked for after a second, of at most ten seconds.
+    /// A thousand identifiers that were requested at one second, with a largest age of ten seconds.
     fn lot() -> (Lot<Uuid>, Arc<Ages>) {
         let mut lot = Lot::new(Origin::here(), Arc::default());
         lot.fill(&block(1000), Some(SECOND)).ok().expect("UUIDs");
         (lot, Ages::unwatched(SECOND * 10))
     }
 
-    /// How many are given out without a look at the clock.
+    /// Takes identifiers until the clock must be read, and counts them.
     fn in_a_row(lot: &mut Lot<Uuid>, ages: &Ages) -> usize {
         std::iter::from_fn(|| lot.next(ages)).count()
     }
 
     #[test]
-    fn ok_nothing_is_given_out_before_the_first_look() {
+    fn ok_the_clock_is_read_before_the_first_identifier() {
         let (mut lot, ages) = lot();
         assert_eq!(in_a_row(&mut lot, &ages), 0);
         assert_eq!(lot.check_age_at(&ages, SECOND * 12), 1000);
@@ -203,7 +206,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ok_what_was_given_and_taken_is_counted() {
+    fn ok_received_and_taken_identifiers_are_counted() {
         let (mut lot, _) = lot();
         assert_eq!((lot.tally.taken(), lot.tally.left()), (0, 1000));
         (0..3).for_each(|_| assert!(lot.pop().is_some()));
@@ -211,7 +214,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ok_identifiers_are_appended_if_they_are_of_the_type() {
+    fn ok_identifiers_of_the_right_type_are_appended() {
         let (mut ids, mut tails) = (Vec::<Uuid>::new(), new_tails());
         for count in [3, 4] {
             assert!(extend(&mut ids, &block(count), &mut tails).is_ok());
@@ -221,25 +224,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ok_what_is_too_old_by_the_clock_is_thrown_away() {
+    fn ok_old_identifiers_are_discarded() {
         let (mut lot, _) = lot();
         assert_eq!((lot.check_age(&Ages::unwatched(QUICK)), lot.pop()), (1000, None));
     }
 
     #[test]
-    fn ok_a_stop_is_noticed_though_the_published_time_stands_still() {
+    fn ok_a_stop_is_noticed_although_the_published_time_does_not_advance() {
         let (mut lot, ages) = lot();
         for looks in 0..5 {
             assert_eq!(lot.check_age_at(&ages, SECOND * 2 + Duration::from_micros(looks)), 0);
             assert!(lot.pop().is_some());
-            assert_eq!(in_a_row(&mut lot, &ages), 0, "what is taken now and then is looked at each time");
+            assert_eq!(in_a_row(&mut lot, &ages), 0, "slow takers read the clock each time");
         }
         assert_eq!(lot.check_age_at(&ages, SECOND * 11 + QUICK), 995);
         assert_eq!(in_a_row(&mut lot, &ages), 0);
     }
 
     #[test]
-    fn ok_a_look_serves_for_more_and_more_of_a_burst() {
+    fn ok_a_read_of_the_clock_serves_for_a_growing_part_of_a_burst() {
         let (mut lot, ages) = lot();
         let mut now = SECOND * 2;
         let mut rows = Vec::new();
@@ -250,7 +253,7 @@ pub(crate) mod tests {
             now += QUICK;
         }
         assert_eq!(rows, [0, 1, 3, 7, 15, 31, 63, 127, 127]);
-        // As quick as it must be, and not quite.
+        // Just fast enough, and just too slow.
         now += BURST * 128 - QUICK;
         assert_eq!((lot.check_age_at(&ages, now), lot.run), (0, 127));
         now += BURST * 128 + QUICK;
@@ -258,7 +261,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ok_the_published_time_ends_a_burst_and_so_does_an_age_that_is_nearly_over() {
+    fn ok_a_new_published_time_and_a_nearly_expired_age_end_a_burst() {
         let (mut lot, ages) = lot();
         assert_eq!((lot.check_age_at(&ages, SECOND * 2), lot.check_age_at(&ages, SECOND * 2)), (0, 0));
         assert_eq!((lot.run, lot.next(&ages).is_some()), (1, true));
@@ -270,7 +273,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ok_what_does_not_age_is_given_out_without_a_look() {
+    fn ok_identifiers_without_age_never_need_the_clock() {
         let (mut lot, ages) = lot();
         lot.fill(&block(100), None).ok().expect("UUIDs");
         ages.publish(SECOND * 100);

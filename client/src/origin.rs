@@ -1,30 +1,30 @@
-//! Forks: a child has a copy of all that its parent has in hand, and must not give it out.
+//! Detects forks. A child has a copy of its parent's prefetched identifiers and must not use them.
 
 use crate::error::Error;
 
-/// The process in which something was made.
+/// The process in which something was created.
 ///
-/// The C library counts forks in the child (`pthread_atfork`): a look costs a load, where a look at the process's number is a
-/// system call. A child that is made past the C library, by `clone` or `_Fork`, is not noticed.
+/// A handler of the C library counts forks in the child (`pthread_atfork`). So a check costs one load, whereas reading the process id
+/// is a system call. A child that bypasses the C library, by a bare `clone` or `_Fork`, is not detected.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin(forkguard::Guard);
 
 impl Origin {
-    /// This process.
+    /// The current process.
     pub(crate) fn here() -> Self {
         Self(forkguard::new())
     }
 
-    /// Whether this is a child of the process in which that was made, or a child's child.
+    /// True in a forked child of that process, or in a descendant of one.
     #[inline]
     pub(crate) fn is_elsewhere(&self) -> bool {
-        // Of a copy, which forgets nothing: a guard says it only once.
+        // A guard reports a fork only once, so this asks a copy.
         self.0.clone().detected_fork()
     }
 
     /// # Errors
     ///
-    /// [`Error::Forked`] in a child. Ask before any lock is taken: in a child, a thread that is not there may hold it for ever.
+    /// [`Error::Forked`] in a child. Check before taking a lock: in a child, a thread that no longer exists can hold it forever.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_elsewhere() { Err(Error::Forked) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! What a handle has in hand: blocks, when they were asked for, and when to fetch the next one.
+//! The stock of a handle: its prefetched blocks, their ages, and when to fetch the next one.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -6,53 +6,55 @@ use kent_ids::Block;
 
 use crate::{age::Ages, clock, config::Settings, error::Error, lot::LOT_MAX};
 
-/// The identifiers in hand. Everything here is local: what to fetch is said, not done.
+/// The prefetched blocks of a handle. It only decides what to fetch. The handle makes the calls.
 #[derive(Debug)]
 pub(crate) struct Stock {
     settings: Settings,
     ages: Arc<Ages>,
-    /// Lots are cut off the first.
+    /// Lots are cut from the first block.
     blocks: VecDeque<Fresh>,
+    /// The number of identifiers to fetch next.
     size: u64,
+    /// When the last fetch started.
     asked_last: Option<Duration>,
     fetching: bool,
     failure: Option<Error>,
-    /// How many fetches have ended.
+    /// The number of finished fetches.
     ended: u64,
-    /// Blocks that were refused since one was taken.
+    /// The number of blocks rejected in a row by the fences.
     refused: u32,
     stats: Stats,
 }
 
-/// A block that was just fetched.
+/// A fetched block and when it was requested.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) block: Block,
     pub(crate) asked: Duration,
 }
 
-/// What a handle has done so far.
+/// The counters of a handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Blocks that were fetched.
+    /// The blocks that were fetched.
     pub blocks: u64,
-    /// Identifiers that were given out.
+    /// The identifiers that were returned to callers.
     pub identifiers: u64,
-    /// Identifiers that were thrown away since they had become too old.
+    /// The identifiers that were discarded because they were too old.
     pub expired: u64,
-    /// Blocks that were refused since a newer one of the same slot or region had been seen.
+    /// The blocks that were rejected because a higher fencing token of the same slot or region was seen before.
     pub fenced: u64,
 }
 
-/// A block is cut into so many lots at least, so that many threads share it.
+/// A block is cut into at least this many lots, so that many threads can share it.
 const LOTS: u64 = 16;
 
-/// Blocks that are refused in a row before that is an error. With a pause after each, it takes longer than the five seconds
-/// after which a replica has looked at the store again.
+/// After this many rejected blocks in a row, the handle fails. With a pause after each, that takes longer than the five seconds
+/// within which a lagging replica compares its tables with the store.
 const REFUSED_MAX: u32 = 300;
 
-/// A block that lasts less than this makes the next one twice as large; one that lasts ten times as long, half as large.
+/// If a block lasts less than this, the next one is twice as large. If it lasts more than ten times this, half as large.
 const LASTS: Duration = Duration::from_secs(1);
 
 impl Stock {
@@ -71,14 +73,14 @@ impl Stock {
         }
     }
 
-    /// Cuts a lot for one thread: a part of the oldest block that is young enough, and when that was asked for if its
+    /// Cuts a lot for one thread from the oldest block that is young enough. Also returns when the block was requested, if its
     /// identifiers age.
     pub(crate) fn cut_lot(&mut self) -> Option<(Block, Option<Duration>)> {
         let lot = (self.size / LOTS).clamp(1, LOT_MAX);
         self.cut(lot)
     }
 
-    /// Cuts at most so many identifiers off.
+    /// Cuts at most `count` identifiers from the first block that is young enough, and discards older ones.
     pub(crate) fn cut(&mut self, count: u64) -> Option<(Block, Option<Duration>)> {
         loop {
             let Fresh { block, asked } = self.blocks.pop_front()?;
@@ -95,17 +97,17 @@ impl Stock {
         }
     }
 
-    /// Counts identifiers that were thrown away elsewhere.
+    /// Counts identifiers that a lot has discarded.
     pub(crate) fn expired(&mut self, count: u64) {
         self.stats.expired += count;
     }
 
-    /// How many identifiers are there, without those that threads have in hand by themselves.
+    /// The number of identifiers in the stock, without those in lots.
     pub(crate) fn left(&self) -> u64 {
         self.blocks.iter().map(|fresh| fresh.block.count()).sum()
     }
 
-    /// How many to fetch now, if a fetch is due and none is under way. Saying so begins it.
+    /// Starts a fetch if the stock is low and no other fetch is in progress. Returns how many identifiers to fetch.
     pub(crate) fn begin_fetch(&mut self) -> Option<u64> {
         self.begin_fetch_at(clock::now())
     }
@@ -127,7 +129,7 @@ impl Stock {
         Some(self.size)
     }
 
-    /// Takes note of how a fetch ended. `None` is a block that was refused as older than one already seen.
+    /// Records the result of a fetch. `None` means that the fences rejected the block.
     pub(crate) fn end_fetch(&mut self, outcome: Result<Option<Fresh>, Error>) {
         self.fetching = false;
         self.ended += 1;
@@ -143,31 +145,31 @@ impl Stock {
         }
     }
 
-    /// How many fetches have ended, and why the last one failed if it did.
+    /// The number of finished fetches, and the error of the last one if it failed.
     pub(crate) fn last_fetch(&self) -> (u64, Option<Error>) {
         (self.ended, self.failure.clone())
     }
 
-    /// Counts a block that was fetched and given out without having been in hand.
+    /// Counts a block that was fetched for a caller and never was in the stock.
     pub(crate) fn passed_through(&mut self, block: &Block) {
         self.refused = 0;
         self.stats.blocks += 1;
         self.gave(block.count());
     }
 
-    /// Counts identifiers that were given out, not by way of a lot.
+    /// Counts identifiers that were returned to a caller without a lot.
     pub(crate) fn gave(&mut self, count: u64) {
         self.stats.identifiers += count;
     }
 
-    /// Counts a block that was refused as older than one already seen. Too many in a row are an error: no other may ever come.
+    /// Counts a block that the fences rejected. Too many in a row are an error, since a newer one may never come.
     pub(crate) fn refused(&mut self) -> Result<(), Error> {
         self.stats.fenced += 1;
         self.refused = self.refused.saturating_add(1);
         if self.refused < REFUSED_MAX { Ok(()) } else { Err(Error::Fenced { refused: self.refused }) }
     }
 
-    /// What has been done so far, without what was given out by way of lots.
+    /// The counters, without identifiers that were returned from lots.
     pub(crate) const fn stats(&self) -> Stats {
         self.stats
     }
@@ -190,27 +192,27 @@ mod tests {
         max_age: LASTS,
         discover: false,
     };
-    const AT_ONCE: Duration = Duration::from_nanos(1);
+    const NANOSECOND: Duration = Duration::from_nanos(1);
 
     fn stock(max_age: Duration) -> Stock {
         Stock::new(SETTINGS, Ages::unwatched(max_age))
     }
 
-    /// A block of a region's identifiers, which do not age.
+    /// A block of a region, whose identifiers do not age.
     fn block(count: u64) -> Block {
         let constants = RegionConstants { base: 0, bits: 64, suffix_bits: 64, number: 7, revision: 1, scramble: None };
         Block::region(constants, Position::ZERO, count).expect("a block")
     }
 
-    fn fetched(stock: &mut Stock, block: Block) {
+    fn add(stock: &mut Stock, block: Block) {
         stock.end_fetch(Ok(Some(Fresh { block, asked: Duration::ZERO })));
     }
 
     #[test]
-    fn ok_a_fetch_is_due_when_half_a_block_is_left_and_none_is_under_way() {
+    fn ok_a_fetch_is_due_when_half_a_block_is_left_and_none_is_in_progress() {
         let mut stock = stock(Duration::MAX);
         assert_eq!((stock.begin_fetch_at(LASTS), stock.begin_fetch_at(LASTS)), (Some(100), None));
-        fetched(&mut stock, block(100));
+        add(&mut stock, block(100));
         assert_eq!(stock.left(), 100);
         assert_eq!(stock.cut(49).map(|(block, _)| block.count()), Some(49));
         assert_eq!((stock.left(), stock.begin_fetch_at(LASTS * 3)), (51, None));
@@ -219,27 +221,27 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_new_stock_is_due_whatever_the_clock_says() {
+    fn ok_an_empty_stock_is_due_at_any_time() {
         assert_eq!(stock(Duration::MAX).begin_fetch(), Some(100));
     }
 
     #[test]
-    fn ok_blocks_follow_the_rate_between_their_bounds() {
+    fn ok_the_block_size_follows_the_rate_within_its_bounds() {
         let (mut stock, mut now) = (stock(Duration::MAX), LASTS);
         for (lasted, size) in [
             (LASTS, 100),
-            (LASTS - AT_ONCE, 200),
+            (LASTS - NANOSECOND, 200),
             (LASTS, 200),
             (Duration::ZERO, 400),
             (Duration::ZERO, 500),
             (LASTS * 10, 500),
-            (LASTS * 10 + AT_ONCE, 250),
+            (LASTS * 10 + NANOSECOND, 250),
             (LASTS * 11, 125),
             (LASTS * 11, 100),
         ] {
             now += lasted;
             assert_eq!(stock.begin_fetch_at(now), Some(size), "after {lasted:?}");
-            fetched(&mut stock, block(size));
+            add(&mut stock, block(size));
             stock.cut(size);
         }
     }
@@ -248,13 +250,13 @@ mod tests {
     fn ok_a_lot_is_a_sixteenth_of_a_block_within_bounds() {
         for (block_size, lot) in [(1, 1), (31, 1), (32, 2), (8192, 512), (1_000_000, 512)] {
             let mut stock = Stock::new(Settings { block_size, ..SETTINGS }, Ages::unwatched(Duration::MAX));
-            fetched(&mut stock, block(block_size));
+            add(&mut stock, block(block_size));
             assert_eq!(stock.cut_lot().map(|(block, _)| block.count()), Some(lot), "of {block_size}");
         }
     }
 
     #[test]
-    fn ok_what_is_cut_goes_on_where_the_last_one_ended_and_says_its_age() {
+    fn ok_cuts_are_contiguous_and_have_an_age() {
         let mut stock = stock(Duration::MAX);
         stock.end_fetch(Ok(Some(Fresh { block: block(10), asked: LASTS })));
         stock.end_fetch(Ok(Some(Fresh { block: ageing(5), asked: LASTS * 2 })));
@@ -264,18 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_is_too_old_is_counted_and_passed_over() {
-        let mut stock = stock(AT_ONCE);
-        fetched(&mut stock, ageing(5));
-        fetched(&mut stock, ageing(3));
-        fetched(&mut stock, block(2));
+    fn ok_old_identifiers_are_discarded_and_counted() {
+        let mut stock = stock(NANOSECOND);
+        add(&mut stock, ageing(5));
+        add(&mut stock, ageing(3));
+        add(&mut stock, block(2));
         assert_eq!(stock.cut(4).map(|(block, asked)| (block.count(), asked)), Some((2, None)));
         stock.expired(4);
         assert_eq!(stock.stats(), Stats { blocks: 3, expired: 12, ..Stats::default() });
     }
 
     #[test]
-    fn err_refused_blocks_in_a_row_are_an_error_until_one_is_taken() {
+    fn err_many_rejected_blocks_in_a_row() {
         let mut stock = stock(Duration::MAX);
         for _ in 0..2 {
             for _ in 1..REFUSED_MAX {
@@ -286,20 +288,20 @@ mod tests {
                 stock.end_fetch(Ok(None));
                 assert!(matches!(stock.last_fetch().1, Some(Error::Fenced { refused: said }) if said == refused));
             }
-            fetched(&mut stock, block(2));
+            add(&mut stock, block(2));
             assert!(stock.last_fetch().1.is_none() && stock.refused().is_ok());
             stock.passed_through(&block(2));
         }
     }
 
     #[test]
-    fn ok_the_end_of_a_fetch_is_counted_and_its_failure_kept_until_the_next() {
+    fn ok_finished_fetches_are_counted_and_the_last_error_is_kept() {
         let mut stock = stock(Duration::MAX);
         stock.end_fetch(Err(Error::Forked));
         assert!(matches!(stock.last_fetch(), (1, Some(Error::Forked))));
         stock.end_fetch(Ok(None));
         assert!(matches!(stock.last_fetch(), (2, None)));
-        fetched(&mut stock, block(2));
+        add(&mut stock, block(2));
         assert!(matches!(stock.last_fetch(), (3, None)));
         stock.passed_through(&block(20));
         stock.gave(300);

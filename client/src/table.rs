@@ -1,8 +1,8 @@
-//! A copy of a space's table, which follows the daemon's through `WatchTable`.
+//! A local copy of a space's table that `WatchTable` keeps up to date.
 //!
-//! The copy is always the table of one revision, never a mixture. It lags behind the daemon's by the time that a message takes,
-//! or for as long as no endpoint can be reached; then it goes on where it was. Counters move without a revision: how much is
-//! issued of a region is as of the last snapshot, and for whoever needs it now a question for the daemon.
+//! The copy always shows one revision. It lags behind the daemon by the latency of a message, or for as long as no endpoint is
+//! reachable, and then resumes. Counters move without a new revision, so the copy has them as of the last snapshot. Ask the daemon
+//! for current counters.
 
 use std::{
     fmt,
@@ -27,14 +27,14 @@ use crate::{
     tasks::{Work, offload},
 };
 
-/// A copy of a table. Cheap to clone; clones share it. The watching ends with the last of them.
+/// A local copy of a table. Cheap to clone: clones share the copy. Dropping the last one ends the watch.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client, id: u128) -> Result<(), kent_client::Error> {
 /// let table = client.table("default").await?;
-/// println!("as of revision {}", table.revision().0);
+/// println!("revision {}", table.revision().0);
 /// let region = table.read(|table| Some(table.classify(id)?.path.last()?.name.clone()));
-/// println!("{id} is of {region:?}, whose number is {:?}", table.region_of(id));
+/// println!("{id} is in {region:?}, number {:?}", table.region_of(id));
 /// # Ok(())
 /// # }
 /// ```
@@ -46,17 +46,17 @@ pub struct TableCopy {
 
 struct Shared {
     table: RwLock<Table>,
-    /// The revision of the table, for those who wait for one.
+    /// Publishes the revision of the table.
     revision: watch::Sender<Revision>,
 }
 
-/// The table is indexed when it has not changed for so long.
+/// The table is indexed after it has not changed for this long.
 const QUIET: Duration = Duration::from_millis(50);
-/// Prefixes that are read of the table under one lock.
+/// The number of prefixes to read under one lock.
 const INDEXING_PART: usize = 4096;
 
 impl TableCopy {
-    /// Fetches a snapshot, and follows the table from there on.
+    /// Fetches a snapshot and starts to follow the table.
     pub(crate) async fn follow(connection: Arc<Connection>, space: &str) -> Result<Self, Error> {
         let mut attempts = Attempts::begin(&connection)?;
         let parent = format!("spaces/{space}");
@@ -82,14 +82,14 @@ impl TableCopy {
         *self.shared.revision.borrow()
     }
 
-    /// Waits until the copy has this revision, such as the one that an edit's answer names, or a later one.
+    /// Waits until the copy has at least this revision, for instance that of an edit's response.
     pub async fn reached(&self, revision: Revision) {
         let mut seen = self.shared.revision.subscribe();
         // OK because the sender is in `self`.
         let _ = seen.wait_for(|seen| *seen >= revision).await;
     }
 
-    /// The innermost region around an identifier; `None` if it is in no region, or has more bits than the space's.
+    /// The innermost region that contains an identifier. `None` if there is none, or the identifier is too wide for the space.
     pub fn region_of(&self, id: u128) -> Option<RegionNumber> {
         self.read(|table| match table.index() {
             Some(index) => index.find(id),
@@ -97,7 +97,7 @@ impl TableCopy {
         })
     }
 
-    /// Looks at the table, as it is in one revision. Changes wait meanwhile: keep it short.
+    /// Reads the table at one revision. Changes wait until `look` returns, so keep it short.
     pub fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
         self.shared.read(look)
     }
@@ -121,7 +121,7 @@ impl Shared {
         changed
     }
 
-    /// Builds an index, unless the table changes meanwhile.
+    /// Builds an index. Stops if the table changes.
     async fn index(&self) {
         let mut indexing = self.read(Indexing::of);
         while let Some(more) = self.read(|table| indexing.read(table, INDEXING_PART)) {
@@ -136,7 +136,7 @@ impl Shared {
     }
 }
 
-/// Why nothing more comes.
+/// Why a watch ended.
 enum Lost {
     Status(Status),
     Unusable(BadCopy),
@@ -148,16 +148,16 @@ impl From<Status> for Lost {
     }
 }
 
-/// A stream of changes.
+/// A watch: a stream of changes.
 struct Feed {
     endpoint: usize,
     stream: Streaming<WatchTableResponse>,
-    /// What came first, if it was asked for.
+    /// The snapshot at the start of the stream, if it was requested.
     snapshot: Option<Table>,
 }
 
 impl Feed {
-    /// Watches from a snapshot, or from a revision on.
+    /// Opens a watch on the current endpoint, from a snapshot or after a revision.
     async fn open(connection: &Connection, parent: &str, after: Option<Revision>) -> Result<Self, Lost> {
         let (endpoint, channel) = connection.current();
         let opened = Self::open_at(endpoint, channel, parent, after).await;
@@ -189,13 +189,13 @@ async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<
         parts.push(part);
         if last {
             let table = offload(move || table_of(parts)).await;
-            return table.ok_or_else(|| Status::cancelled("the runtime is ending"))?.map_err(Lost::Unusable);
+            return table.ok_or_else(|| Status::cancelled("the runtime is shutting down"))?.map_err(Lost::Unusable);
         }
     }
-    Err(Status::unavailable("the snapshot ended before it was whole").into())
+    Err(Status::unavailable("the snapshot ended before its last part").into())
 }
 
-/// Follows a table for ever.
+/// Follows a table until the task is aborted.
 async fn keep(shared: Arc<Shared>, connection: Arc<Connection>, parent: String, first: Feed) {
     let mut feed = first;
     loop {
@@ -207,7 +207,7 @@ async fn keep(shared: Arc<Shared>, connection: Arc<Connection>, parent: String, 
     }
 }
 
-/// Applies changes as they come, and indexes the table when none come.
+/// Applies changes as they arrive, and indexes the table when it is quiet.
 async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
     let mut indexed = false;
     loop {
@@ -228,36 +228,35 @@ async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
                     return Lost::Unusable(bad);
                 }
             }
-            Some(Ok(Some(_))) => debug!("an event of a newer daemon is left out"),
+            Some(Ok(Some(_))) => debug!("ignoring an unknown event of a newer daemon"),
             Some(Ok(None)) => return Lost::Status(Status::unavailable("the daemon ended the watch")),
             Some(Err(status)) => return Lost::Status(status),
         }
     }
 }
 
-/// Whether the daemon says that there is no way on from the copy, as after a restore.
+/// True if the daemon says that the watcher must start from a new snapshot, as after a restore.
 fn wants_snapshot(status: &Status) -> bool {
     let details = status.get_error_details();
     let resume = details.error_info().and_then(|info| info.metadata.get("resume_after"));
     resume.is_some_and(|revision| revision == "0")
 }
 
-/// Watches again: from where the copy is or, if that does not do, from a new snapshot.
+/// Opens a new watch that resumes after the copy's revision or, if that is not possible, starts from a snapshot.
 async fn reopen(shared: &Shared, connection: &Connection, parent: &str, endpoint: usize, lost: Lost) -> Feed {
     let mut pauses = connection.pauses();
     let mut lost = lost;
     connection.leave(endpoint);
     loop {
         let after = match &lost {
-            // A daemon whose table is older than the copy was restored from a backup, or is another one; and one that
-            // has dropped the watcher for being too slow says from where on.
+            // With INVALID_ARGUMENT the daemon's table is older than the copy: it was restored from a backup, or is another one.
             Lost::Status(status) if status.code() == Code::InvalidArgument || wants_snapshot(status) => None,
             Lost::Status(_) => Some(shared.read(Table::revision)).filter(|revision| *revision != Revision(0)),
             Lost::Unusable(_) => None,
         };
         match &lost {
-            Lost::Status(status) => debug!(parent, status = describe(status), "the watch was lost"),
-            Lost::Unusable(bad) => warn!(parent, %bad, "the copy of a table is fetched anew"),
+            Lost::Status(status) => debug!(parent, status = describe(status), "the watch ended"),
+            Lost::Unusable(bad) => warn!(parent, %bad, "fetching a new copy of the table"),
         }
         time::sleep(pauses.next().unwrap_or_default()).await;
         match Feed::open(connection, parent, after).await {

@@ -1,4 +1,4 @@
-//! The one place of the client that starts work in the background.
+//! Starts background tasks and threads. No other module of the client does.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use tokio::{runtime::Handle, task::AbortHandle};
 
 use crate::{error::Error, origin::Origin};
 
-/// Work that is given up when this is dropped.
+/// A task that is aborted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Work {
     origin: Origin,
@@ -14,7 +14,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Starts work on the runtime of the caller.
+    /// Starts a task on the runtime of the caller.
     ///
     /// # Errors
     ///
@@ -25,19 +25,19 @@ impl Work {
     }
 }
 
-/// Does what keeps a processor busy beside the runtime's own threads.
+/// Runs CPU-bound work on a blocking thread of the runtime. `None` if the runtime is shutting down.
 pub(crate) async fn offload<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// Starts a thread for what must go on although all threads of a runtime are busy. False if the system has none left.
+/// Starts a thread for work that must run even while all threads of the runtime are busy. False if the system refuses.
 pub(crate) fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().name(name.to_owned()).spawn(work).is_ok()
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // A forked child has no threads of the runtime, and one may have held its locks.
+        // A forked child has none of the runtime's threads, and one of them may have held a lock that `abort` needs.
         if !self.origin.is_elsewhere() {
             self.task.abort();
         }

@@ -1,4 +1,4 @@
-//! The client against a daemon that plays a part: what it answers, and when, is up to the test.
+//! Tests of the client against a scripted daemon, whose replies each test chooses.
 
 mod it {
     mod behaviour;

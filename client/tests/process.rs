@@ -1,8 +1,8 @@
-//! The client in a process that forks, and in one that is stopped for a while. Without the usual harness, which has threads of its
-//! own.
+//! Tests of the client in a process that forks, and in one that is stopped for a while. They run without the usual test harness,
+//! because that starts threads.
 
 #[path = "it/daemon.rs"]
-#[allow(dead_code, reason = "the other tests use more of it")]
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod daemon;
 
 use std::{
@@ -26,7 +26,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use self::daemon::{Daemon, Part};
+use self::daemon::{Daemon, Script};
 
 fn main() {
     let arguments: Vec<String> = env::args().collect();
@@ -46,14 +46,14 @@ fn main() {
 
 const TESTS: [(&str, fn()); 2] = [
     ("ok_parent_and_children_never_get_the_same_identifier", ok_parent_and_children_never_get_the_same_identifier),
-    ("ok_a_process_that_was_stopped_gives_out_nothing_old", ok_a_process_that_was_stopped_gives_out_nothing_old),
+    ("ok_a_stopped_process_returns_no_old_identifiers", ok_a_stopped_process_returns_no_old_identifiers),
 ];
 
 fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// The random tail would hide a position that was given out twice.
+/// The identifier without its random tail, which would hide a repeated position.
 fn position(id: Uuid) -> u128 {
     id.as_u128() >> TAIL_BITS
 }
@@ -65,12 +65,12 @@ fn tail(id: Uuid) -> u128 {
 const TAIL_BITS: u32 = 46;
 
 const CHILDREN: usize = 1000;
-/// A child that does not end within this hangs.
+/// The longest time that a child may take.
 const CHILD_ENDS: Duration = Duration::from_secs(60);
 
 fn ok_parent_and_children_never_get_the_same_identifier() {
     let runtime = runtime();
-    let daemon = runtime.block_on(Daemon::start(Part::new()));
+    let daemon = runtime.block_on(Daemon::start(Script::new()));
     let client = Client::new(daemon.endpoint()).expect("valid");
     let (uuids, orders) = (client.uuid_v7(), client.region("orders"));
     let (reader, mut writer) = io::pipe().expect("a pipe");
@@ -79,7 +79,7 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
     let (mut of_parent, mut tails) = (HashSet::new(), Vec::new());
     thread::scope(|scope| {
         let stopping = Stopping(&stop);
-        // Forks come at any moment of this, whatever it holds.
+        // This thread can be at any point when the process forks, and hold any lock.
         let other = scope.spawn(|| {
             let _inside = runtime.enter();
             let mut taken = Vec::new();
@@ -96,7 +96,7 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
                 assert!(of_parent.insert(number), "{number} came twice in the parent");
             }
             let mut taking = Box::pin(orders.take(1_000));
-            // A fetch is on its way when the process forks.
+            // A fetch is in progress when the process forks.
             let early = taking.as_mut().now_or_never();
             match fork().expect("a child") {
                 Fork::Child => {
@@ -105,7 +105,7 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
                 }
                 Fork::Parent(child) => wait_for(Pid::from_raw(child).expect("a process")),
             }
-            // A child that went on with its parent's generator would have drawn the tails of these.
+            // A child that used its parent's generator would have made the same random tails.
             let ids = runtime.block_on(uuids.take(OF_EACH)).expect("granted");
             assert!(ids.iter().all(|id| of_parent.insert(position(*id))), "a number came twice in the parent");
             tails.extend(ids.into_iter().map(tail));
@@ -117,20 +117,16 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
         assert!(taken.into_iter().all(|number| of_parent.insert(number)), "a number came twice in the parent");
     });
     drop(writer);
-    let told: Vec<Uuid> = seen.join().expect("whole");
-    let of_children: HashSet<u128> = told.iter().copied().map(position).collect();
-    assert_eq!(told.len(), of_children.len(), "two children were given the same");
-    assert!(of_children.is_disjoint(&of_parent), "parent and child were given the same");
-    assert_eq!(
-        told.len(),
-        CHILDREN * OF_EACH,
-        "each child gets identifiers through a client of its own, and no others"
-    );
-    tails.extend(told.into_iter().map(tail));
-    assert_eq!(tails.iter().collect::<HashSet<_>>().len(), tails.len(), "two random tails are the same");
+    let reported: Vec<Uuid> = seen.join().expect("whole");
+    let of_children: HashSet<u128> = reported.iter().copied().map(position).collect();
+    assert_eq!(reported.len(), of_children.len(), "two children got the same identifier");
+    assert!(of_children.is_disjoint(&of_parent), "a parent and a child got the same identifier");
+    assert_eq!(reported.len(), CHILDREN * OF_EACH, "each child gets identifiers from its own client only");
+    tails.extend(reported.into_iter().map(tail));
+    assert_eq!(tails.iter().collect::<HashSet<_>>().len(), tails.len(), "two random tails are equal");
 }
 
-/// Ends the other thread, also when something fails.
+/// Stops the other thread, even if the test fails.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -139,16 +135,16 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Through a client of its own.
+/// The number of identifiers that each child takes from its own client.
 const OF_EACH: usize = 3;
 
-/// Takes all that a child can get, and tells the parent.
+/// Takes as many identifiers as a child can get and sends them to the parent.
 fn in_child(
     uuids: &Handle<Uuid>,
     orders: &Handle<u128>,
     taking: Option<impl Future<Output = Result<Vec<u128>, Error>>>,
     daemon: &Daemon,
-    told: &mut PipeWriter,
+    parent: &mut PipeWriter,
 ) {
     let mut taken = Vec::new();
     for _ in 0..20 {
@@ -168,20 +164,20 @@ fn in_child(
     let client = Client::new(daemon.endpoint()).expect("valid");
     let ids = runtime.block_on(client.uuid_v7().take(OF_EACH)).expect("granted");
     let text: String = ids.into_iter().map(|id| format!("{id}\n")).collect();
-    told.write_all(text.as_bytes()).expect("the parent listens");
+    parent.write_all(text.as_bytes()).expect("the parent reads");
 }
 
-/// What the children tell.
+/// Reads the identifiers of all children.
 fn read_all(reader: PipeReader) -> Vec<Uuid> {
     BufReader::new(reader).lines().map(|line| line.expect("text").parse().expect("a UUID")).collect()
 }
 
-/// Waits until a child has ended well.
+/// Waits until a child has ended successfully.
 fn wait_for(child: Pid) {
     let began = Instant::now();
     loop {
         if let Some((_, status)) = waitpid(Some(child), WaitOptions::NOHANG).expect("a child") {
-            assert_eq!(status.exit_status(), Some(0), "the child says what went wrong");
+            assert_eq!(status.exit_status(), Some(0), "the child failed: see its output");
             return;
         }
         if began.elapsed() > CHILD_ENDS {
@@ -192,16 +188,16 @@ fn wait_for(child: Pid) {
     }
 }
 
-/// The argument of a process that takes identifiers all the time.
+/// The argument of a process that takes identifiers continuously.
 const TAKER: &str = "--taker";
 const MAX_AGE: Duration = Duration::from_millis(300);
-/// Between two identifiers: no burst.
+/// The pause between two identifiers, too long for a burst.
 const PAUSE: Duration = Duration::from_micros(2);
 const STOPS: usize = 3;
 
-fn ok_a_process_that_was_stopped_gives_out_nothing_old() {
+fn ok_a_stopped_process_returns_no_old_identifiers() {
     let runtime = runtime();
-    let daemon = runtime.block_on(Daemon::start(Part::new()));
+    let daemon = runtime.block_on(Daemon::start(Script::new()));
     let mut taker = Taker::start(&daemon.endpoint());
     for _ in 0..STOPS {
         taker.signal(Signal::STOP);
@@ -209,7 +205,7 @@ fn ok_a_process_that_was_stopped_gives_out_nothing_old() {
         assert!(status.stopped(), "{status:?}");
         thread::sleep(MAX_AGE + Duration::from_millis(100));
         taker.signal(Signal::CONT);
-        assert_eq!(taker.read(), YOUNG, "an identifier from before the stop was given out after it");
+        assert_eq!(taker.read(), YOUNG, "an identifier from before the stop was returned after it");
     }
 }
 
@@ -217,7 +213,7 @@ const READY: &str = "ready";
 const YOUNG: &str = "young";
 const OLD: &str = "old";
 
-/// Takes identifiers all the time, and says after each stop whether the next one was of those in hand before.
+/// Takes identifiers continuously. After each stop it prints whether the next one was prefetched before the stop.
 fn take_all_the_time(endpoint: &str) {
     let runtime = runtime();
     let _inside = runtime.enter();
@@ -229,7 +225,7 @@ fn take_all_the_time(endpoint: &str) {
         while taken < count {
             while last_look.elapsed() < PAUSE {}
             let look = Instant::now();
-            // The process may be stopped after this look as well. It is then not before the next one that the stop is seen.
+            // A stop after this read of the clock is seen only at the next one.
             let was_stopped = look - last_look > MAX_AGE;
             let position = handle.try_next().map(position);
             if was_stopped {
@@ -250,14 +246,14 @@ fn take_all_the_time(endpoint: &str) {
     }
 }
 
-/// The process that takes, from outside.
+/// A process that takes identifiers continuously.
 struct Taker {
     child: Child,
     answers: BufReader<process::ChildStdout>,
 }
 
 impl Taker {
-    /// Starts it, and waits until it takes.
+    /// Starts the process and waits until it is ready.
     fn start(endpoint: &str) -> Self {
         let mut command = Command::new(env::current_exe().expect("this program"));
         let mut child = command.args([TAKER, endpoint]).stdout(Stdio::piped()).spawn().expect("started");
@@ -284,7 +280,7 @@ impl Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        // OK because a process that has ended needs no end.
+        // OK because the process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Compiles the part of etcd's API that is used with protox, so that no `protoc` is needed.
+//! Compiles the part of etcd's API that Kent uses. protox compiles it in process, so a build needs no `protoc`.
 
 use std::error::Error;
 

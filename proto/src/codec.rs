@@ -1,4 +1,4 @@
-//! How messages become frames: prost's way, in buffers that are large enough from the beginning.
+//! A tonic codec for prost messages that allocates a buffer of the right size before it encodes.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-/// prost's encoding of messages `T` that are sent and `U` that are received.
+/// Encodes messages of type `T` and decodes messages of type `U`.
 #[derive(Debug)]
 pub struct SizedCodec<T, U>(PhantomData<fn(T) -> U>);
 
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Encodes messages into room that is made for them first: a buffer that grows by and by copies a reply of megabytes again
-/// and again.
+/// Reserves the length of a message before it encodes it. A buffer that grows in steps would copy a reply of megabytes several
+/// times.
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<fn(T)>);
 
@@ -58,8 +58,8 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// Two buffers are made for every call, and most messages are short: these are small enough for an allocator to have them at
-/// hand, as tonic's own of 8 KiB are not. Messages go out together as tonic sends them.
+/// Every call allocates two buffers, and most messages are short. An allocator serves 1 KiB from its cache, but not the 8 KiB that
+/// are tonic's default. The yield threshold is tonic's default.
 fn buffers() -> BufferSettings {
     const BYTES: usize = 1 << 10;
     const TOGETHER_BYTES: usize = 32 << 10;

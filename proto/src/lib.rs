@@ -1,8 +1,7 @@
-//! The `kent.v1` protocol: the code generated from the `.proto` files, and conversions to and from domain types.
+//! The `kent.v1` protocol: generated code, and conversions between messages and domain types.
 //!
-//! Generated messages stop at [`model`] and [`stored`]: outside of them nobody reads a field of a message that came over the
-//! wire without its having been checked. Conversions into domain types are `TryFrom` (or a function that can fail) and name
-//! the field at fault; conversions out of them cannot fail.
+//! Only [`model`] and [`stored`] read fields of generated messages, so no unchecked value from the wire gets further than these
+//! modules. A conversion to a domain type can fail with an error that names the bad field. A conversion to a message cannot fail.
 
 pub mod codec;
 pub mod model;
@@ -18,11 +17,11 @@ pub mod v1 {
     tonic::include_proto!("kent.v1");
 }
 
-/// Generated code of package `kent.store.v1`: what the daemon keeps in its store.
+/// Generated code of package `kent.store.v1`: the records of the store.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub(crate) mod records {
     tonic::include_proto!("kent.store.v1");
 }
 
-/// The descriptors of `kent.v1`, encoded, for server reflection.
+/// The encoded descriptor set of `kent.v1`, for server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kent.v1.bin"));

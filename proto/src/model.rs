@@ -1,4 +1,4 @@
-//! Messages of `kent.v1` to domain types and back.
+//! Conversions between messages of `kent.v1` and domain types.
 
 mod block;
 mod copy;
@@ -18,25 +18,25 @@ pub use regions::{
 
 use crate::v1;
 
-/// A field of a message that cannot be used.
+/// A field of a message with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
     /// The field's name in the protocol.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// What is wrong and what is allowed.
     pub problem: String,
-    /// The reason as regions.md names it, in upper case.
+    /// The machine-readable reason of the error, in upper case.
     pub reason: &'static str,
 }
 
 impl Invalid {
-    /// A field and its problem.
+    /// An error for a field, with reason `BAD_INPUT`.
     pub fn new(field: &'static str, problem: impl ToString) -> Self {
         Self { field, problem: problem.to_string(), reason: "BAD_INPUT" }
     }
 
-    /// The same, for a reason that has a name of its own.
+    /// The same error with another reason.
     #[must_use]
     pub fn because(self, reason: &'static str) -> Self {
         Self { reason, ..self }

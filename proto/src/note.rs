@@ -1,4 +1,4 @@
-//! What a replica says of itself to the others on its store.
+//! The note that a replica writes for the other replicas on the store.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use prost::Message;
 
 use crate::{records, stored::Malformed};
 
-/// What a replica says of itself.
+/// The state of a replica, for the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaNote {
-    /// Where it serves gRPC.
+    /// `HOST:PORT` of its gRPC port.
     pub address: String,
-    /// Of its software.
+    /// The version of its software.
     pub version: String,
-    /// The newest schema of records that it reads and writes.
+    /// The newest schema version that it reads and writes.
     pub schema: u16,
     /// The slot through which it issues time-based identifiers.
     pub slot: Option<Slot>,
-    /// Unix seconds up to which that slot is its own.
+    /// The end of its reservation of that slot, in Unix seconds.
     pub reserved_until: i64,
-    /// Its tables have every edit up to this version of the store.
+    /// Its tables include every edit up to this version of the store.
     pub applied: u64,
-    /// What its clock said when it wrote this, nanoseconds since 1970.
+    /// Its wall clock when it wrote the note, in Unix nanoseconds.
     pub unix_nanos: i64,
-    /// For how long it grants regions' suffixes without a look at the tables.
+    /// How long it grants from regions without reading the tables again.
     pub window: Duration,
 }
 
 impl ReplicaNote {
-    /// The note as it is stored.
+    /// Encodes the note as a record.
     pub fn encode(&self) -> Vec<u8> {
         let note = records::ReplicaNote {
             address: self.address.clone(),
@@ -44,11 +44,11 @@ impl ReplicaNote {
         note.encode_to_vec()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes a record that [`encode`](Self::encode) made.
     ///
     /// # Errors
     ///
-    /// [`Malformed`].
+    /// [`Malformed`] names the value that is wrong.
     pub fn decode(value: &[u8]) -> Result<Self, Malformed> {
         let malformed = |what| Malformed { what };
         let note = records::ReplicaNote::decode(value).map_err(|_| malformed("the note of a replica"))?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_a_note_comes_back_as_it_was_written() {
+    fn ok_a_note_survives_encoding_and_decoding() {
         for slot in [None, Slot::new(0).ok(), Slot::new(63).ok()] {
             let note = ReplicaNote {
                 address: "10.0.0.7:7600".to_owned(),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn err_a_note_that_makes_no_sense() {
+    fn err_a_malformed_note() {
         assert!(ReplicaNote::decode(&[0xff]).is_err());
         let wild = records::ReplicaNote { slot: Some(64), ..records::ReplicaNote::default() };
         assert!(ReplicaNote::decode(&wild.encode_to_vec()).is_err());

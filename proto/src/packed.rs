@@ -1,7 +1,7 @@
-//! `PackedIdentifiers`, written by hand: the sender's bytes are made where they are sent from, not copied there.
+//! `PackedIdentifiers`, implemented by hand to expand a block directly into the send buffer.
 //!
-//! The message is the largest that Kent sends, and making identifiers is hardly more work than copying them. On the wire it is
-//! just what `allocator.proto` says.
+//! This is the largest message that Kent sends, and making an identifier costs little more than copying it. The wire format is that
+//! of `allocator.proto`.
 
 use bytes::{Buf, BufMut, Bytes};
 use kent_ids::{Block, Tails};
@@ -13,22 +13,22 @@ use prost::{
 /// Finished identifiers: `kent.v1.PackedIdentifiers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackedIdentifiers {
-    /// The bytes of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for n-bit identifiers.
+    /// The bytes of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for the n-bit identifiers of a region.
     pub width: u32,
-    /// `width * count` bytes: the identifiers one after another, most significant byte first.
+    /// `width * count` bytes: each identifier with its most significant byte first.
     pub data: PackedData,
-    /// The fencing token: the slot's or region's number; 0 for a series.
+    /// The number of the slot or region that the fencing token is about. 0 for a series.
     pub fence_subject: u64,
-    /// And its epoch or revision.
+    /// The fencing token: the slot's epoch or the table's revision. 0 for a series.
     pub fence_token: u64,
 }
 
 /// The bytes of packed identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PackedData {
-    /// As they came.
+    /// The bytes of a received message.
     Bytes(Bytes),
-    /// To be made of this block, with new random tails each time.
+    /// A block to expand. Each expansion has new random tails.
     Block(Block),
 }
 
@@ -51,7 +51,7 @@ impl PackedData {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -59,7 +59,7 @@ impl PackedData {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -77,10 +77,10 @@ impl From<&Block> for PackedIdentifiers {
     }
 }
 
-/// Fewer identifiers than this are not worth a generator of their own.
+/// From this count on, seeding a separate generator of random tails pays off.
 const MANY: u64 = 64;
 
-/// Hands a block's identifiers on, some at a time.
+/// Passes a block's identifiers to `take`, some at a time.
 fn pack(block: &Block, take: impl FnMut(&[u8])) {
     match block.count() {
         0..MANY => block.pack(rand::rng(), take),
@@ -88,7 +88,7 @@ fn pack(block: &Block, take: impl FnMut(&[u8])) {
     }
 }
 
-/// The fields' numbers in `allocator.proto`.
+/// The field numbers in `allocator.proto`.
 const WIDTH: u32 = 1;
 const DATA: u32 = 2;
 const FENCE_SUBJECT: u32 = 3;
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// The message as prost would have written it.
+    /// The same message, with an implementation derived by prost.
     #[derive(Clone, PartialEq, Message)]
     struct Derived {
         #[prost(uint32, tag = "1")]
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ok_it_is_on_the_wire_what_prost_makes_of_it(
+        fn ok_the_wire_format_equals_that_of_prost(
             width in prop::sample::select(vec![0_u32, 1, 16, 300]),
             data: Vec<u8>,
             fence_subject in prop::sample::select(vec![0_u64, 1, 127, 128, u64::MAX]),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_block_is_sent_as_its_identifiers() {
+    fn ok_a_block_is_expanded_when_it_is_encoded() {
         let constants =
             RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number: 3, revision: 8, scramble: None };
         for count in [1, 63, 64, 1000] {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_series_has_no_fence() {
+    fn ok_a_series_has_no_fencing_token() {
         let block = Block::series(Series::FullRand, ClusterKey::new([1; 16]), Position::new(3), 4).expect("numbers");
         let message = PackedIdentifiers::from(&block);
         assert_eq!((message.width, message.data.len(), message.fence_subject, message.fence_token), (8, 32, 0, 0));

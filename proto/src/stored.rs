@@ -1,6 +1,6 @@
-//! What the daemon keeps in its store: records of `kent.store.v1` to domain types and back.
+//! Conversions between records of `kent.store.v1` and domain types.
 //!
-//! A record is checked whole when it is read. What makes no sense is an error that says which fact is wrong, never a default.
+//! A record is validated completely when it is decoded. An invalid value is an error that names it, never a default.
 
 use std::num::NonZeroU64;
 
@@ -26,11 +26,11 @@ pub use kept::{
     encode_listed, encode_request, encode_series_count, encode_undated,
 };
 
-/// A stored record that makes no sense, although its checksum is right.
+/// A stored record that is invalid although its checksum is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a stored record makes no sense: {what}; nothing was overwritten: restore the store from a backup")]
+#[error("a stored record is invalid: {what}; nothing was overwritten: restore the store from a backup")]
 pub struct Malformed {
-    /// Which fact is wrong.
+    /// The value that is wrong.
     pub what: &'static str,
 }
 
@@ -42,23 +42,23 @@ fn decode<M: Message + Default>(value: &[u8], what: &'static str) -> Result<M, M
     M::decode(value).map_err(|_| malformed(what))
 }
 
-/// The record of the cluster key.
+/// Encodes the record of the cluster key.
 pub fn encode_cluster(key: &ClusterKey) -> Vec<u8> {
     records::ClusterRecord { cluster_key: Bytes::copy_from_slice(key.bytes()) }.encode_to_vec()
 }
 
-/// Reads [`encode_cluster`]'s record.
+/// Decodes a record of [`encode_cluster`].
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_cluster(value: &[u8]) -> Result<ClusterKey, Malformed> {
     let record: records::ClusterRecord = decode(value, "the cluster record")?;
     let bytes = record.cluster_key.as_ref().try_into().map_err(|_| malformed("the cluster key"))?;
     Ok(ClusterKey::new(bytes))
 }
 
-/// A slot's record.
+/// Encodes the record of a slot.
 pub fn encode_slot(slot: &SlotRecord) -> Vec<u8> {
     let record = records::SlotRecord {
         node: slot.node.get(),
@@ -71,11 +71,11 @@ pub fn encode_slot(slot: &SlotRecord) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Reads [`encode_slot`]'s record.
+/// Decodes a record of [`encode_slot`].
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_slot(value: &[u8]) -> Result<SlotRecord, Malformed> {
     let record: records::SlotRecord = decode(value, "a slot record")?;
     let clock_seq = u16::try_from(record.clock_seq).ok().and_then(|bits| ClockSeq::new(bits).ok());
@@ -90,40 +90,40 @@ pub fn decode_slot(value: &[u8]) -> Result<SlotRecord, Malformed> {
     })
 }
 
-/// The facts of a space that belong to no region.
+/// The data of a space that does not belong to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceFacts {
-    /// The width of its identifiers.
+    /// The width of its identifiers in bits.
     pub bits: u8,
     /// The revision of its table.
     pub revision: Revision,
-    /// Numbers below this one have been given to regions.
+    /// The number of the next region. All lower numbers are taken.
     pub next_number: RegionNumber,
     /// The edit that made this revision.
     pub last_edit: EditId,
     /// The key of the scrambled order.
     pub scramble_key: ClusterKey,
-    /// How its identifiers are written for people.
+    /// How its identifiers are written as text.
     pub text_form: TextForm,
 }
 
-/// How the identifiers of a space are written for people.
+/// How the identifiers of a space are written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextForm {
     /// Decimal digits.
     #[default]
     Decimal,
-    /// `0x` and all hexadecimal digits of the width.
+    /// `0x` and as many hexadecimal digits as the width needs.
     Hex,
-    /// 11 symbols of base 58; for spaces of 64 bits.
+    /// 11 symbols of base 58. For spaces of 64 bits.
     Uid11,
 }
 
-/// 16 random bytes by which the author of an edit knows it again.
+/// 16 random bytes that identify an edit. After a lost reply of the store they tell a daemon whether its edit was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditId(pub [u8; 16]);
 
-/// A space's record.
+/// Encodes the record of a space.
 pub fn encode_space(space: &SpaceFacts) -> Vec<u8> {
     let record = records::SpaceRecord {
         bits: space.bits.into(),
@@ -141,11 +141,11 @@ pub fn encode_space(space: &SpaceFacts) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Reads [`encode_space`]'s record.
+/// Decodes a record of [`encode_space`].
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_space(value: &[u8]) -> Result<SpaceFacts, Malformed> {
     let record: records::SpaceRecord = decode(value, "a space record")?;
     Ok(SpaceFacts {
@@ -167,7 +167,7 @@ pub fn decode_space(value: &[u8]) -> Result<SpaceFacts, Malformed> {
     })
 }
 
-/// A region's record. Its counter and its number are kept apart.
+/// Encodes the record of a region, without its number and counter: the number is in the key, the counter has its own record.
 pub fn encode_region(region: &Region) -> Vec<u8> {
     region_record(region).encode_to_vec()
 }
@@ -224,11 +224,11 @@ fn region_record(region: &Region) -> records::RegionRecord {
     }
 }
 
-/// Reads [`encode_region`]'s record of the region with this number and counter.
+/// Decodes a record of [`encode_region`] for the region with this number and counter.
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_region(value: &[u8], number: RegionNumber, issued: Count) -> Result<Region, Malformed> {
     region_from(decode(value, "a region record")?, number, issued)
 }
@@ -294,28 +294,28 @@ fn policy_from(record: &records::RegionRecord) -> Result<Policy, Malformed> {
 /// The record of one edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEntry {
-    /// When, in nanoseconds since 1970.
+    /// The time of the edit in Unix nanoseconds.
     pub unix_nanos: i64,
-    /// Who.
+    /// Who made the edit.
     pub principal: String,
-    /// What.
+    /// The kind of edit, such as `split`.
     pub operation: String,
-    /// Why.
+    /// The reason in the request.
     pub reason: String,
-    /// The author's name for it.
+    /// The request_id in the request.
     pub request_id: String,
-    /// Every region before and after; counters are not kept.
+    /// Every changed region before and after the edit, without counters.
     pub changes: Vec<Change>,
-    /// Whether it declared suffixes as issued: replicas drop what they hold of them.
+    /// True if the edit declared suffixes as issued. Replicas then drop the chunks that contain them.
     pub declared: bool,
-    /// The revision before this one, where it is not the one below: after a restore.
+    /// The revision before this one. `None` if it is the next lower number, as always except after a restore.
     pub follows: Option<Revision>,
 }
 
-/// A part of a record has at most so many bytes of regions: with the rest of it, it stays below what a store takes.
+/// The most bytes of regions in one part. With the other fields, a part stays below the size limit of a stored value.
 const PART_BYTES: usize = 12 * 1024;
 
-/// An edit's record, in as many parts as it needs.
+/// Encodes the record of an edit, in one or more parts.
 pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
     let sides = entry.changes.iter().flat_map(|change| {
         let side = |after, region: &Region| records::history_record::Side {
@@ -353,11 +353,11 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
     parts.iter().map(Message::encode_to_vec).collect()
 }
 
-/// Reads [`encode_history`]'s parts, all of them, in order.
+/// Decodes all parts of [`encode_history`], in order.
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<HistoryEntry, Malformed> {
     let what = malformed("the record of an edit");
     let parts: Vec<records::HistoryRecord> =
@@ -390,11 +390,11 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
     if before.is_none() { Ok(entry) } else { Err(what) }
 }
 
-/// The revision that an edit follows, given the first part of its record; `None` if it is the one below.
+/// Decodes the revision before an edit from the first part of its record. `None` if it is the next lower number.
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_history_follows(first: &[u8]) -> Result<Option<u64>, Malformed> {
     let record: records::HistoryRecord = decode(first, "the record of an edit")?;
     Ok(record.follows)
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_records_come_back_as_they_went() {
+    fn ok_records_survive_encoding_and_decoding() {
         assert_eq!(decode_slot(&encode_slot(&slot())), Ok(slot()));
         assert_eq!(decode_region(&encode_region(&region()), RegionNumber(4), Count::Below(3)), Ok(region()));
         for count in [Count::ZERO, Count::Below(1), Count::Below(256), Count::Below(u128::MAX), Count::Max] {
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(decode_cluster(&encode_cluster(&ClusterKey::new([3; 16]))), Ok(ClusterKey::new([3; 16])));
     }
 
-    /// The bytes on disk are frozen: a change here would strand every store there is.
+    /// The stored bytes must never change, or no existing store could be read.
     #[test]
     fn ok_the_stored_form_is_frozen() {
         let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn err_what_makes_no_sense_is_named() {
+    fn err_malformed_records_are_named() {
         assert_eq!(decode_slot(b"\xff"), Err(malformed("a slot record")));
         assert_eq!(decode_slot(b""), Err(malformed("the holder of a slot")));
         assert_eq!(decode_region(b"", RegionNumber(1), Count::ZERO), Err(malformed("the kind of a region")));
@@ -527,7 +527,7 @@ mod tests {
         assert_eq!(decode_cluster(b""), Err(malformed("the cluster key")));
     }
 
-    fn dressed() -> Region {
+    fn full_region() -> Region {
         let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix: 60 });
         let cap = Some(Count::Below(1 << 100));
         Region {
@@ -546,14 +546,14 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_is_kept_beside_a_place_comes_back() {
-        let region = dressed();
+    fn ok_policies_and_texts_survive_encoding_and_decoding() {
+        let region = full_region();
         assert_eq!(decode_region(&encode_region(&region), region.number, region.issued), Ok(region));
     }
 
     #[test]
-    fn ok_an_edit_of_many_regions_comes_back_from_its_parts() {
-        let plain = Region { issued: Count::ZERO, ..dressed() };
+    fn ok_an_edit_of_many_regions_survives_in_parts() {
+        let plain = Region { issued: Count::ZERO, ..full_region() };
         let changes: Vec<Change> = (0..20)
             .map(|at| Change {
                 before: (at % 3 != 0).then(|| plain.clone()),
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_requests_and_grants_come_back() {
+    fn ok_requests_and_grants_survive_encoding_and_decoding() {
         assert_eq!(decode_request(&encode_request(Revision(9))), Ok(Revision(9)));
         let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3 };
         assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_counter_moves_by_what_its_pace_allows_or_waits_for_a_floor() {
+    fn ok_a_restore_skips_what_the_pace_allows_or_waits_for_a_floor() {
         let (pace, capacity) = (Pace::for_bits(0), Count::Below(1 << 40));
         let lapse = restored(false).lapse;
         let skipped = (1000 + kent_issue::BURST.as_secs()) << 20;
@@ -606,15 +606,15 @@ mod tests {
         let at = |reserved: u128| Counter { reserved: Count::Below(reserved), ..Counter::NEW };
         let paid = lapse.until.offset(1024 * 1_000_000_000);
         assert_eq!(moved(at(7)), Counter { paid, ..at(7 + u128::from(skipped)) });
-        // Nothing that is left, a full one, and one that was not known before: each waits, where it was.
+        // A counter with nothing left after the skip, a full one, and one that was unsure before: each stays where it is and waits.
         for known in [at((1 << 40) - u128::from(skipped)), at(1 << 40), Counter { unsure: true, ..at(7) }] {
             assert_eq!(moved(known), Counter { paid, unsure: true, ..known });
         }
-        assert!(!moved(at((1 << 40) - u128::from(skipped) - 1)).unsure, "one is left");
+        assert!(!moved(at((1 << 40) - u128::from(skipped) - 1)).unsure, "one number is left");
     }
 
     #[test]
-    fn ok_a_new_counter_may_be_that_of_one_that_was_lost() {
+    fn ok_a_new_counter_takes_lost_ones_into_account() {
         let (kept, edited) = (restored(false), restored(true));
         let next = Count::Below(5);
         let new = Counter { reserved: next, ..Counter::NEW };

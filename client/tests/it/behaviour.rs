@@ -1,4 +1,4 @@
-//! What a caller may rely on.
+//! The guarantees of a client.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -7,13 +7,13 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use uuid::Uuid;
 
-use super::daemon::{Answer, Daemon, Part};
+use super::daemon::{Answer, Daemon, Script};
 
 fn builder(daemon: &Daemon) -> Builder {
     Client::builder().endpoint(daemon.endpoint()).block_size(10).block_size_max(10)
 }
 
-/// Waits until the stock holds at least so many.
+/// Waits until at least `count` identifiers are prefetched.
 async fn until_in_hand(handle: &kent_client::Handle<Uuid>, count: u64) {
     while handle.in_hand() < count {
         tokio::task::yield_now().await;
@@ -22,7 +22,7 @@ async fn until_in_hand(handle: &kent_client::Handle<Uuid>, count: u64) {
 
 #[tokio::test]
 async fn ok_clones_and_tasks_never_get_the_same_identifier() {
-    let daemon = Daemon::start(Part::new()).await;
+    let daemon = Daemon::start(Script::new()).await;
     let handle = builder(&daemon).build().expect("valid").uuid_v7();
     let tasks: Vec<_> = (0..8)
         .map(|_| {
@@ -49,10 +49,10 @@ async fn ok_clones_and_tasks_never_get_the_same_identifier() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ok_threads_that_hurry_share_a_handle_and_none_waits_for_ever() {
+async fn ok_busy_threads_share_a_handle_and_none_starves() {
     const THREADS: usize = 8;
     const EACH: usize = 20_000;
-    let daemon = Daemon::start(Part::new()).await;
+    let daemon = Daemon::start(Script::new()).await;
     let handle = Client::builder().endpoint(daemon.endpoint()).block_size(64).block_size_max(64);
     let handle = handle.build().expect("valid").uuid_v7();
     let runtime = tokio::runtime::Handle::current();
@@ -82,30 +82,30 @@ async fn ok_threads_that_hurry_share_a_handle_and_none_waits_for_ever() {
 }
 
 #[tokio::test]
-async fn ok_the_next_block_is_fetched_before_the_last_one_is_used_up() {
-    let daemon = Daemon::start(Part::new()).await;
+async fn ok_the_next_block_is_prefetched() {
+    let daemon = Daemon::start(Script::new()).await;
     let handle = builder(&daemon).build().expect("valid").uuid_v7();
     handle.next().await.expect("granted");
-    // Nine are left of ten; at five the next block is on its way.
+    // Nine of ten are left. At five, the handle fetches the next block.
     for _ in 0..4 {
         assert!(handle.try_next().is_some());
     }
     until_in_hand(&handle, 15).await;
-    assert_eq!(daemon.part.counts.lock().expect("whole").len(), 2, "one fetch at a time");
+    assert_eq!(daemon.script.counts.lock().expect("whole").len(), 2, "one fetch at a time");
 }
 
 #[tokio::test]
-async fn ok_identifiers_in_hand_outlast_a_restart() {
-    let part = Part::new();
-    let daemon = Daemon::start(part.clone()).await;
+async fn ok_prefetched_identifiers_outlast_a_restart() {
+    let script = Script::new();
+    let daemon = Daemon::start(script.clone()).await;
     let address = daemon.address;
     let handle = builder(&daemon).low_water(0.0).build().expect("valid").uuid_v7();
     handle.next().await.expect("granted");
     daemon.stop().await;
     for _ in 0..8 {
-        handle.next().await.expect("in hand");
+        handle.next().await.expect("prefetched");
     }
-    let daemon = Daemon::start_on(part, address).await;
+    let daemon = Daemon::start_on(script, address).await;
     for _ in 0..50 {
         handle.next().await.expect("from the new daemon");
     }
@@ -113,53 +113,52 @@ async fn ok_identifiers_in_hand_outlast_a_restart() {
 }
 
 #[tokio::test]
-async fn ok_another_endpoint_serves_when_the_preferred_one_does_not() {
-    let gone = Daemon::start(Part::new()).await;
+async fn ok_another_endpoint_is_used_when_the_preferred_one_fails() {
+    let gone = Daemon::start(Script::new()).await;
     let endpoint = gone.endpoint();
     gone.stop().await;
-    let daemon = Daemon::start(Part::new()).await;
+    let daemon = Daemon::start(Script::new()).await;
     let client = Client::builder().endpoint(endpoint).endpoint(daemon.endpoint()).build().expect("valid");
     client.uuid_v7().next().await.expect("from the second endpoint");
 }
 
 #[tokio::test]
-async fn err_nobody_there_is_unavailable_and_says_so() {
+async fn err_no_daemon_is_unavailable() {
     let client = Client::builder().endpoint("http://127.0.0.1:1").request_timeout(Duration::from_millis(100));
-    let error = client.build().expect("valid").uuid_v7().next().await.expect_err("nobody there");
+    let error = client.build().expect("valid").uuid_v7().next().await.expect_err("no daemon");
     assert!(matches!(error, Error::Unavailable { .. }) && error.is_retryable(), "{error}");
 }
 
 #[tokio::test]
 async fn err_a_refusal_comes_through_with_its_reason_and_is_not_repeated() {
-    let daemon = Daemon::start(Part::new()).await;
+    let daemon = Daemon::start(Script::new()).await;
     let details =
         ErrorDetails::with_error_info("CAPACITY_EXHAUSTED", "kent", [("capacity".to_owned(), "8".to_owned())]);
     let full = Status::with_error_details(Code::ResourceExhausted, "region \"r\" is full", details);
-    daemon.part.then(Answer::Refuse(full));
+    daemon.script.push(Answer::Refuse(full));
     let handle = builder(&daemon).build().expect("valid").region("r");
     let error = handle.next().await.expect_err("full");
     assert!(matches!(&error, Error::Refused { reason, .. } if reason == "CAPACITY_EXHAUSTED"), "{error}");
     assert!(!error.is_retryable());
-    assert_eq!(daemon.part.counts.lock().expect("whole").len(), 1);
+    assert_eq!(daemon.script.counts.lock().expect("whole").len(), 1);
 }
 
 #[tokio::test]
-async fn ok_a_limit_of_the_clock_is_waited_for() {
-    let daemon = Daemon::start(Part::new()).await;
+async fn ok_the_client_waits_for_a_limit_of_the_clock() {
+    let daemon = Daemon::start(Script::new()).await;
     let mut details = ErrorDetails::new();
     details.set_retry_info(Some(Duration::from_millis(1)));
     for _ in 0..3 {
         let ahead = Status::with_error_details(Code::ResourceExhausted, "ahead of the clock", details.clone());
-        daemon.part.then(Answer::Refuse(ahead));
+        daemon.script.push(Answer::Refuse(ahead));
     }
-    builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("granted at last");
+    builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("granted after retries");
 }
 
-/// What a handle does with blocks of ten that come under these tokens: how many it refuses, and how many it takes for twenty
-/// identifiers.
+/// Takes twenty identifiers from blocks of ten with these tokens. Returns the number of rejected and of accepted blocks.
 async fn fenced_and_taken<T: Identifier>(tokens: &[u64], handle: impl Fn(&Client) -> Handle<T>) -> (u64, u64) {
-    let daemon = Daemon::start(Part::new()).await;
-    tokens.iter().for_each(|token| daemon.part.then(Answer::Token(*token)));
+    let daemon = Daemon::start(Script::new()).await;
+    tokens.iter().for_each(|token| daemon.script.push(Answer::Token(*token)));
     let handle = handle(&builder(&daemon).low_water(0.0).build().expect("valid"));
     for _ in 0..20 {
         handle.next().await.expect("granted");
@@ -168,25 +167,25 @@ async fn fenced_and_taken<T: Identifier>(tokens: &[u64], handle: impl Fn(&Client
 }
 
 #[tokio::test]
-async fn ok_a_block_of_an_older_epoch_is_refused() {
+async fn ok_a_block_with_a_lower_epoch_is_rejected() {
     assert_eq!(fenced_and_taken(&[5, 4, 6], Client::uuid_v7).await, (1, 2));
-    // The first old block must not make way for the second.
+    // The first rejected block must not lower the fence for the second.
     assert_eq!(fenced_and_taken(&[5, 4, 4, 6], Client::uuid_v7).await, (2, 2));
     assert_eq!(fenced_and_taken(&[5, 5], Client::uuid_v7).await, (0, 2));
 }
 
 #[tokio::test]
-async fn ok_a_block_of_an_older_revision_is_refused() {
+async fn ok_a_block_with_a_lower_revision_is_rejected() {
     assert_eq!(fenced_and_taken(&[5, 4, 6], |client| client.region("orders")).await, (1, 2));
     assert_eq!(fenced_and_taken(&[5, 4, 4, 6], |client| client.region("orders")).await, (2, 2));
     assert_eq!(fenced_and_taken(&[5, 5], |client| client.region("orders")).await, (0, 2));
 }
 
 #[tokio::test]
-async fn err_a_client_that_has_seen_a_later_store_says_so_and_does_not_ask_for_ever() {
-    let daemon = Daemon::start(Part::new()).await;
-    daemon.part.then(Answer::Token(9));
-    (0..1000).for_each(|_| daemon.part.then(Answer::Token(8)));
+async fn err_a_client_that_has_seen_a_newer_store_does_not_retry_forever() {
+    let daemon = Daemon::start(Script::new()).await;
+    daemon.script.push(Answer::Token(9));
+    (0..1000).for_each(|_| daemon.script.push(Answer::Token(8)));
     let client = builder(&daemon).low_water(0.0).build().expect("valid");
     let (handle, other) = (client.region("orders"), client.region("orders"));
     handle.take(10).await.expect("granted");
@@ -197,35 +196,35 @@ async fn err_a_client_that_has_seen_a_later_store_says_so_and_does_not_ask_for_e
 }
 
 #[tokio::test]
-async fn ok_take_refuses_an_older_block_too() {
-    let daemon = Daemon::start(Part::new()).await;
-    [5, 4, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));
+async fn ok_take_rejects_a_block_with_a_lower_revision() {
+    let daemon = Daemon::start(Script::new()).await;
+    [5, 4, 4, 6].into_iter().for_each(|token| daemon.script.push(Answer::Token(token)));
     let handle = builder(&daemon).low_water(0.0).build().expect("valid").region("orders");
     let first = handle.take(10).await.expect("granted");
     let second = handle.take(10).await.expect("granted");
-    // Blocks of ten: the second and the third were refused.
+    // Blocks of ten: the client rejects the second and the third.
     assert!(second.iter().all(|id| *id >= first[0] + 30), "{first:?} {second:?}");
 }
 
 #[tokio::test]
-async fn ok_handles_of_one_client_share_its_fences_and_regions_of_other_spaces_do_not() {
-    let daemon = Daemon::start(Part::new()).await;
-    [5, 3, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));
+async fn ok_handles_of_a_client_share_fences_for_each_space() {
+    let daemon = Daemon::start(Script::new()).await;
+    [5, 3, 4, 6].into_iter().for_each(|token| daemon.script.push(Answer::Token(token)));
     let client = builder(&daemon).low_water(0.0).build().expect("valid");
     client.region("orders").next().await.expect("granted");
     let other = client.region("orders@shop");
     other.next().await.expect("a region of the same number in another space");
     let again = client.region("orders");
-    again.next().await.expect("granted at last");
+    again.next().await.expect("granted after retries");
     assert_eq!((other.stats().fenced, again.stats().fenced), (0, 1));
 }
 
 #[tokio::test]
-async fn ok_old_time_based_identifiers_are_thrown_away() {
-    let daemon = Daemon::start(Part::new()).await;
+async fn ok_old_time_based_identifiers_are_discarded() {
+    let daemon = Daemon::start(Script::new()).await;
     let client = builder(&daemon).max_age(Duration::from_nanos(1)).build().expect("valid");
     let handle = client.uuid_v7();
-    // Whatever was fetched is older than a nanosecond when it could be taken.
+    // Every fetched identifier is older than a nanosecond when it can be taken.
     assert!(handle.try_next().is_none());
     until_in_hand(&handle, 10).await;
     assert!(handle.try_next().is_none());
@@ -233,13 +232,13 @@ async fn ok_old_time_based_identifiers_are_thrown_away() {
 }
 
 #[tokio::test]
-async fn ok_the_last_clone_ends_the_fetch_under_way() {
-    let daemon = Daemon::start(Part::new()).await;
-    daemon.part.then(Answer::Held);
+async fn ok_dropping_the_last_clone_aborts_the_fetch() {
+    let daemon = Daemon::start(Script::new()).await;
+    daemon.script.push(Answer::Blocked);
     let handle = builder(&daemon).build().expect("valid").uuid_v7();
     assert!(handle.try_next().is_none());
     drop(handle);
-    daemon.part.gate.add_permits(1);
+    daemon.script.gate.add_permits(1);
     builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("the daemon is free");
 }
 
@@ -250,31 +249,31 @@ fn err_outside_a_runtime_nothing_is_fetched() {
 }
 
 #[tokio::test]
-async fn ok_a_block_is_fetched_apart_from_what_is_in_hand() {
-    let daemon = Daemon::start(Part::new()).await;
+async fn ok_a_fetched_block_does_not_use_the_stock() {
+    let daemon = Daemon::start(Script::new()).await;
     let handle = builder(&daemon).build().expect("valid").region("orders");
     let block = handle.fetch_block(1000).await.expect("granted");
     assert_eq!((block.count(), handle.in_hand(), handle.stats().identifiers), (1000, 0, 1000));
     let ids = block.into_iter();
     assert_eq!(ids.len(), 1000);
     assert_eq!(ids.collect::<Vec<_>>(), ((1 << 60)..(1 << 60) + 1000).collect::<Vec<u128>>());
-    assert_eq!(*daemon.part.request_ids.lock().expect("whole"), [""]);
+    assert_eq!(*daemon.script.request_ids.lock().expect("whole"), [""]);
 }
 
 #[tokio::test]
-async fn ok_every_attempt_for_a_block_carries_its_request_id() {
-    let daemon = Daemon::start(Part::new()).await;
-    daemon.part.then(Answer::Refuse(Status::unavailable("away for a moment")));
-    daemon.part.then(Answer::Refuse(Status::unknown("the answer was lost")));
+async fn ok_every_attempt_has_the_same_request_id() {
+    let daemon = Daemon::start(Script::new()).await;
+    daemon.script.push(Answer::Refuse(Status::unavailable("away for a moment")));
+    daemon.script.push(Answer::Refuse(Status::unknown("the answer was lost")));
     let handle = builder(&daemon).build().expect("valid").region("orders");
-    handle.fetch_block(3).request_id("order-1").await.expect("granted at last");
-    assert_eq!(*daemon.part.request_ids.lock().expect("whole"), ["order-1"; 3]);
+    handle.fetch_block(3).request_id("order-1").await.expect("granted after retries");
+    assert_eq!(*daemon.script.request_ids.lock().expect("whole"), ["order-1"; 3]);
 }
 
 #[tokio::test]
-async fn ok_a_fence_refuses_an_older_block_unless_it_was_granted_to_a_request_id() {
-    let daemon = Daemon::start(Part::new()).await;
-    [5, 4, 4, 6].into_iter().for_each(|token| daemon.part.then(Answer::Token(token)));
+async fn ok_a_lower_revision_is_accepted_with_a_request_id() {
+    let daemon = Daemon::start(Script::new()).await;
+    [5, 4, 4, 6].into_iter().for_each(|token| daemon.script.push(Answer::Token(token)));
     let handle = builder(&daemon).build().expect("valid").region("orders");
     handle.fetch_block(10).await.expect("granted");
     handle.fetch_block(10).request_id("order-1").await.expect("as it was granted before");
@@ -285,16 +284,16 @@ async fn ok_a_fence_refuses_an_older_block_unless_it_was_granted_to_a_request_id
 
 #[tokio::test]
 async fn err_a_block_of_another_kind_or_size_is_unusable() {
-    let daemon = Daemon::start(Part::new()).await;
-    daemon.part.then(Answer::TooMuch);
+    let daemon = Daemon::start(Script::new()).await;
+    daemon.script.push(Answer::TooMany);
     let handle = builder(&daemon).build().expect("valid").uuid_v7();
     assert!(matches!(handle.fetch_block(3).await, Err(Error::Unusable { .. })));
     handle.fetch_block(3).await.expect("granted");
 }
 
 #[tokio::test]
-async fn ok_a_client_connects_to_the_first_endpoint_that_is_there() {
-    let (gone, here) = (Daemon::start(Part::new()).await, Daemon::start(Part::new()).await);
+async fn ok_a_client_connects_to_the_first_reachable_endpoint() {
+    let (gone, here) = (Daemon::start(Script::new()).await, Daemon::start(Script::new()).await);
     let endpoint = gone.endpoint();
     gone.stop().await;
     let client = Client::builder().endpoint(&endpoint).endpoint(here.endpoint()).build().expect("valid");
@@ -302,24 +301,24 @@ async fn ok_a_client_connects_to_the_first_endpoint_that_is_there() {
     let ask = AllocateRequest { source: "uuidv7".to_owned(), count: 1, ..AllocateRequest::default() };
     daemon.allocator().allocate(ask).await.expect("granted");
     daemon.leave();
-    // It begins with the first one again, and ends with the second.
+    // It starts with the first one again and uses the second.
     client.connect().await.expect("the second one");
     here.stop().await;
-    let error = client.connect().await.expect_err("nobody there");
+    let error = client.connect().await.expect_err("no daemon");
     let Error::Unavailable { tried, .. } = &error else { panic!("{error}") };
     assert!(tried.len() == 2 && tried.iter().all(kent_client::Tried::is_unreachable), "{error}");
     assert!(error.to_string().contains(&endpoint), "{error}");
 }
 
 #[tokio::test]
-async fn ok_a_call_is_made_until_it_is_answered() {
-    let daemon = Daemon::start(Part::new()).await;
-    daemon.part.then(Answer::Refuse(Status::unavailable("away for a moment")));
+async fn ok_a_call_is_retried_until_it_succeeds() {
+    let daemon = Daemon::start(Script::new()).await;
+    daemon.script.push(Answer::Refuse(Status::unavailable("away for a moment")));
     let client = builder(&daemon).build().expect("valid");
     let ask = AllocateRequest { source: "uuidv7".to_owned(), count: 1, ..AllocateRequest::default() };
-    client.retry(async |daemon| daemon.allocator().allocate(ask.clone()).await).await.expect("granted at last");
-    assert_eq!(daemon.part.counts.lock().expect("whole").len(), 2);
-    daemon.part.then(Answer::Refuse(Status::with_error_details(
+    client.retry(async |daemon| daemon.allocator().allocate(ask.clone()).await).await.expect("granted after retries");
+    assert_eq!(daemon.script.counts.lock().expect("whole").len(), 2);
+    daemon.script.push(Answer::Refuse(Status::with_error_details(
         Code::InvalidArgument,
         "count: too many",
         ErrorDetails::with_bad_request_violation("count", "too many"),

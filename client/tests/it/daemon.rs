@@ -1,4 +1,4 @@
-//! An allocator whose answers are scripted, on a real socket.
+//! A daemon with scripted replies, on a real socket.
 
 use std::{
     collections::VecDeque,
@@ -16,53 +16,53 @@ use kent_client::proto::{
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-/// What the daemon does with a request, if it does not simply grant it.
+/// A reply other than a plain grant.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Refuse(Status),
-    /// Grants under this slot epoch or, for a region, under this revision of its table.
+    /// Grants with this fencing token: the slot epoch or, for a region, the revision of the table.
     Token(u64),
-    /// Grants when the gate is opened.
-    Held,
-    /// Grants more than was asked for.
-    TooMuch,
+    /// Grants once the gate is open.
+    Blocked,
+    /// Grants more identifiers than requested.
+    TooMany,
 }
 
-/// What the tests see of the daemon.
+/// The replies of the daemon, and the requests that it received.
 #[derive(Debug)]
-pub(crate) struct Part {
-    script: Mutex<VecDeque<Answer>>,
+pub(crate) struct Script {
+    answers: Mutex<VecDeque<Answer>>,
     next: Mutex<u128>,
     pub(crate) counts: Mutex<Vec<u64>>,
     pub(crate) request_ids: Mutex<Vec<String>>,
     pub(crate) gate: Semaphore,
 }
 
-/// A daemon that plays a part.
+/// A daemon with scripted replies.
 pub(crate) struct Daemon {
     pub(crate) address: SocketAddr,
-    pub(crate) part: Arc<Part>,
+    pub(crate) script: Arc<Script>,
     serving: JoinHandle<()>,
 }
 
-impl Part {
+impl Script {
     pub(crate) fn new() -> Arc<Self> {
         let next = Mutex::new(1 << 60);
         let (counts, request_ids) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { script: Mutex::default(), next, counts, request_ids, gate: Semaphore::new(0) })
+        Arc::new(Self { answers: Mutex::default(), next, counts, request_ids, gate: Semaphore::new(0) })
     }
 
-    pub(crate) fn then(&self, answer: Answer) {
-        self.script.lock().expect("whole").push_back(answer);
+    pub(crate) fn push(&self, answer: Answer) {
+        self.answers.lock().expect("whole").push_back(answer);
     }
 
-    /// Positions are granted once, whatever the source.
+    /// Grants positions that no source has had before.
     fn grant(&self, request: &AllocateRequest, token: u64) -> AllocateResponse {
         let mut next = self.next.lock().expect("whole");
         let first = *next;
         *next += u128::from(request.count);
         let constants = match request.source.as_str() {
-            // Two regions of one number, as in two spaces.
+            // All regions have the same number, like regions of different spaces.
             source if source.starts_with("region:") => Constants::Region(RegionConstants {
                 bits: 64,
                 base: Some(Uint128::from(0)),
@@ -84,34 +84,34 @@ impl Part {
 }
 
 impl Daemon {
-    pub(crate) async fn start(part: Arc<Part>) -> Self {
-        Self::start_on(part, "127.0.0.1:0".parse().expect("an address")).await
+    pub(crate) async fn start(script: Arc<Script>) -> Self {
+        Self::start_on(script, "127.0.0.1:0".parse().expect("an address")).await
     }
 
-    pub(crate) async fn start_on(part: Arc<Part>, address: SocketAddr) -> Self {
+    pub(crate) async fn start_on(script: Arc<Script>, address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).await.expect("bound");
         let address = listener.local_addr().expect("an address");
-        let service = AllocatorServer::from_arc(Arc::new(Scripted(part.clone())));
+        let service = AllocatorServer::from_arc(Arc::new(Scripted(script.clone())));
         let incoming = tonic::transport::server::TcpIncoming::from(listener);
         let serving = async move {
             let _ = Server::builder().add_service(service).serve_with_incoming(incoming).await;
         };
         let serving = tokio::runtime::Handle::current().spawn(serving);
-        Self { address, part, serving }
+        Self { address, script, serving }
     }
 
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Ends the daemon, its connections included.
+    /// Stops the daemon and closes its connections.
     pub(crate) async fn stop(self) {
         self.serving.abort();
         let _ = self.serving.await;
     }
 }
 
-struct Scripted(Arc<Part>);
+struct Scripted(Arc<Script>);
 
 #[tonic::async_trait]
 impl Allocator for Scripted {
@@ -122,15 +122,15 @@ impl Allocator for Scripted {
         let request = request.into_inner();
         self.0.counts.lock().expect("whole").push(request.count);
         self.0.request_ids.lock().expect("whole").push(request.request_id.clone());
-        let answer = self.0.script.lock().expect("whole").pop_front();
+        let answer = self.0.answers.lock().expect("whole").pop_front();
         match answer {
             Some(Answer::Refuse(status)) => Err(status),
             Some(Answer::Token(token)) => Ok(Response::new(self.0.grant(&request, token))),
-            Some(Answer::Held) => {
+            Some(Answer::Blocked) => {
                 self.0.gate.acquire().await.expect("open").forget();
                 Ok(Response::new(self.0.grant(&request, 1)))
             }
-            Some(Answer::TooMuch) => {
+            Some(Answer::TooMany) => {
                 let more = AllocateRequest { count: request.count + 1, ..request };
                 Ok(Response::new(self.0.grant(&more, 1)))
             }
@@ -142,6 +142,6 @@ impl Allocator for Scripted {
         &self,
         _: Request<Streaming<AllocateRequest>>,
     ) -> Result<Response<Self::AllocateStreamStream>, Status> {
-        Err(Status::unimplemented("not a part of this play"))
+        Err(Status::unimplemented("not scripted"))
     }
 }

@@ -1,6 +1,6 @@
-//! A bound on every answer: a store that hangs must not hang its callers.
+//! Timeouts for a store, so that callers do not hang when the store hangs.
 //!
-//! A read that takes too long is `Unavailable`. A commit that takes too long is `Unknown`: it may happen yet.
+//! A read that times out fails with `Unavailable`. A commit that times out fails with `Unknown`, since it may still happen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     Versioned,
 };
 
-/// A store that answers within a limit.
+/// A store with a timeout for each operation.
 #[derive(Debug)]
 pub struct Bounded {
     store: Arc<dyn Store>,
@@ -20,8 +20,8 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// The same store, whose answers to `get`, `commit` and `close`, and whose pages, take no longer than `limit`. A `scan`
-    /// takes as long as there is much to read.
+    /// Adds a timeout of `limit` to `get`, `commit` and `close`, and to each page. A `scan` has no timeout, because its duration
+    /// depends on the number of records.
     pub fn new(store: Arc<dyn Store>, limit: Duration) -> Self {
         Self { store, limit }
     }
@@ -61,12 +61,12 @@ impl Store for Bounded {
     }
 
     async fn close(&self) {
-        // OK because the process ends after this, and with it whatever the store still held.
+        // OK because the process ends after this, which releases everything that the store still holds.
         let _ = time::timeout(self.limit, self.store.close()).await;
     }
 }
 
-/// Pages that come within a limit.
+/// Pages with a timeout for each.
 struct BoundedPages {
     pages: Box<dyn Pages>,
     limit: Duration,
@@ -81,7 +81,7 @@ impl Pages for BoundedPages {
 }
 
 fn late(limit: Duration) -> String {
-    format!("no answer within {limit:?}")
+    format!("no reply within {limit:?}")
 }
 
 #[cfg(test)]
@@ -92,13 +92,13 @@ mod tests {
     const KEY: Key = Key::from_static("a");
 
     #[tokio::test(start_paused = true)]
-    async fn a_commit_that_hangs_is_unknown_and_the_next_one_is_served() {
+    async fn a_commit_that_hangs_is_unknown_and_the_next_one_succeeds() {
         let memory = MemoryStore::new(StoreId::new([0; 16]));
         memory.inject(Fault::DelayBefore(Box::pin(std::future::pending())));
         let store = Bounded::new(Arc::new(memory), Duration::from_secs(10));
         let create = || Txn::new().expect(KEY, Version::ABSENT).put(KEY, b"1".to_vec());
         assert!(matches!(store.commit(create()).await, Err(CommitError::Unknown(_))));
-        store.commit(create()).await.expect("the store is well again");
+        store.commit(create()).await.expect("the store works again");
         assert!(store.get(&KEY).await.expect("readable").is_some());
     }
 }

@@ -8,24 +8,23 @@
 //! 3+n     4      CRC-32 (IEEE), big-endian, of: length of the key (2 bytes, big-endian), key, and all bytes before
 //! ```
 //!
-//! This layout is frozen, for all schemas: that is how an old program can tell *newer* from *damaged*. The key is part
-//! of the checksum, so that a sound value under the wrong key counts as damaged. A CRC-32 detects every change of one
-//! or two bits at the sizes that [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) allows, and every burst of up to 32.
+//! This layout never changes, for any schema, so that an old program can distinguish *newer* from *damaged*. The checksum covers
+//! the key, so that a valid value under the wrong key counts as damaged. A CRC-32 detects every change of one or two bits at the
+//! sizes that [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) allows, and every burst of up to 32 bits.
 
 use crate::error::{Corrupt, Damage, NewerSchema, ReadError};
 use crate::key::Key;
 
-/// The newest schema of payloads that this program reads, and the one that it writes.
+/// The newest schema of payloads that this program reads and writes.
 ///
-/// Raise it whenever a record changes so that an older Kent would misread it: the older one then refuses to start
-/// instead.
+/// Increase it when a record changes in a way that an older Kent would misread. The older one then refuses to start.
 pub const SCHEMA: u16 = 1;
 
 const MARK: u8 = b'K';
 const HEADER_BYTES: usize = 1 + 2;
 const CHECKSUM_BYTES: usize = 4;
 
-/// How many bytes an envelope adds to its payload.
+/// The bytes that an envelope adds to its payload.
 pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
 
 /// Wraps `payload` for storing under `key`.
@@ -33,15 +32,15 @@ pub(crate) fn seal(key: &Key, payload: &[u8]) -> Vec<u8> {
     seal_as(SCHEMA, key, payload)
 }
 
-/// Checks what is stored under `key` and gives its payload.
+/// Checks the envelope that is stored under `key` and returns its payload.
 pub(crate) fn open<'a>(key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadError> {
     open_as(SCHEMA, key, sealed)
 }
 
-/// [`open`], as a Kent whose newest schema is another would.
+/// [`open`], for a program whose newest schema is `known`.
 pub(crate) fn open_as<'a>(known: u16, key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadError> {
     let payload = check(key, sealed).map_err(|damage| Corrupt { key: key.clone(), damage })?;
-    // OK because `check` has seen a whole header.
+    // OK because `check` has checked that there is a whole header.
     let found = u16::from_be_bytes([sealed[1], sealed[2]]);
     if found > known {
         return Err(NewerSchema { key: key.clone(), found, known }.into());
@@ -49,7 +48,7 @@ pub(crate) fn open_as<'a>(known: u16, key: &Key, sealed: &'a [u8]) -> Result<&'a
     Ok(payload)
 }
 
-/// [`seal`], as a Kent with another [`SCHEMA`] would.
+/// [`seal`], with another schema.
 pub(crate) fn seal_as(schema: u16, key: &Key, payload: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(OVERHEAD_BYTES + payload.len());
     sealed.push(MARK);
@@ -91,7 +90,7 @@ mod tests {
 
     const KEY: Key = Key::from_static("slot/07");
 
-    /// What was written once must be read for ever: these bytes never change.
+    /// Stored values must stay readable forever: these bytes never change.
     #[test]
     fn golden_schema_1() {
         let golden: &[u8] = b"K\x00\x01until 1700000000\xE0RZp";
@@ -140,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn err_key_and_contents_do_not_run_together() {
-        // A key that ends in what the other's contents begin with.
+    fn err_key_and_contents_are_separated_in_the_checksum() {
+        // The concatenated bytes of key and contents are the same.
         let longer = Key::from_static("slot/07K");
         assert_ne!(checksum(&KEY, b"Kx"), checksum(&longer, b"x"));
     }
@@ -153,14 +152,14 @@ mod tests {
 
     #[test]
     fn err_newer_schema() {
-        let sealed = seal_as(SCHEMA + 1, &KEY, b"who knows");
+        let sealed = seal_as(SCHEMA + 1, &KEY, b"unknown");
         let error = open(&KEY, &sealed).unwrap_err();
         assert!(matches!(error, ReadError::NewerSchema(NewerSchema { found: 2, known: 1, .. })), "{error}");
     }
 
     proptest! {
         #[test]
-        fn opens_what_it_sealed(path in "[a-z/0-9]{1,255}", payload: Vec<u8>) {
+        fn sealed_values_can_be_opened(path in "[a-z/0-9]{1,255}", payload: Vec<u8>) {
             let key = Key::new(path).unwrap();
             let sealed = seal(&key, &payload);
             prop_assert_eq!(sealed.len(), payload.len() + OVERHEAD_BYTES);
@@ -173,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn notices_any_other_byte(payload: Vec<u8>, at: prop::sample::Index, other: u8) {
+        fn detects_every_changed_byte(payload: Vec<u8>, at: prop::sample::Index, other: u8) {
             let mut sealed = seal(&KEY, &payload);
             let at = at.index(sealed.len());
             prop_assume!(sealed[at] != other);

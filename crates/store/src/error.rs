@@ -1,8 +1,8 @@
-//! What can go wrong, one enum per operation, made of facts.
+//! The errors of stores, one enum for each operation.
 //!
-//! A caller of [`commit`](crate::Store::commit) asks two questions of an error: may the same transaction be sent
-//! again ([`CommitError::is_retryable`]), and is it certain that nothing changed
-//! ([`CommitError::has_no_side_effects`])? Both are exhaustive matches, so that a new variant cannot go unanswered.
+//! For each error of [`commit`](crate::Store::commit), a caller needs to know two things: whether to send the same transaction
+//! again ([`CommitError::is_retryable`]), and whether it is certain that nothing changed ([`CommitError::has_no_side_effects`]).
+//! Both are exhaustive matches, so every new variant has to answer them.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::key::Key;
 use crate::txn::{InvalidTxn, Version};
 
-/// Why a read gave no answer. No read has an effect.
+/// An error from a read. A read never changes anything.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
     /// The store cannot be read now.
@@ -25,7 +25,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Whether the same read may succeed later without anybody's doing.
+    /// True if the same read can succeed later without any other change.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -35,10 +35,10 @@ impl ReadError {
     }
 }
 
-/// Why a commit was not answered with OK.
+/// An error from a commit.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CommitError {
-    /// A key has another version than expected: nothing changed, and that other version is durable.
+    /// A key has another version than expected. Nothing changed, and the actual version is durable.
     #[error("{key} has version {actual}, not {expected} as expected")]
     Conflict {
         /// The first key, in the order of the guards, whose version differs.
@@ -48,27 +48,27 @@ pub enum CommitError {
         /// The version that the key has.
         actual: Version,
     },
-    /// The store cannot take commits now: nothing changed.
+    /// The store cannot commit now. Nothing changed.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The commit may have happened, may happen yet, or may never happen.
+    /// The outcome is unknown: the commit may have happened, may still happen, or may never happen.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// The transaction breaks a limit: nothing changed.
+    /// The transaction breaks a limit. Nothing changed.
     #[error(transparent)]
     Invalid(#[from] InvalidTxn),
-    /// A value that the transaction compares or would replace is damaged: nothing changed.
+    /// A value that the transaction compares or replaces is damaged. Nothing changed.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// A value that the transaction compares or would replace was written by a newer Kent: nothing changed.
+    /// A value that the transaction compares or replaces was written by a newer Kent. Nothing changed.
     #[error(transparent)]
     NewerSchema(#[from] NewerSchema),
 }
 
 impl CommitError {
-    /// Whether sending the very same transaction again is right and may succeed.
+    /// True if it is safe to send the same transaction again and that can succeed.
     ///
-    /// Not so after `Conflict` and `Unknown`: both ask for a fresh look at the keys first.
+    /// False for `Conflict` and `Unknown`: read the keys again first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -78,7 +78,7 @@ impl CommitError {
         }
     }
 
-    /// Whether it is certain that the transaction changed nothing and never will.
+    /// True if it is certain that the transaction changed nothing and never will.
     #[must_use]
     pub fn has_no_side_effects(&self) -> bool {
         match self {
@@ -99,42 +99,42 @@ impl From<ReadError> for CommitError {
     }
 }
 
-/// The store cannot be used now. Promised to be free of effects.
+/// The store cannot be used now. The failed operation had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// This handle was closed; it stays so.
+    /// This handle was closed. It cannot be used again.
     #[error("the store is closed")]
     Closed,
-    /// The backend behind the store does not work at present. The store tries again on the next request.
+    /// The backend of the store fails at present. The next request tries again.
     #[error("the store is not available: {0}")]
     Backend(#[source] Arc<dyn Error + Send + Sync>),
-    /// The backend is not the one that it was when this handle was opened; it stays so.
+    /// The backend was replaced since this handle was opened. The handle cannot be used again.
     #[error(transparent)]
     Exchanged(#[from] Exchanged),
 }
 
-/// What is behind the store was exchanged, or set back to an earlier state, while it was in use. What was committed meanwhile
-/// may be forgotten, so nothing that was reserved may be relied on any more.
+/// The backend was replaced by another one, or set back to an earlier state, while it was in use. It may have lost commits, so
+/// all reservations of this process are void.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exchanged {
-    /// Another cluster answers.
-    #[error("etcd was exchanged: cluster {found:x} answers, and it was {expected:x}")]
+    /// Another cluster answered.
+    #[error("etcd was replaced: the cluster id is {found:x}, and was {expected:x} before")]
     Cluster {
         /// The id of the cluster that answered first.
         expected: u64,
-        /// The id of the one that answers now.
+        /// The id of the cluster that answered now.
         found: u64,
     },
-    /// A revision went back.
-    #[error("etcd was set back: it is at revision {found}, and was at {expected}")]
+    /// The revision decreased.
+    #[error("etcd was set back: it is at revision {found}, and was at revision {expected} before")]
     SetBack {
-        /// The revision of which it had told.
+        /// The highest revision seen before.
         expected: i64,
         /// The revision that it has now.
         found: i64,
     },
-    /// A write that was confirmed is not in the history.
-    #[error("etcd was set back: it has confirmed a write as revision {revision}, and has another one there")]
+    /// A confirmed write is missing in the history.
+    #[error("etcd was set back: its history lacks the write that it confirmed as revision {revision}")]
     Forgotten {
         /// The revision of the write.
         revision: i64,
@@ -142,12 +142,12 @@ pub enum Exchanged {
 }
 
 impl Unavailable {
-    /// Wraps what the backend said.
+    /// Wraps an error of the backend.
     pub fn backend(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend(Arc::from(cause.into()))
     }
 
-    /// Whether the same request may succeed later on the same handle.
+    /// True if the same request can succeed later on the same handle.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -157,72 +157,73 @@ impl Unavailable {
     }
 }
 
-/// A commit was begun and its outcome was not learnt. Read the keys again to find out.
+/// A commit was started, and its outcome is unknown. Read its keys again to find out.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the commit may or may not have happened, read its keys again: {cause}")]
+#[error("the commit may or may not have happened: {cause}; read its keys again")]
 pub struct Unknown {
-    /// What went wrong after the commit was begun.
+    /// What went wrong after the commit was started.
     #[source]
     pub cause: Arc<dyn Error + Send + Sync>,
 }
 
 impl Unknown {
-    /// Wraps what the backend said.
+    /// Wraps an error of the backend.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: Arc::from(cause.into()) }
     }
 }
 
-/// A stored value failed its check. It was left as it is.
+/// A stored value failed its check. It was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored value of {key} is damaged ({damage}); nothing was overwritten: restore the store from a backup")]
 pub struct Corrupt {
-    /// Whose value it is.
+    /// The key of the value.
     pub key: Key,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub damage: Damage,
 }
 
 /// What is wrong with a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It is shorter than the shortest value.
-    #[error("it has {bytes} bytes, fewer than any value of Kent")]
+    /// It is shorter than the shortest possible value.
+    #[error("it has {bytes} bytes, which is too short")]
     TooShort {
         /// Its length.
         bytes: usize,
     },
-    /// Its first byte is not the mark of Kent's values: something else wrote it.
-    #[error("it begins with {found:#04x}, which no value of Kent does")]
+    /// Its first byte is not the mark of Kent's values: another program wrote it.
+    #[error("it starts with {found:#04x}, but every value of Kent starts with 0x4b")]
     Foreign {
         /// Its first byte.
         found: u8,
     },
-    /// It is stored under bytes that are no key: something else wrote it. The key is given as the empty one.
-    #[error("it is stored under {bytes} bytes that are no key of Kent")]
+    /// Its raw key is not a key of Kent: another program wrote it. The error has the empty key.
+    #[error("its key of {bytes} bytes is not a key of Kent")]
     ForeignKey {
-        /// The length of what it is stored under.
+        /// The length of the raw key.
         bytes: usize,
     },
-    /// Its checksum does not fit its key, schema and payload.
-    #[error("its checksum is {stored:#010x}, its contents give {computed:#010x}")]
+    /// Its checksum does not match its key, schema and payload.
+    #[error("its checksum is {stored:#010x}, but that of its contents is {computed:#010x}")]
     Checksum {
-        /// The checksum that is stored with it.
+        /// The stored checksum.
         stored: u32,
-        /// The checksum of what is stored.
+        /// The checksum of the contents.
         computed: u32,
     },
 }
 
-/// A stored value was written by a newer Kent. It was left as it is.
+/// A stored value was written by a newer Kent. It was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the stored value of {key} was written by a newer Kent: schema {found}, this one knows {known}; upgrade this one"
+    "the stored value of {key} was written by a newer Kent: it has schema {found}, and this Kent knows up to {known}; \
+     upgrade this Kent"
 )]
 pub struct NewerSchema {
-    /// Whose value it is.
+    /// The key of the value.
     pub key: Key,
-    /// The schema it was written with.
+    /// The schema of the value.
     pub found: u16,
     /// The newest schema that this program knows.
     pub known: u16,
@@ -235,7 +236,7 @@ mod tests {
     const KEY: Key = Key::from_static("slot/07");
 
     #[test]
-    fn two_questions() {
+    fn every_error_says_whether_it_is_retryable_and_free_of_side_effects() {
         #[track_caller]
         fn check(error: impl Into<CommitError>, is_retryable: bool, has_no_side_effects: bool) {
             let error = error.into();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_what_to_do() {
+    fn messages_are_exact() {
         #[track_caller]
         fn check(error: impl Into<CommitError>, expected: &str) {
             assert_eq!(error.into().to_string(), expected);
@@ -265,16 +266,16 @@ mod tests {
         );
         check(
             Corrupt { key: KEY, damage: Damage::Checksum { stored: 1, computed: 0xCAFE } },
-            "the stored value of slot/07 is damaged (its checksum is 0x00000001, its contents give 0x0000cafe); \
+            "the stored value of slot/07 is damaged (its checksum is 0x00000001, but that of its contents is 0x0000cafe); \
              nothing was overwritten: restore the store from a backup",
         );
         check(
             NewerSchema { key: KEY, found: 2, known: 1 },
-            "the stored value of slot/07 was written by a newer Kent: schema 2, this one knows 1; upgrade this one",
+            "the stored value of slot/07 was written by a newer Kent: it has schema 2, and this Kent knows up to 1; upgrade this Kent",
         );
         check(
             Unknown::new("no space left"),
-            "the commit may or may not have happened, read its keys again: no space left",
+            "the commit may or may not have happened: no space left; read its keys again",
         );
         check(Unavailable::backend("no space left"), "the store is not available: no space left");
     }

@@ -1,26 +1,26 @@
-//! The backend for more than one machine: any number of processes on one etcd cluster, over its public v3 API.
+//! The backend for several machines: any number of processes on one etcd cluster, over its public v3 API.
 //!
-//! This module and those below it are the only ones that know etcd. A guard is a comparison of a key's `mod_revision`, a
-//! commit is one transaction, and reads are linearizable (etcd's default), so the promises of the crate are etcd's own.
+//! Only this module and its submodules know etcd. A guard compares a key's `mod_revision`, a commit is one transaction, and reads
+//! are linearizable (etcd's default). So etcd itself provides the guarantees of this crate.
 //!
-//! # Where things are
+//! # Keys in etcd
 //!
 //! ```text
-//! PREFIX/data/KEY    every value, in its envelope; what is announced, under a lease
-//! PREFIX/store-id    the identity, drawn by whoever came first
+//! PREFIX/data/KEY    every value, in its envelope; announcements have a lease
+//! PREFIX/store-id    the identity, which the first process generates
 //! ```
 //!
-//! # When an answer is missing
+//! # Lost replies
 //!
-//! A commit that may have reached etcd and was not answered is [`Unknown`](crate::CommitError::Unknown). It is never sent
-//! again: etcd could apply it twice. So is one that etcd answers with an error which it may give after the transaction was
-//! applied, such as that it has no space left. Only where the connection could not be made at all is another endpoint tried.
-//! Reads go from endpoint to endpoint until one answers.
+//! If a commit may have reached etcd and there is no reply, it fails with [`Unknown`](crate::CommitError::Unknown). It is never
+//! sent again, because etcd could apply it twice. The same holds for errors that etcd can return after it has applied the
+//! transaction, such as being out of space. A commit is sent to another endpoint only if no connection was made at all.
+//! A read is sent to one endpoint after the other until one answers.
 //!
-//! # When etcd is not the one that it was
+//! # Replaced clusters
 //!
-//! Every answer's header is compared with what was seen before (see `pin`). When another cluster answers, or one that was set
-//! back, every call from then on is refused with [`Unavailable::Exchanged`].
+//! The header of every reply is compared with what was seen before (see `pin`). If another cluster answers, or one that was set
+//! back, every call from then on fails with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
@@ -69,42 +69,42 @@ use crate::peers::{Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
 
-/// What is needed to open a store on etcd.
+/// The options of a store on etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// Where it is.
+    /// The endpoints and the prefix of the store.
     pub address: EtcdAddress,
-    /// How to recognise etcd, and be recognised, if connections are encrypted.
+    /// The certificates for TLS.
     pub tls: Option<EtcdTls>,
-    /// Who we are, if etcd asks.
+    /// The user, if etcd requires authentication.
     pub credentials: Option<EtcdCredentials>,
-    /// The identity if the store is new: random bits.
+    /// The identity that the store gets if it is new: random bits.
     pub new_id: [u8; 16],
-    /// The newest schema that this program is to know; [`SCHEMA`](crate::SCHEMA) but in tests of upgrades.
+    /// The newest schema that this program knows: [`SCHEMA`](crate::SCHEMA), except in tests of upgrades.
     pub schema: u16,
 }
 
-/// Why a store on etcd could not be opened. Nothing was changed.
+/// An error from opening a store on etcd. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdOpenError {
-    /// The settings cannot be used.
-    #[error("the settings for etcd cannot be used: {0}")]
+    /// A setting is not valid.
+    #[error("a setting for etcd is not valid: {0}")]
     Settings(#[source] tonic::transport::Error),
-    /// No endpoint answers, or none lets us in.
-    #[error("etcd at {address} cannot be used")]
+    /// No endpoint answers or grants access.
+    #[error("etcd at {address} is not available")]
     Unavailable {
-        /// Where.
+        /// The address of the store.
         address: EtcdAddress,
-        /// Why not.
+        /// The cause.
         source: Unavailable,
     },
-    /// What is stored is damaged, or newer than this program.
+    /// The store is damaged or was written by a newer program.
     #[error(transparent)]
     Read(ReadError),
 }
 
 impl EtcdOpenError {
-    /// Whether it may work later without anybody's doing.
+    /// True if another attempt can succeed without any other change.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -122,29 +122,29 @@ pub struct EtcdStore {
     closed: AtomicBool,
 }
 
-/// What watches share with the store.
+/// The state that a store shares with its watches.
 #[derive(Debug)]
 pub(crate) struct Inner {
     endpoints: Endpoints,
     pin: Pin,
-    /// Ends in a slash.
+    /// The prefix, with a slash at its end.
     root: String,
-    /// The newest schema that can be read.
+    /// The newest schema that this program can read.
     known: u16,
-    /// The schema by which values are written.
+    /// The schema for writing values.
     schema: AtomicU16,
     commits: AtomicU64,
     conflicts: AtomicU64,
     unknowns: AtomicU64,
 }
 
-/// How many keys one page of a scan has: 4 MiB of the largest values.
+/// The number of keys in one page of a scan: 4 MiB if the values have the largest size.
 const PAGE_KEYS: i64 = PAGE_RECORDS_MAX as i64;
 
-/// How often the store's identity is looked for and made: the second look tells what became of a lost answer.
+/// How often to read the store's identity and try to create it. After a lost reply, the next read shows whether it was created.
 const IDENTITY_ATTEMPTS: u32 = 3;
 
-/// How long an endpoint may take for one answer before another one is asked.
+/// The timeout of one call to one endpoint.
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
 impl EtcdStore {
@@ -152,7 +152,7 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`EtcdOpenError`].
+    /// [`EtcdOpenError`] if etcd is not available or the identity cannot be read.
     pub async fn open(options: EtcdOptions) -> Result<Self, EtcdOpenError> {
         let EtcdOptions { address, tls, credentials, new_id, schema: known } = options;
         let endpoints = Endpoints::new(&address, tls, credentials).map_err(EtcdOpenError::Settings)?;
@@ -188,7 +188,7 @@ impl fmt::Debug for EtcdStore {
 }
 
 impl Inner {
-    /// The identity that is stored, or the one that is stored now.
+    /// Reads the identity of the store. Creates it if there is none.
     async fn identity(&self, new_id: [u8; 16]) -> Result<StoreId, ReadError> {
         const ID: Key = Key::from_static("store-id");
         let name = self.identity_name();
@@ -197,7 +197,9 @@ impl Inner {
             let range = RangeRequest { key: name.clone().into(), ..RangeRequest::default() };
             if let Some(stored) = self.range(range).await?.kvs.first() {
                 let payload = envelope::open(&ID, &stored.value)?;
-                let bits = payload.try_into().map_err(|_| Unavailable::backend("the store's identity is no such"))?;
+                let bits = payload
+                    .try_into()
+                    .map_err(|_| Unavailable::backend("the store's identity does not have 16 bytes"))?;
                 return Ok(StoreId::new(bits));
             }
             let create = TxnRequest {
@@ -205,56 +207,57 @@ impl Inner {
                 success: vec![put(name.clone(), envelope::seal(&ID, &new_id))],
                 failure: Vec::new(),
             };
-            // Whether it was ours or somebody else's, and whether the answer came or not, is read back.
+            // The next read shows which process created the identity, even if the reply was lost.
             match self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await {
                 Ok(_) => {}
                 Err(Failure::Refused(status) | Failure::NotSent(status)) => return Err(unavailable(&status).into()),
                 Err(Failure::Unanswered(status)) => unanswered = Some(status),
             }
         }
-        let status = unanswered.unwrap_or_else(|| Status::unavailable("the store's identity does not stay"));
+        let status =
+            unanswered.unwrap_or_else(|| Status::unavailable("the store's identity was created and is not there"));
         Err(unavailable(&status).into())
     }
 
     /// A linearizable read.
     async fn range(&self, range: RangeRequest) -> Result<RangeResponse, RangeError> {
         let mark = self.pin.mark()?;
-        let answer = self.endpoints.call_again(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
+        let answer = self.endpoints.call_idempotent(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
         self.pin.check(answer.header.as_ref(), mark)?;
         Ok(answer)
     }
 
-    /// Whether the last write of ours is in etcd's history. It is not if etcd was set back, even if it has gone on since.
+    /// Checks that our last write is in etcd's history. It is missing if etcd was set back, even if etcd has had more writes since.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
         let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
         match self.range(range).await {
             Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
             Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
-            // Compacted; or not reached yet by an etcd that was set back, which every answer with a header shows.
+            // The revision is compacted. Or etcd was set back and has not reached it yet, which the header of every reply shows.
             Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The name of the store's identity in etcd.
+    /// The key of the store's identity in etcd.
     fn identity_name(&self) -> Vec<u8> {
         format!("{}store-id", self.root).into_bytes()
     }
 
-    /// The name of a key in etcd.
+    /// The etcd key of a key.
     fn name(&self, key: &Key) -> Vec<u8> {
         format!("{}data/{key}", self.root).into_bytes()
     }
 
-    /// The key of a name in etcd; `None` if it is none of ours.
+    /// The key of an etcd key. `None` if it is not a key of this store.
     fn key(&self, name: &[u8]) -> Option<Key> {
         let name = str::from_utf8(name).ok()?.strip_prefix(&self.root)?.strip_prefix("data/")?;
         Key::new(name).ok()
     }
 
     fn open(&self, pair: &KeyValue) -> Result<(Key, Versioned), ReadError> {
-        let foreign = || Unavailable::backend(format!("a key that is none of Kent's: {:?}", pair.key));
+        let foreign = || Unavailable::backend(format!("{:?} is not a key of Kent", pair.key));
         let key = self.key(&pair.key).ok_or_else(foreign)?;
         let value = envelope::open_as(self.known, &key, &pair.value)?.to_vec();
         Ok((key, Versioned { version: version(pair), value }))
@@ -275,7 +278,7 @@ impl Inner {
         envelope::seal_as(self.schema.load(Ordering::Relaxed), key, value)
     }
 
-    /// Why a transaction whose guards did not hold was refused.
+    /// The error for a transaction whose guards did not hold.
     fn conflict(&self, txn: &Txn, responses: &[pb::etcdserverpb::ResponseOp]) -> CommitError {
         for ((key, expected), answer) in txn.guards().iter().zip(responses) {
             let Some(response_op::Response::ResponseRange(range)) = &answer.response else { continue };
@@ -289,8 +292,8 @@ impl Inner {
                 return CommitError::Conflict { key: key.clone(), expected: *expected, actual };
             }
         }
-        // The comparisons and the reads are one transaction, so this is etcd contradicting itself.
-        Unknown::new("etcd refused a transaction whose guards hold").into()
+        // The comparisons and the reads are one transaction, so etcd contradicts itself.
+        Unknown::new("etcd rejected a transaction whose guards hold").into()
     }
 }
 
@@ -308,7 +311,7 @@ impl Store for EtcdStore {
         loop {
             let mut pages = EtcdPages::new(&self.inner, prefix);
             match pages::collect(&mut pages).await {
-                // The revision of the first page was compacted meanwhile.
+                // The revision of the first page was compacted in the meantime.
                 Err(_) if pages.is_compacted => {}
                 answer => return answer,
             }
@@ -324,10 +327,10 @@ impl Store for EtcdStore {
         txn.check()?;
         self.check_open()?;
         let inner = &self.inner;
-        // What is there instead, as of the same moment.
+        // If a guard fails, this reads the actual versions in the same transaction.
         let mut failure: Vec<RequestOp> = txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect();
         if failure.is_empty() {
-            // Without it a transaction that writes nothing would be answered by a member that may lag behind.
+            // A transaction that reads and writes nothing is not linearizable: a member that lags behind could answer it.
             failure.push(read(inner.identity_name()));
         }
         let request = TxnRequest {
@@ -336,7 +339,7 @@ impl Store for EtcdStore {
             failure,
         };
         let mark = inner.pin.mark().map_err(Unavailable::from)?;
-        // Not `call_again`: a transaction that was not answered may be applied yet.
+        // Not `call_idempotent`: a transaction without a reply may still be applied.
         let answer = inner.endpoints.call(ATTEMPT, |caller| txn_of(caller, request.clone())).await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -346,7 +349,7 @@ impl Store for EtcdStore {
                 return Err(Unknown::new(describe(&status)).into());
             }
         };
-        // If it is not the etcd that it was, the commit is one on another store.
+        // If etcd was replaced, the commit went to another store.
         inner.pin.check(answer.header.as_ref(), mark).map_err(Unknown::new)?;
         if !answer.succeeded {
             return Err(inner.conflict(&txn, &answer.responses));
@@ -367,7 +370,7 @@ impl Store for EtcdStore {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let inner = &self.inner;
         let (commits, conflicts, unknowns) = (get(&inner.commits), get(&inner.conflicts), get(&inner.unknowns));
-        // etcd makes each commit durable; how many share a sync is its own business.
+        // etcd makes every commit durable. How many commits share a sync is not known.
         Stats { commits, conflicts, unknowns, flushes: commits, reopens: inner.endpoints.switches() }
     }
 
@@ -382,15 +385,15 @@ impl Store for EtcdStore {
     }
 }
 
-/// A reading at the revision of its first page.
+/// A paged read at the revision of its first page.
 struct EtcdPages {
     inner: Arc<Inner>,
-    /// The name of the first key to come; `None` at the end.
+    /// The first etcd key of the next page. `None` at the end.
     from: Option<Vec<u8>>,
     range_end: Vec<u8>,
     /// 0 before the first page.
     revision: i64,
-    /// Whether etcd has forgotten the revision.
+    /// True if etcd has compacted the revision.
     is_compacted: bool,
 }
 
@@ -473,17 +476,17 @@ fn version(pair: &KeyValue) -> Version {
     Version::new(u64::try_from(pair.mod_revision).unwrap_or(0))
 }
 
-/// The end of the range of all names that begin with this one.
+/// The end of the range of all etcd keys with this prefix.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
-    // OK because names are UTF-8, in which 0xff does not occur.
+    // OK because the prefix is UTF-8, which never has the byte 0xff.
     if let Some(last) = end.last_mut() {
         *last += 1;
     }
     end
 }
 
-/// Why a read was not answered.
+/// An error from a read.
 #[derive(Debug)]
 enum RangeError {
     Exchanged(Exchanged),
@@ -521,7 +524,7 @@ fn unavailable(status: &Status) -> Unavailable {
     Unavailable::backend(describe(status))
 }
 
-/// A status in one line, with what caused it.
+/// A status and its causes in one line.
 fn describe(status: &Status) -> String {
     let mut text = format!("etcd: {}", status.message());
     let mut cause = std::error::Error::source(status);

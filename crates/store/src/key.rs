@@ -1,15 +1,15 @@
 //! Keys: short, human-readable paths such as `slot/07`.
 //!
-//! A key is what an operator reads in an error message and types into a tool, so it is printable text, and it is the
-//! unit of comparison, so it has one spelling: the bytes of its UTF-8 form, in whose order scans answer.
+//! Operators read keys in error messages and type them into tools, so a key is printable text. Scans return keys in the byte
+//! order of their UTF-8 form.
 
 use std::borrow::Cow;
 use std::fmt;
 
 /// The longest key, in bytes.
 ///
-/// The longest path that Kent writes is `space/NAME/region/NAME` with names of at most 64 bytes: under 160. sled keeps
-/// whole keys in its index nodes and etcd in memory, so there is a bound, and 255 leaves room without costing either.
+/// Kent's longest paths, with names of at most 64 bytes, have fewer than 160 bytes. sled keeps whole keys in its index nodes and
+/// etcd keeps them in memory, so there is a limit, with some margin.
 pub const KEY_BYTES_MAX: usize = 255;
 
 /// The name of one stored value: 1 to [`KEY_BYTES_MAX`] bytes of UTF-8 without control characters.
@@ -27,11 +27,11 @@ pub const KEY_BYTES_MAX: usize = 255;
 pub struct Key(Cow<'static, str>);
 
 impl Key {
-    /// The empty path, which is a prefix of every key. It serves [`Store::scan`](crate::Store::scan) only: no value
-    /// can be stored under it.
+    /// The empty path, which is a prefix of every key. It is for [`Store::scan`](crate::Store::scan) only: no value can be stored
+    /// under it.
     pub const ROOT: Key = Key(Cow::Borrowed(""));
 
-    /// A key from text that is put together at run time.
+    /// A key from text that is computed at run time.
     ///
     /// # Errors
     ///
@@ -42,11 +42,11 @@ impl Key {
         Ok(Self(Cow::Owned(path)))
     }
 
-    /// A key from text that is known when the program is written.
+    /// A key from text that is known at compile time.
     ///
     /// # Panics
     ///
-    /// If the text is no key ([`Key::new`]) or is not ASCII; in a `const`, that is an error of compilation.
+    /// If the text is not a valid key ([`Key::new`]) or not ASCII. In a `const`, that is a compile-time error.
     #[must_use]
     pub const fn from_static(path: &'static str) -> Self {
         let bytes = path.as_bytes();
@@ -65,13 +65,13 @@ impl Key {
         &self.0
     }
 
-    /// Whether `prefix` is a beginning of this key, byte for byte. End a prefix in `/`, or `slot/1` begins `slot/12`.
+    /// True if this key starts with `prefix`, byte for byte. End a prefix with `/`, because `slot/1` is a prefix of `slot/12`.
     #[must_use]
     pub fn starts_with(&self, prefix: &Key) -> bool {
         self.0.starts_with(prefix.as_str())
     }
 
-    /// Whether this is [`Key::ROOT`].
+    /// True for [`Key::ROOT`].
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
@@ -98,24 +98,24 @@ impl TryFrom<&str> for Key {
     }
 }
 
-/// Why a text is no key.
+/// Reasons that a text is not a valid key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
     /// The text is empty.
-    #[error("a key has at least one byte")]
+    #[error("a key must have at least one byte")]
     Empty,
     /// The text is too long.
-    #[error("a key has at most {KEY_BYTES_MAX} bytes, this one has {bytes}")]
+    #[error("a key must have at most {KEY_BYTES_MAX} bytes, but this one has {bytes}")]
     TooLong {
         /// The length of the text in bytes.
         bytes: usize,
     },
     /// The text holds a control character.
-    #[error("a key has no control characters, this one has {character:?} at byte {at}")]
+    #[error("a key must not have control characters, but this one has {character:?} at byte {at}")]
     Control {
         /// The first control character.
         character: char,
-        /// Where it is, in bytes from the beginning.
+        /// Its offset in bytes.
         at: usize,
     },
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn static_keys_are_keys() {
+    fn static_keys_equal_other_keys() {
         const KEY: Key = Key::from_static("meta/layout");
         assert_eq!(Key::new("meta/layout"), Ok(KEY));
         assert!(KEY.starts_with(&Key::ROOT) && !KEY.is_root() && Key::ROOT.is_root());

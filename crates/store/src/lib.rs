@@ -1,27 +1,27 @@
-//! Compare and commit: the one durable operation of Kent, over several backends.
+//! Compare-and-commit: Kent's only durable operation, with several backends.
 //!
-//! All durable state changes go through [`Store::commit`]: *make these writes if these keys still have these versions*.
-//! Reads give versions, commits compare them. There is no other way to change anything, so two daemons, or one daemon
-//! and its own past, cannot both believe that they hold the same thing.
+//! Every durable change goes through [`Store::commit`]: *make these writes if these keys still have these versions*.
+//! Reads return versions, and commits compare them. There is no other way to change anything. So two daemons, or a daemon and
+//! its own earlier run, cannot both believe that they hold the same thing.
 //!
-//! | backend | for | durable means |
+//! | backend | use | what durable means |
 //! |---|---|---|
-//! | [`SledStore`] | one daemon, one directory | on the disk's platter or cells, past its cache: survives power loss |
-//! | [`EtcdStore`] | any number of daemons, on several machines | on a majority of etcd's members |
+//! | [`SledStore`] | one daemon, one directory | written to the disk, past its cache: survives power loss |
+//! | [`EtcdStore`] | any number of daemons on several machines | written by a majority of etcd's members |
 //! | [`MemoryStore`] | tests and simulation, with injected faults | survives [`MemoryStore::reopen`] |
 //!
-//! Promises of every backend, held by one conformance suite:
+//! One conformance suite checks what every backend guarantees:
 //!
-//! 1. A commit compares all its guards and makes all its writes in one step, or changes nothing.
-//! 2. `Ok` means durable. Reads, and the reasons given for refusals, show durable state only.
-//! 3. The versions of one store only grow; a key that is deleted and written again gets a version it never had.
-//! 4. A value comes back as it was written, or as an error that names the key: never as a default.
-//! 5. Every error says whether anything may have changed ([`CommitError::has_no_side_effects`]).
+//! 1. A commit is atomic: it compares all its guards and makes all its writes, or it changes nothing.
+//! 2. `Ok` means durable. Reads and conflicts show only durable state.
+//! 3. The versions of a store only increase. A key that is deleted and written again gets a version that it never had.
+//! 4. A read returns a value exactly as it was written, or an error that names the key. It never returns a default.
+//! 5. Every error says whether anything may have changed: [`CommitError::has_no_side_effects`].
 //!
 //! # What this crate does not do
 //!
-//! It does not know what a value means, reads no wall clock, draws no randomness and starts no async task of its own.
-//! Retries of commits belong to the caller.
+//! It does not interpret values, read a wall clock, generate random numbers or start async tasks. It does not retry commits:
+//! that is up to the caller.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! A store in memory, with injected faults, for tests and simulation.
 //!
-//! Same semantics as the durable backends, values in the same envelopes. The "disk" is shared by all handles made with
-//! [`MemoryStore::reopen`], so a crash is simulated by dropping one handle and opening the next: what was committed is
-//! there, nothing else is. Faults are deterministic: a test queues them ([`MemoryStore::inject`]) or decides operation
-//! by operation ([`MemoryStore::plan`]).
+//! It has the semantics of the durable backends and stores values in the same envelopes. All handles made with
+//! [`MemoryStore::reopen`] share one "disk". So a test simulates a crash by dropping one handle and opening the next, which shows
+//! exactly what was committed. Faults are deterministic: a test queues them ([`MemoryStore::inject`]) or decides for each operation
+//! ([`MemoryStore::plan`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -25,12 +25,12 @@ use crate::peers::{Change, Peers, Watch};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
 
-/// A handle on a store in memory.
+/// A handle to a store in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     disk: Arc<Mutex<Disk>>,
     closed: AtomicBool,
-    /// What this handle has announced.
+    /// The key that this handle has announced.
     announced: Mutex<Option<Key>>,
 }
 
@@ -52,7 +52,7 @@ impl MemoryStore {
         Self::on(Arc::new(Mutex::new(disk)))
     }
 
-    /// Another handle on the same contents, as after a restart. Planned faults stay planned, [`Stats`] go on.
+    /// Another handle to the same contents, as after a restart. Queued faults and [`Stats`] are kept.
     #[must_use]
     pub fn reopen(&self) -> Self {
         Self::on(Arc::clone(&self.disk))
@@ -62,32 +62,31 @@ impl MemoryStore {
         Self { disk, closed: AtomicBool::new(false), announced: Mutex::default() }
     }
 
-    /// Forgets old changes: whoever watches and has not heard of them yet is told that it missed some.
+    /// Discards old changes. A watch that has not reported them yet reports [`Change::Missed`].
     pub fn compact(&self) {
         let mut disk = self.disk();
         disk.changed.clear();
         disk.compacted = disk.revision;
     }
 
-    /// Queues a fault for a commit to come: the first that is queued befalls the next commit, and so on.
+    /// Queues a fault for a future commit. Each commit takes the first fault of the queue.
     pub fn inject(&self, fault: Fault) {
         self.disk().faults.queued.push_back(fault);
     }
 
-    /// Has `plan` decide for every operation, on all handles, once the queue of [`inject`](MemoryStore::inject) is
-    /// empty. The closure must not call the store.
+    /// Calls `plan` for every operation on any handle once the queue of [`inject`](MemoryStore::inject) is empty. The closure must
+    /// not call the store.
     pub fn plan(&self, plan: impl FnMut(&Operation<'_>) -> Fault + Send + 'static) {
         self.disk().faults.plan = Some(Box::new(plan));
     }
 
-    /// Changes the stored bytes of `key`, envelope and all, as a failing disk would. False if there is no such key.
+    /// Changes the stored bytes of `key` including the envelope, as a failing disk would. False if there is no such key.
     pub fn tamper(&self, key: &Key, change: impl FnOnce(&mut Vec<u8>)) -> bool {
         self.disk().values.get_mut(key).map(|stored| change(&mut stored.sealed)).is_some()
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        // OK because nothing under the lock can panic between two changes that belong together, a plan included: it
-        // runs before any change.
+        // OK because nothing panics between two changes that belong together. A plan runs before any change.
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +94,7 @@ impl MemoryStore {
         if self.closed.load(Ordering::SeqCst) { Err(Unavailable::Closed) } else { Ok(()) }
     }
 
-    /// Lets a fault befall a read: delays pass, everything else makes the store unavailable.
+    /// Applies the next fault to a read: a delay, or for every other fault an outage.
     async fn before_read(&self, operation: Operation<'_>) -> Result<(), Unavailable> {
         self.check_open()?;
         let fault = self.disk().faults.next(&operation);
@@ -174,8 +173,8 @@ impl Peers for MemoryStore {
         self.before_read(Operation::Watch(prefix)).await?;
         let disk = self.disk();
         let (seen, changed_now) = (disk.revision, Arc::clone(&disk.changed_now));
-        let (disk, prefix, told) = (Arc::clone(&self.disk), prefix.clone(), VecDeque::new());
-        Ok(Box::new(MemoryWatch { disk, prefix, seen, changed_now, told }))
+        let (disk, prefix, pending) = (Arc::clone(&self.disk), prefix.clone(), VecDeque::new());
+        Ok(Box::new(MemoryWatch { disk, prefix, seen, changed_now, pending }))
     }
 
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
@@ -192,7 +191,7 @@ impl Peers for MemoryStore {
     }
 
     fn write_schema(&self, _: u16) {
-        // Nothing here outlives the program.
+        // Values do not outlive the program, so their schema does not matter.
     }
 
     async fn withdraw(&self) {
@@ -206,10 +205,10 @@ impl Peers for MemoryStore {
 struct MemoryWatch {
     disk: Arc<Mutex<Disk>>,
     prefix: Key,
-    /// Changes up to this revision were told.
+    /// Changes up to this revision were read.
     seen: u64,
     changed_now: Arc<Notify>,
-    told: VecDeque<Change>,
+    pending: VecDeque<Change>,
 }
 
 #[async_trait]
@@ -217,14 +216,14 @@ impl Watch for MemoryWatch {
     async fn next(&mut self) -> Change {
         let changed_now = Arc::clone(&self.changed_now);
         loop {
-            if let Some(change) = self.told.pop_front() {
+            if let Some(change) = self.pending.pop_front() {
                 return change;
             }
             let mut changed = pin!(changed_now.notified());
-            // From here on no change is missed.
+            // Enabled before `read_changes`, so that no change is missed in between.
             changed.as_mut().enable();
-            self.look();
-            if self.told.is_empty() {
+            self.read_changes();
+            if self.pending.is_empty() {
                 changed.await;
             }
         }
@@ -232,19 +231,19 @@ impl Watch for MemoryWatch {
 }
 
 impl MemoryWatch {
-    /// Takes in what has changed.
-    fn look(&mut self) {
+    /// Reads new changes.
+    fn read_changes(&mut self) {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         disk.expire();
         if self.seen < disk.compacted {
             self.seen = disk.compacted;
-            self.told.push_back(Change::Missed);
+            self.pending.push_back(Change::Missed);
         }
         for (revision, keys) in disk.changed.range(self.seen + 1..) {
             self.seen = *revision;
             for (key, sealed) in keys.iter().filter(|(key, _)| key.starts_with(&self.prefix)) {
                 let version = Version::new(*revision);
-                self.told.push_back(match sealed.as_ref().map(|sealed| envelope::open(key, sealed)) {
+                self.pending.push_back(match sealed.as_ref().map(|sealed| envelope::open(key, sealed)) {
                     None => Change::Deleted(key.clone()),
                     Some(Ok(value)) => Change::Put(key.clone(), Versioned { version, value: value.to_vec() }),
                     Some(Err(error)) => Change::Unreadable(error),
@@ -254,19 +253,19 @@ impl MemoryWatch {
     }
 }
 
-/// What befalls one operation.
+/// A fault of one operation.
 pub enum Fault {
-    /// Nothing: it works.
+    /// No fault.
     None,
-    /// The store is not available; nothing changes.
+    /// The store is not available. Nothing changes.
     Unavailable,
-    /// A commit is lost and its outcome is not learnt. A read is unavailable.
+    /// A commit is lost, and its outcome is unknown. A read is unavailable.
     LostUnknown,
-    /// A commit takes place, if its guards hold, and its outcome is not learnt. A read is unavailable.
+    /// A commit happens if its guards hold, but its outcome is unknown. A read is unavailable.
     AppliedUnknown,
-    /// The operation reaches the store only when the delay has passed: others may overtake it.
+    /// The operation reaches the store after the delay. Others can overtake it.
     DelayBefore(Delay),
-    /// The operation takes place at once, its answer comes when the delay has passed.
+    /// The operation happens immediately, and returns after the delay.
     DelayAfter(Delay),
 }
 
@@ -283,10 +282,10 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// A delay that the test controls, for instance the receiving end of a one-shot channel.
+/// A delay that the test controls, for instance the receiver of a one-shot channel.
 pub type Delay = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a plan is asked about.
+/// The operation that a plan decides on.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
     /// [`Store::get`] of this key.
@@ -325,19 +324,19 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// What all handles share.
+/// The contents that all handles share.
 #[derive(Debug)]
 struct Disk {
     id: StoreId,
     revision: u64,
     values: BTreeMap<Key, Stored>,
-    /// When announcements end.
+    /// When announcements expire.
     ends: BTreeMap<Key, Instant>,
-    /// What each of the last revisions changed; `None` removed the key.
+    /// The changes of the last revisions.
     changed: BTreeMap<u64, Vec<Written>>,
-    /// Changes up to this revision are forgotten.
+    /// Changes up to this revision were discarded.
     compacted: u64,
-    /// Rung when something has changed; whoever waits is woken in the order of waiting, so that a run can be repeated.
+    /// Notified on every change. It wakes waiters in the order of waiting, so that simulations are reproducible.
     changed_now: Arc<Notify>,
     stats: Stats,
     faults: Faults,
@@ -359,7 +358,7 @@ impl Disk {
         Ok(Committed { version: Version::new(self.revision) })
     }
 
-    /// A change of its own.
+    /// A write outside of a transaction, with its own revision.
     fn put(&mut self, key: &Key, sealed: Vec<u8>) {
         self.revision += 1;
         self.write(key, Some(sealed));
@@ -375,7 +374,7 @@ impl Disk {
         }
     }
 
-    /// A write of the present revision.
+    /// A write at the current revision.
     fn write(&mut self, key: &Key, sealed: Option<Vec<u8>>) {
         match sealed.clone() {
             Some(sealed) => {
@@ -392,7 +391,7 @@ impl Disk {
         }
     }
 
-    /// Removes announcements whose time has run out.
+    /// Removes expired announcements.
     fn expire(&mut self) {
         let is_over = |ends: &Instant| *ends <= Instant::now();
         let over: Vec<Key> = self.ends.iter().filter(|(_, ends)| is_over(ends)).map(|(key, _)| key.clone()).collect();
@@ -428,10 +427,10 @@ struct Stored {
     sealed: Vec<u8>,
 }
 
-/// A key, and what was written under it; `None` removed it.
+/// A key and its new value. `None` if it was removed.
 type Written = (Key, Option<Vec<u8>>);
 
-/// So many revisions can be told of later.
+/// The number of revisions whose changes are kept.
 const CHANGES_MAX: usize = 1000;
 
 impl Stored {

@@ -1,4 +1,4 @@
-//! Reading many records in bounded steps.
+//! Reads of many records in pages.
 
 use std::vec;
 
@@ -11,28 +11,28 @@ use crate::txn::Versioned;
 /// The most records of one page.
 pub const PAGE_RECORDS_MAX: usize = 256;
 
-/// A page of sled ends with the record that makes it as large as this, in bytes of keys and values: 256 KiB.
+/// A page of sled ends with the record that brings its keys and values to this size: 256 KiB.
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// Records, in the order of the bytes of their keys.
+/// Records in the byte order of their keys.
 pub type Page = Vec<(Key, Versioned)>;
 
-/// A reading of many records, page by page: see [`Store::pages`](crate::Store::pages).
+/// A paged read of many records: see [`Store::pages`](crate::Store::pages).
 ///
-/// Drop it to end it. While it is there, the store keeps what is overwritten and was not read yet.
+/// Until it is dropped, the store keeps the old versions of records that are overwritten before they were read.
 #[async_trait]
 pub trait Pages: Send {
-    /// The next records; `None` at the end. A page may be empty although others follow. A future that is dropped before it
-    /// is ready has read nothing.
+    /// The next page, or `None` at the end. A page can be empty even if others follow. Dropping the future before it is ready loses
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// As for [`Store::scan`](crate::Store::scan). [`Unavailable`](crate::Unavailable) also when the moment that is read
-    /// cannot be told any more: the reading has to begin anew.
+    /// As for [`Store::scan`](crate::Store::scan). [`Unavailable`](crate::Unavailable) also if the store no longer has the records of
+    /// the moment of the first page: start a new read.
     async fn next(&mut self) -> Result<Option<Page>, ReadError>;
 }
 
-/// What is left of the pages, together.
+/// Collects all remaining pages.
 pub(crate) async fn collect(pages: &mut dyn Pages) -> Result<Page, ReadError> {
     let mut all = Vec::new();
     while let Some(page) = pages.next().await? {
@@ -41,7 +41,7 @@ pub(crate) async fn collect(pages: &mut dyn Pages) -> Result<Page, ReadError> {
     Ok(all)
 }
 
-/// Pages of what was read in one piece.
+/// Pages of the records of one scan.
 pub(crate) struct Whole(vec::IntoIter<(Key, Versioned)>);
 
 impl Whole {

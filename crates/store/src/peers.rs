@@ -1,7 +1,7 @@
-//! What the processes that share a store tell each other: of changes, and of themselves.
+//! How the processes on a shared store learn of changes and of each other.
 //!
-//! Nothing here is needed for safety, which rests on [`Store::commit`](crate::Store::commit) alone. It serves to hear of
-//! others' changes soon, and to know who is there.
+//! Safety depends only on [`Store::commit`](crate::Store::commit). This module makes it fast to learn of the changes of others,
+//! and shows which processes are running.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,54 +12,54 @@ use crate::error::{Exchanged, ReadError, Unavailable};
 use crate::key::Key;
 use crate::txn::Versioned;
 
-/// The other processes on a store that several can share.
+/// The other processes on a shared store.
 #[async_trait]
 pub trait Peers: Send + Sync + fmt::Debug {
-    /// Begins to watch all keys that begin with `prefix`: every change after this call's answer is told.
+    /// Starts to watch all keys that start with `prefix`. The watch reports every change after this call returns.
     ///
     /// # Errors
     ///
     /// If the store is not available.
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError>;
 
-    /// Puts a value that is there for as long as this process is: until `ttl` after the last announcement that was answered
-    /// OK, or a little longer, or until it withdraws. One key a process; announcing again replaces its value.
+    /// Puts a value that exists for as long as this process: until `ttl` after the last successful announcement, or a little
+    /// longer, or until it is withdrawn. A process has one key. Announcing again replaces its value.
     ///
     /// # Errors
     ///
-    /// If the store is not available; it may have been announced all the same.
+    /// If the store is not available. The value may have been announced nevertheless.
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
 
-    /// Writes values by this schema from now on: the newest one that all processes on the store know. It begins with the first.
+    /// From now on, writes values with this schema: the newest one that all processes on the store know. The initial schema is 1.
     fn write_schema(&self, schema: u16);
 
-    /// Takes the announcement back. Best effort: otherwise its time runs out.
+    /// Removes the announcement. Best effort: if it fails, the announcement expires.
     async fn withdraw(&self);
 
-    /// Waits until what is behind the store is found to have been exchanged or set back, which it may never be. Every call
-    /// is refused from then on, and nothing more must be granted from what was reserved.
+    /// Waits until the backend is found to have been replaced or set back, possibly forever. From then on every call fails, and the
+    /// process must not grant anything from its reservations.
     async fn exchanged(&self) -> Exchanged {
         std::future::pending().await
     }
 }
 
-/// Changes, as they become durable. Dropping it ends it.
+/// A stream of durable changes. Dropping it ends the watch.
 #[async_trait]
 pub trait Watch: Send {
-    /// The next change. It waits for as long as there is none, or the store is away: a watch that breaks off goes on where it
-    /// was. A call that is dropped before it is ready loses nothing.
+    /// Waits for the next change. A watch that breaks off resumes where it was. Dropping the future before it is ready loses
+    /// nothing.
     async fn next(&mut self) -> Change;
 }
 
-/// What a [`Watch`] tells.
+/// A change that a [`Watch`] reports.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// The key has this value now.
+    /// The key has this new value.
     Put(Key, Versioned),
-    /// The key is gone.
+    /// The key was deleted.
     Deleted(Key),
-    /// Some changes were missed, since the store forgets old ones. Everything that is read from now on has them.
+    /// Some changes were missed, because the store does not keep old ones. Reads from now on include them.
     Missed,
-    /// A value cannot be used.
+    /// The new value cannot be read.
     Unreadable(ReadError),
 }

@@ -1,47 +1,44 @@
-//! The embedded backend: one directory, one process, over sled 0.34.
+//! The embedded backend: one directory and one process, on sled 0.34.
 //!
-//! This module and those below it are the only ones that know sled. A thread of its own owns the database and
-//! serialises everything: it takes a batch of requests, decides the transactions in order, makes the batch durable
-//! *once*, and only then answers, so that concurrent commits share one sync (group commit) and nobody is ever told
-//! about a write, not even as the reason of a conflict, that a power cut could take back.
+//! Only this module and its submodules know sled. A dedicated thread owns the database and serialises all requests. It takes a
+//! batch of requests, decides the transactions in order, makes the batch durable *once*, and only then replies. So concurrent
+//! commits share one sync (group commit), and no reply, not even a conflict, shows a write that a power cut could undo.
 //!
-//! # Durable
+//! # Durability
 //!
-//! A batch is durable in the `journal`, a small file of ours, by one `fdatasync`. What it wrote is kept in memory and given to
-//! sled when the journal is full and when the database is closed: in pieces, each flushed and synced before the next, and the
-//! revision last, so that until all of it is durable the journal would write all of it again. sled's `flush` writes its log with
-//! `sync_file_range`, which leaves the data in the disk's own cache: after each the thread calls `fdatasync` on its own
-//! handle of `DIR/db`, and after opening it syncs every file and directory. sled's timer, which would flush at
-//! moments of its own, is off: nothing here relies on it, and space is reclaimed as pages are replaced.
+//! One `fdatasync` makes a batch durable in the `journal`, our write-ahead log. The writes stay in memory until the journal is full
+//! or the database is closed. Then a checkpoint writes them to sled in pieces, flushes and syncs each piece before the next, and
+//! writes the revision last. Until the revision is durable, a recovery replays the whole journal. sled's `flush` uses
+//! `sync_file_range`, which leaves the data in the disk's own cache. So the thread calls `fdatasync` on its own handle of `DIR/db`
+//! after each flush, and syncs every file and directory after opening. sled's flush timer is off, because nothing needs it. sled
+//! reclaims space when pages are replaced.
 //!
-//! # When the disk fails
+//! # Disk errors
 //!
-//! After an error while the journal is written, the commits of the batch are answered
-//! [`Unknown`](crate::CommitError::Unknown), the database is dropped, and the next request opens it again; while that
-//! fails, and after an error before anything was written, requests are answered [`Unavailable`](crate::Unavailable). A full disk
-//! thus heals as soon as there is space.
+//! If a write of the journal fails, the commits of the batch fail with [`Unknown`](crate::CommitError::Unknown), the database is
+//! dropped, and the next request opens it again. While that fails, and after an error before anything was written, requests fail
+//! with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as there is space.
 //!
-//! After a *failed sync* the kernel may call pages clean that never reached the disk: a later sync succeeds without
-//! writing them, and reads still show them. What the page cache shows then proves nothing. So opening, always, reads
-//! the whole of `DIR/db` and of the journal and writes the same bytes back before syncing them, and then writes a marker: from
-//! there on, what is read is what the disk holds. It costs one pass over a file of some megabytes.
+//! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds without writing
+//! them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db` and of the journal, writes
+//! the same bytes back, syncs them, and then writes a marker. After that, reads show what the disk has. This costs one pass over a
+//! file of a few megabytes.
 //!
 //! # The archive
 //!
-//! A store that is archived has every commit in a second place before it is answered: see `archive`. While that place cannot be
-//! written, the store is not available, as with a full disk.
+//! An archived store writes every commit to a second place before it replies: see `archive`. While that place cannot be written,
+//! the store is unavailable, as with a full disk.
 //!
 //! # Damage
 //!
-//! Every value has a checksum of ours, so that a damaged one is refused. sled itself cuts its log off at the first damaged
-//! record. What it lost in that way is in the journal, or, if it is older than that, told by a small file beside them
-//! (`newest`): a database that has lost commits is not opened.
+//! Every value has our checksum, so a damaged value is detected. sled itself truncates its log at the first damaged record. The
+//! journal still has the lost commits, unless they are older. A small file, `newest`, has the newest acknowledged revision, and a
+//! database that lacks it is not opened.
 //!
-//! # Not promised
+//! # Limitations
 //!
-//! sled flushes on threads of its own pool and waits for them without limit: should one die of a bug in sled, the flush
-//! and everything queued behind it waits for ever. Callers bound their waiting and treat a commit that they gave up on
-//! as unknown.
+//! sled flushes on the threads of its own pool and waits for them without a timeout. If a bug in sled ends such a thread, the flush
+//! and everything queued behind it waits forever. Callers need a timeout, and must treat a commit that timed out as unknown.
 
 mod archive;
 mod disk;
@@ -66,7 +63,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::archive::{ArchiveLock, Archived, Archiving, Ending};
 pub use self::error::{ArchiveError, OpenError};
 
-use self::archive::{Ship, WriteAndSync};
+use self::archive::{FrameWriter, WriteAndSync};
 use self::disk::{Disk, Durability, FlushAndSync};
 use self::snapshot::{Part, Reading};
 use self::worker::{Commit, Counters, Read, Request, Worker};
@@ -76,50 +73,49 @@ use crate::pages::{self, Page, Pages};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Versioned};
 
-/// How many requests may wait for the thread before callers wait for room.
+/// The length of the queue of requests. When it is full, callers wait.
 ///
-/// Four full batches, so that the thread finds work when a flush ends. At the largest that is 1024 transactions of
-/// `TXN_BYTES_MAX`, 1 GiB; those that Kent makes have some hundred bytes.
+/// Four full batches, so that the thread has work when a flush ends. With transactions of `TXN_BYTES_MAX` that would be 1 GiB, but
+/// Kent's transactions have a few hundred bytes.
 const QUEUE_REQUESTS_MAX: usize = 4 * worker::BATCH_REQUESTS_MAX;
 
-/// What [`SledStore::open`] needs.
+/// The options of a store in a directory.
 #[derive(Clone, Debug)]
 pub struct SledOptions {
-    /// The directory of the database. It is created if it does not exist.
+    /// The directory of the database. Created if it does not exist.
     pub dir: PathBuf,
-    /// The identity that the store gets if it is created now: 128 random bits. An existing store keeps its own.
+    /// The identity that the store gets if it is new: 128 random bits. An existing store keeps its identity.
     pub new_id: [u8; 16],
 }
 
-/// A store in a directory, held by this process alone.
+/// A store in a directory that is locked by this process.
 ///
-/// Dropping it does what [`Store::close`] does, and blocks the dropping thread meanwhile.
+/// Dropping it closes it, like [`Store::close`], and blocks the thread until that is done.
 pub struct SledStore {
     dir: PathBuf,
     id: StoreId,
     is_read_only: bool,
     counters: Arc<Counters>,
-    /// Taken when the store is dropped, which ends the thread.
+    /// Dropped with the store, which ends the thread.
     requests: Option<mpsc::Sender<Request>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl SledStore {
-    /// Opens the store in `options.dir`, or creates it. Blocks for the length of a recovery: some ten milliseconds for
-    /// a small store.
+    /// Opens the store in `options.dir`, or creates it. Blocks until the recovery is done: some ten milliseconds for a small store.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] says who or what is in the way. Nothing that was stored is overwritten then.
+    /// [`OpenError`]. The stored data are not changed then.
     pub fn open(options: SledOptions) -> Result<Self, OpenError> {
         Self::open_archived(options, Archiving::None)
     }
 
-    /// The same, for a store that is archived, or was. Where an archive begins, its generation is `options.new_id`.
+    /// Opens a store with an archive. The generation of a new archive is `options.new_id`.
     ///
     /// # Errors
     ///
-    /// [`OpenError`], also if store and archive are not each other's.
+    /// [`OpenError`], also if the store and the archive do not belong together.
     pub fn open_archived(options: SledOptions, archiving: Archiving) -> Result<Self, OpenError> {
         Self::open_with(options, archiving, Box::new(FlushAndSync), Box::new(WriteAndSync))
     }
@@ -128,10 +124,10 @@ impl SledStore {
         options: SledOptions,
         archiving: Archiving,
         durability: Box<dyn Durability>,
-        ship: Box<dyn Ship>,
+        writer: Box<dyn FrameWriter>,
     ) -> Result<Self, OpenError> {
         let (dir, is_read_only) = (options.dir.clone(), archiving == Archiving::ReadOnly);
-        let mut disk = Disk::acquire(options.dir, options.new_id, archiving, durability, ship)?;
+        let mut disk = Disk::acquire(options.dir, options.new_id, archiving, durability, writer)?;
         let ledger = disk.open_first()?;
         let id = ledger.id();
         let counters = Arc::new(Counters::default());
@@ -142,15 +138,15 @@ impl SledStore {
         Ok(Self { dir, id, is_read_only, counters, requests: Some(requests), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Sends a request that carries `reply`'s other end, and awaits the answer.
+    /// Sends a request with the sender of a reply channel, and waits for the reply.
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Unanswered> {
-        ask(self.requests.as_ref().ok_or(Unanswered::NeverSent)?, request).await
+        ask(self.requests.as_ref().ok_or(Unanswered::NotSent)?, request).await
     }
 
     fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(_panic)) = thread.map(JoinHandle::join) {
-            tracing::error!(dir = %self.dir.display(), "the thread of the store ended with a panic");
+            tracing::error!(dir = %self.dir.display(), "the store thread panicked");
         }
     }
 }
@@ -175,11 +171,11 @@ impl Store for SledStore {
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
         txn.check()?;
         if self.is_read_only {
-            return Err(Unavailable::backend("it was opened to be read only").into());
+            return Err(Unavailable::backend("the store was opened read-only").into());
         }
         match self.ask(|reply| Request::Commit(Commit { txn, reply })).await {
             Ok(answer) => answer,
-            Err(Unanswered::NeverSent) => Err(Unavailable::Closed.into()),
+            Err(Unanswered::NotSent) => Err(Unavailable::Closed.into()),
             Err(Unanswered::ThreadEnded) => Err(Unknown::new(THREAD_ENDED).into()),
         }
     }
@@ -193,35 +189,35 @@ impl Store for SledStore {
     }
 
     async fn close(&self) {
-        // An error means that the thread has ended already: closed is closed.
+        // An error means that the thread has already ended.
         let _ended = self.ask(|reply| Request::Close { reply }).await;
         self.join();
     }
 }
 
-/// Sends a request that carries `reply`'s other end, and awaits the answer.
+/// Sends a request with the sender of a reply channel, and waits for the reply.
 async fn ask<T>(
     requests: &mpsc::Sender<Request>,
     request: impl FnOnce(oneshot::Sender<T>) -> Request,
 ) -> Result<T, Unanswered> {
     let (reply, answer) = oneshot::channel();
-    requests.send(request(reply)).await.map_err(|_closed| Unanswered::NeverSent)?;
+    requests.send(request(reply)).await.map_err(|_closed| Unanswered::NotSent)?;
     answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
 }
 
-/// A reading of a moment, which ends when this is dropped.
+/// A paged read of one moment, which ends when this is dropped.
 struct SledPages {
-    /// Not those of a store that was dropped, which ends its thread.
+    /// Weak, because dropping the store must end its thread.
     requests: mpsc::WeakSender<Request>,
     reading: Arc<Reading>,
     next: Next,
 }
 
-/// Where a reading goes on.
+/// Where a paged read continues.
 #[derive(Clone)]
 enum Next {
     First,
-    Behind(Key),
+    After(Key),
     End,
 }
 
@@ -230,14 +226,14 @@ impl Pages for SledPages {
     async fn next(&mut self) -> Result<Option<Page>, ReadError> {
         let after = match self.next.clone() {
             Next::First => None,
-            Next::Behind(key) => Some(key),
+            Next::After(key) => Some(key),
             Next::End => return Ok(None),
         };
         let requests = self.requests.upgrade().ok_or(Unavailable::Closed)?;
         let reading = Arc::clone(&self.reading);
         let answer = ask(&requests, |reply| Request::Read(Read::Page { reading, after, reply })).await;
         let Part { page, rest } = answer.map_err(Unavailable::from)??;
-        self.next = rest.map_or(Next::End, Next::Behind);
+        self.next = rest.map_or(Next::End, Next::After);
         Ok(Some(page))
     }
 }
@@ -255,20 +251,20 @@ impl fmt::Debug for SledStore {
     }
 }
 
-const THREAD_ENDED: &str = "the thread of the store has ended";
+const THREAD_ENDED: &str = "the store thread has ended";
 
-/// Why a request got no answer.
+/// Reasons that a request got no reply.
 enum Unanswered {
-    /// The thread takes no more requests: this one was never begun.
-    NeverSent,
-    /// The thread ended without answering, which only a panic in it can cause: the request may have been begun.
+    /// The thread takes no more requests. This one was never started.
+    NotSent,
+    /// The thread ended without a reply, which only a panic can cause. The request may have been started.
     ThreadEnded,
 }
 
 impl From<Unanswered> for Unavailable {
     fn from(unanswered: Unanswered) -> Self {
         match unanswered {
-            Unanswered::NeverSent => Self::Closed,
+            Unanswered::NotSent => Self::Closed,
             Unanswered::ThreadEnded => Self::backend(THREAD_ENDED),
         }
     }

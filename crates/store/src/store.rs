@@ -10,35 +10,33 @@ use crate::pages::{Pages, Whole};
 use crate::peers::Peers;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// A durable map from keys to versioned values, changed by compare-and-commit only.
+/// A durable map from keys to versioned values. Only compare-and-commit changes it.
 ///
-/// Calling order: any number of [`get`](Store::get), [`scan`](Store::scan) and [`commit`](Store::commit), from any
-/// number of tasks at once; then [`close`](Store::close), after which every call answers
-/// [`Unavailable::Closed`](crate::Unavailable::Closed).
+/// Any number of tasks can call [`get`](Store::get), [`scan`](Store::scan) and [`commit`](Store::commit) concurrently. After
+/// [`close`](Store::close), every call fails with [`Unavailable::Closed`](crate::Unavailable::Closed).
 ///
-/// A future that is dropped before it is ready gives up the answer, not the operation: a dropped `commit` is one whose
-/// outcome is unknown.
+/// Dropping a future before it is ready does not cancel the operation. The outcome of a dropped `commit` is unknown.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The value under `key`, if there is one.
     ///
     /// # Errors
     ///
-    /// If the store is not available, or the value is damaged or newer than this program.
+    /// If the store is not available, or the value is damaged or was written by a newer program.
     async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError>;
 
-    /// All keys that begin with `prefix`, in the order of their bytes, as they were at one moment. [`Key::ROOT`] asks
-    /// for everything. The answer is held in memory as a whole.
+    /// All keys that start with `prefix`, in byte order, as of one moment. [`Key::ROOT`] matches every key. The result is held in
+    /// memory.
     ///
     /// # Errors
     ///
-    /// As for [`get`](Store::get), for any of the values: a scan never leaves out what it cannot read.
+    /// As for [`get`](Store::get). A scan fails if it cannot read one of the values. It never skips one.
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError>;
 
-    /// The same records page by page, for what is too large to be held in memory, or to be read in one turn. All pages are
-    /// of the moment of the first one, whatever is written meanwhile.
+    /// The same records page by page, for results that are too large for memory or would block the store for too long. All pages
+    /// show the moment of the first one, even if others write in the meantime.
     ///
-    /// A backend that holds everything in memory may take what is provided here: one scan, cut into pages.
+    /// The default implementation cuts one scan into pages.
     ///
     /// # Errors
     ///
@@ -47,36 +45,35 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         Ok(Box::new(Whole::new(self.scan(prefix).await?)))
     }
 
-    /// Makes all writes of `txn` if all its guards hold, in one step; OK means that they are durable.
+    /// Makes all writes of `txn` atomically if all its guards hold. `Ok` means that they are durable.
     ///
     /// # Errors
     ///
-    /// [`CommitError`]; all but [`CommitError::Unknown`] promise that nothing changed.
+    /// [`CommitError`]. After all but [`CommitError::Unknown`], nothing has changed.
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError>;
 
-    /// The other processes on the store; `None` if there can be none.
+    /// The other processes on the store. `None` if the backend allows only one.
     fn peers(&self) -> Option<&dyn Peers> {
         None
     }
 
-    /// The identity that the store was created with. A daemon that finds another identity than it remembers talks to
-    /// another store.
+    /// The identity that the store got when it was created. A different identity means a different store.
     fn store_id(&self) -> StoreId;
 
-    /// What this handle has done since it was opened.
+    /// The counters of this handle since it was opened.
     fn stats(&self) -> Stats;
 
-    /// Finishes what was begun, releases everything that is held (files, locks, connections), and returns when that is
-    /// done: the same store can be opened again at once. Closing twice is fine.
+    /// Finishes all operations and releases files, locks and connections. The store can be opened again as soon as this returns.
+    /// Closing a closed store does nothing.
     async fn close(&self);
 }
 
-/// The identity of a store: 128 random bits, drawn by whoever created it.
+/// The identity of a store: 128 random bits from the process that created it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreId([u8; 16]);
 
 impl StoreId {
-    /// The identity with these bits. The caller draws them.
+    /// An identity with these bits, which the caller generates.
     #[must_use]
     pub const fn new(bits: [u8; 16]) -> Self {
         Self(bits)
@@ -107,17 +104,17 @@ impl fmt::Debug for StoreId {
     }
 }
 
-/// What a handle has done since it was opened. All numbers only grow.
+/// The counters of a handle since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Commits that were answered OK.
+    /// Commits that returned `Ok`.
     pub commits: u64,
-    /// Commits that were answered [`CommitError::Conflict`].
+    /// Commits that returned [`CommitError::Conflict`].
     pub conflicts: u64,
-    /// Commits that were answered [`CommitError::Unknown`].
+    /// Commits that returned [`CommitError::Unknown`].
     pub unknowns: u64,
-    /// Times that data was made durable. Fewer than `commits` when commits shared one: group commit.
+    /// How often data was made durable. Less than `commits` if several commits shared one flush (group commit).
     pub flushes: u64,
-    /// Times that the backend had to be opened anew after a failure.
+    /// How often the backend was reopened after a failure.
     pub reopens: u64,
 }

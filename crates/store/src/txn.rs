@@ -1,56 +1,54 @@
-//! Transactions: what a commit compares and what it writes.
+//! Transactions: what a commit compares and writes.
 //!
-//! A [`Txn`] is a value: it owns its keys and payloads, does nothing by itself, and is checked whole
-//! ([`Txn::check`]) before any backend sees it. The limits are those of the narrowest backend, so that what commits on
-//! one commits on all.
+//! A [`Txn`] is a plain value that owns its keys and payloads. Every backend calls [`Txn::check`] first. The limits are those of
+//! the strictest backend, so that a transaction that works on one backend works on all.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::key::Key;
 
-/// The most guards and the most writes of one transaction, each.
+/// The most guards, and the most writes, of one transaction.
 ///
-/// etcd refuses a transaction with more than 128 comparisons, or more than 128 operations, unless it is configured
-/// otherwise.
+/// By default etcd rejects a transaction with more than 128 comparisons or more than 128 operations.
 pub const TXN_OPERATIONS_MAX: usize = 128;
 
 /// The largest value, in bytes: 16 KiB.
 ///
-/// sled writes a leaf of its tree, some twenty values, as one message, and moves messages above a quarter of a log
-/// segment to separate files that it never syncs. The bound keeps every leaf inside the log; the arithmetic stands,
-/// checked by the compiler, where the segment's size is chosen.
+/// sled writes a leaf of its tree, about twenty values, as one message. It moves messages larger than a quarter of a log segment
+/// to separate files that it never syncs. This limit keeps every leaf inside the log. A compile-time assertion next to the segment
+/// size checks the arithmetic.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 
 /// The largest transaction, in bytes of keys and values: 1 MiB.
 ///
-/// etcd refuses requests of more than 1.5 MiB; the rest is left for its framing and for our envelopes.
+/// etcd rejects requests of more than 1.5 MiB. The difference is for its framing and our envelopes.
 pub const TXN_BYTES_MAX: usize = 1024 * 1024;
 
 /// The revision of the store at which a key was last written.
 ///
-/// Revisions belong to the whole store and only grow, so a key that was deleted and written again has a version it
-/// never had before.
+/// Revisions count the changes of the whole store and only increase. So a key that is deleted and written again has a version
+/// that it never had before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
 impl Version {
-    /// The version of a key that does not exist: [`Txn::expect`] it to create the key and never overwrite one.
+    /// The version of a key that does not exist. [`Txn::expect`] this version to create a key without overwriting one.
     pub const ABSENT: Version = Version(0);
 
-    /// The version with this number; 0 is [`Version::ABSENT`].
+    /// The version with this number. 0 is [`Version::ABSENT`].
     #[must_use]
     pub const fn new(revision: u64) -> Self {
         Self(revision)
     }
 
-    /// The number, as backends and wire formats carry it.
+    /// The number that backends and wire formats use.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether this is [`Version::ABSENT`].
+    /// True for [`Version::ABSENT`].
     #[must_use]
     pub const fn is_absent(self) -> bool {
         self.0 == 0
@@ -63,20 +61,20 @@ impl fmt::Display for Version {
     }
 }
 
-/// A value together with the version at which it was written.
+/// A value and the version at which it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned {
-    /// What the next commit on the key compares.
+    /// The version for the guard of the next commit on the key.
     pub version: Version,
-    /// The bytes as they were put.
+    /// The bytes of the value.
     pub value: Vec<u8>,
 }
 
-/// What a commit answers when its writes are durable.
+/// The result of a commit whose writes are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The version of every key that the transaction put. For a transaction without writes, a revision of the store
-    /// at which all its guards held.
+    /// The version of every key that the transaction wrote. For a transaction without writes, a revision of the store at which all
+    /// its guards held.
     pub version: Version,
 }
 
@@ -114,29 +112,29 @@ impl Txn {
         self
     }
 
-    /// Remove `key`. Removing a key that does not exist is no error; add a guard where it should be one.
+    /// Remove `key`. If the key does not exist, this does nothing. Add a guard to make that an error.
     pub fn delete(mut self, key: Key) -> Self {
         self.writes.push((key, None));
         self
     }
 
-    /// What is compared, in the order in which it was asked.
+    /// The keys and versions to compare, in the order in which they were added.
     #[must_use]
     pub fn guards(&self) -> &[(Key, Version)] {
         &self.guards
     }
 
-    /// What is written, in the order in which it was asked; `None` removes the key.
+    /// The writes in the order in which they were added. `None` removes the key.
     #[must_use]
     pub fn writes(&self) -> &[(Key, Option<Vec<u8>>)] {
         &self.writes
     }
 
-    /// Whether the transaction is within the limits that all backends share. Every backend calls this first.
+    /// Checks the limits that all backends share. Every backend calls this first.
     ///
     /// # Errors
     ///
-    /// The first limit or rule it breaks.
+    /// The first limit or rule that the transaction breaks.
     pub fn check(&self) -> Result<(), InvalidTxn> {
         let operations = self.guards.len().max(self.writes.len());
         if operations > TXN_OPERATIONS_MAX {
@@ -179,37 +177,39 @@ impl Txn {
     }
 }
 
-/// Why a transaction can never be committed, whatever the store holds.
+/// Reasons that a transaction can never be committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTxn {
-    /// More guards, or more writes, than one transaction may have.
+    /// There are too many guards or too many writes.
     #[error("a transaction has at most {TXN_OPERATIONS_MAX} guards and {TXN_OPERATIONS_MAX} writes, not {operations}")]
     TooManyOperations {
         /// The number of guards or of writes, whichever is larger.
         operations: usize,
     },
     /// A value is too large.
-    #[error("a value has at most {VALUE_BYTES_MAX} bytes, that of {key} has {bytes}")]
+    #[error("the value of {key} has {bytes} bytes, but at most {VALUE_BYTES_MAX} are allowed")]
     ValueTooLarge {
-        /// The key it was to be stored under.
+        /// The key of the value.
         key: Key,
         /// The length of the value.
         bytes: usize,
     },
     /// The transaction as a whole is too large.
-    #[error("the keys and values of a transaction have at most {TXN_BYTES_MAX} bytes together, not {bytes}")]
+    #[error(
+        "the keys and values of a transaction have {bytes} bytes together, but at most {TXN_BYTES_MAX} are allowed"
+    )]
     TooLarge {
-        /// The length of all keys and values.
+        /// The total length of all keys and values.
         bytes: usize,
     },
-    /// A key is written twice, so that the outcome would depend on the order. etcd refuses this as well.
+    /// A key is written twice, so the result would depend on the order. etcd rejects this as well.
     #[error("{key} is written twice in one transaction")]
     WrittenTwice {
         /// The key.
         key: Key,
     },
     /// [`Key::ROOT`] is compared or written.
-    #[error("the empty key serves scans only: nothing is stored under it")]
+    #[error("the empty key is a prefix for scans only: it cannot be compared or written")]
     RootKey,
 }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_read_like_an_operator_would_write_them() {
+    fn versions_are_displayed_as_text() {
         assert_eq!(Version::ABSENT.to_string(), "absent");
         assert_eq!(Version::new(17).to_string(), "17");
     }

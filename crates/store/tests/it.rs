@@ -1,4 +1,4 @@
-//! What every store promises, and what only a directory on a disk can show.
+//! Tests of all backends, and of the embedded store under crashes and damage.
 
 #[cfg(test)]
 mod it {

@@ -1,4 +1,4 @@
-//! Real etcd clusters for tests, whose members can be killed, paused and started again; and processes that are paused.
+//! Real etcd clusters for tests. Members can be killed, paused and restarted. Also functions to pause other processes.
 //!
 //! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
 
@@ -33,16 +33,16 @@ struct Member {
     client: SocketAddr,
     peer: SocketAddr,
     process: Option<Child>,
-    /// Ends the member when this process is gone, however it went: a cluster in a `static` is never dropped.
+    /// A process that kills the member when this process ends in any way. A cluster in a `static` is never dropped.
     reaper: Option<Child>,
 }
 
-/// How long a cluster may take until it answers.
+/// The timeout for the start of a cluster.
 const START: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Etcd {
-    /// Starts so many members, and waits until they answer.
+    /// Starts a cluster with this number of members, and waits until they answer.
     ///
     /// # Panics
     ///
@@ -51,7 +51,7 @@ impl Etcd {
         Self::start_with(members, &[])
     }
 
-    /// Starts so many members with more arguments of etcd's.
+    /// Starts a cluster with additional arguments for etcd.
     ///
     /// # Panics
     ///
@@ -63,12 +63,12 @@ impl Etcd {
         cluster
     }
 
-    /// The directory of the cluster, which ends with it.
+    /// The directory of the cluster, which is removed with it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where clients reach each member.
+    /// The client addresses of all members.
     pub fn clients(&self) -> Vec<SocketAddr> {
         self.members.iter().map(|member| member.client).collect()
     }
@@ -79,7 +79,7 @@ impl Etcd {
         format!("etcd://{}/{prefix}", hosts.join(","))
     }
 
-    /// Ends a member at once, as a power cut would.
+    /// Kills a member with SIGKILL.
     pub fn kill(&mut self, at: usize) {
         if let Some(mut process) = self.members[at].process.take() {
             let _ = process.kill();
@@ -98,17 +98,17 @@ impl Etcd {
         }
     }
 
-    /// Stops a member in its tracks.
+    /// Pauses a member with SIGSTOP.
     pub fn pause(&self, at: usize) {
         self.members[at].process.iter().for_each(pause);
     }
 
-    /// Lets a paused member go on.
+    /// Resumes a paused member.
     pub fn resume(&self, at: usize) {
         self.members[at].process.iter().for_each(resume);
     }
 
-    /// Saves a snapshot of what the first member has, into the cluster's directory.
+    /// Saves a snapshot of the first member in the cluster's directory.
     ///
     /// # Panics
     ///
@@ -120,12 +120,12 @@ impl Etcd {
         path
     }
 
-    /// Ends all members and starts new ones from a snapshot, at the same addresses. The cluster's id is made of these and of
-    /// `token`; etcd's own is `etcd-cluster`.
+    /// Kills all members and starts new ones from a snapshot, at the same addresses. The cluster's id depends on the addresses and
+    /// `token`. etcd's default token is `etcd-cluster`.
     ///
     /// # Panics
     ///
-    /// If that fails.
+    /// If a step fails.
     pub fn restore_snapshot(&mut self, snapshot: &Path, token: &str) {
         (0..self.members.len()).for_each(|at| self.kill(at));
         for at in 0..self.members.len() {
@@ -140,11 +140,11 @@ impl Etcd {
         self.wait();
     }
 
-    /// Copies a member's data, while it is down for a moment.
+    /// Copies a member's data. The member is stopped for the copy and restarted.
     ///
     /// # Panics
     ///
-    /// If that fails.
+    /// If a step fails.
     pub fn copy_data(&mut self, at: usize) -> PathBuf {
         let copy = self.dir.path().join(format!("copy-of-m{at}"));
         self.kill(at);
@@ -154,11 +154,11 @@ impl Etcd {
         copy
     }
 
-    /// Exchanges a member's data for a copy that was made before, while it is down for a moment.
+    /// Replaces a member's data with an earlier copy. The member is stopped for that and restarted.
     ///
     /// # Panics
     ///
-    /// If that fails.
+    /// If a step fails.
     pub fn put_back_data(&mut self, at: usize, copy: &Path) {
         self.kill(at);
         fs::remove_dir_all(self.data(at)).expect("removed");
@@ -176,14 +176,14 @@ impl Etcd {
         for member in self.members.iter().filter(|member| member.process.is_some()) {
             let mut waited = Duration::ZERO;
             while !self.is_healthy(member.client) {
-                assert!(waited < START, "etcd does not answer; its last words:\n{}", self.logs());
+                assert!(waited < START, "etcd does not answer; the end of its log:\n{}", self.logs());
                 thread::sleep(PAUSE);
                 waited += PAUSE;
             }
         }
     }
 
-    /// The value of a metric of a member; the sum, where it has labels.
+    /// The value of a metric of a member, or the sum over all labels.
     ///
     /// # Panics
     ///
@@ -194,7 +194,7 @@ impl Etcd {
         text.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Whether a member answers, and sees a leader. One that speaks TLS is only asked whether it listens.
+    /// True if a member answers and sees a leader. With TLS, true if it accepts connections.
     fn is_healthy(&self, client: SocketAddr) -> bool {
         match self.is_tls() {
             true => TcpStream::connect_timeout(&client, Duration::from_millis(500)).is_ok(),
@@ -207,7 +207,7 @@ impl Etcd {
     }
 
     fn prepare(members: usize, extra: &[&str]) -> Self {
-        // All at once, so that they differ.
+        // Bind all ports before releasing any of them, so that they differ.
         let free: Vec<TcpListener> =
             (0..2 * members).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")).collect();
         let address = |at: usize| free[at].local_addr().expect("bound");
@@ -230,16 +230,16 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &self.initial_cluster(), "--initial-cluster-state", "new"]);
-        // A cluster on one machine notices soon that a member is gone.
+        // Short intervals, so that the cluster soon notices a dead member.
         command.args(["--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap"]);
         command.args(&self.extra).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let hint = "etcd must be installed for this test (Debian: apt-get install etcd-server)";
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let process = command.spawn().expect(hint);
-        // Its standard input is a pipe that ends with us.
+        // `cat` ends when our end of the pipe is closed, at the latest when this process ends.
         let mut reaper = Command::new("sh");
         reaper.args(["-c", &format!("cat; kill -9 {}", process.id())]).stdin(Stdio::piped()).stdout(Stdio::null());
-        self.members[at].reaper = Some(reaper.stderr(Stdio::null()).spawn().expect("sh is there"));
+        self.members[at].reaper = Some(reaper.stderr(Stdio::null()).spawn().expect("sh must be installed"));
         self.members[at].process = Some(process);
     }
 
@@ -252,7 +252,7 @@ impl Etcd {
         self.dir.path().join(format!("m{at}"))
     }
 
-    /// The command line that speaks to the first member.
+    /// An `etcdctl` command for the first member.
     fn etcdctl(&self) -> Command {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.members[0].client.to_string()]);
@@ -277,7 +277,8 @@ impl Drop for Etcd {
 }
 
 fn run(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().expect("the program is installed (Debian: etcd-client)");
+    let output =
+        command.stdin(Stdio::null()).output().expect("etcdctl must be installed (Debian: apt-get install etcd-client)");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -1,11 +1,11 @@
-//! Stopping processes in their tracks.
+//! Pauses and resumes child processes.
 
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Stops a child process, and returns when each of its threads stands still. A signal alone does not wait for that: on a busy
-/// machine, threads run on for milliseconds.
+/// Pauses a child process with SIGSTOP, and waits until all its threads have stopped. On a busy machine threads run for
+/// milliseconds after the signal.
 ///
 /// # Panics
 ///
@@ -17,7 +17,7 @@ pub fn pause(child: &Child) {
     assert!(status.stopped(), "it ended: {status:?}");
 }
 
-/// Lets a paused child process go on.
+/// Resumes a paused child process.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! A proxy in front of one member, which loses answers at a moment that the test chooses.
+//! A proxy for one member that drops replies when the test asks for it.
 
 use std::{
     io::{Read, Write},
@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// Stands between clients and a member. Its threads end with the test's process.
+/// A proxy between clients and a member. Its threads end with the test process.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -21,23 +21,23 @@ struct State {
     lost: u32,
 }
 
-/// What happens to what the member says.
+/// What the proxy does with replies.
 #[derive(Debug, Default)]
 enum Plan {
-    /// It passes.
+    /// Passes all replies.
     #[default]
     Pass,
-    /// That many answers pass, and the one after them is lost with its connection.
+    /// Passes this many replies, and then drops one and closes its connection.
     Lose(u32),
-    /// Its connection is lost once that many bytes have passed.
+    /// Closes the connection after this many bytes.
     CutAfter(usize),
 }
 
-/// HTTP/2's frames for settings, pings and windows are shorter than this, answers to calls are longer.
-const ANSWER_BYTES_MIN: usize = 60;
+/// HTTP/2 frames for settings, pings and windows are shorter than this, and replies to calls are longer.
+const REPLY_BYTES_MIN: usize = 60;
 
 impl Proxy {
-    /// Starts a proxy in front of `member`.
+    /// Starts a proxy for `member`.
     ///
     /// # Panics
     ///
@@ -55,29 +55,29 @@ impl Proxy {
         Self { address, state }
     }
 
-    /// Where clients reach the member.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Lets `passing` answers pass, and loses the one after them, with its connection.
+    /// Passes `passing` replies, and then drops one and closes its connection.
     pub fn lose_answer_after(&self, passing: u32) {
         lock(&self.state).plan = Plan::Lose(passing);
     }
 
-    /// Ends all connections now.
+    /// Closes all connections.
     pub fn cut(&self) {
         for connection in lock(&self.state).connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Ends a connection once the member has said `bytes` more.
+    /// Closes a connection after the member has sent `bytes` more.
     pub fn cut_after(&self, bytes: usize) {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }
 
-    /// How often an answer was lost or a connection cut as planned.
+    /// How often a planned loss of a reply or a connection has happened.
     pub fn lost(&self) -> u32 {
         lock(&self.state).lost
     }
@@ -87,7 +87,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Carries bytes both ways, on two threads.
+/// Forwards bytes in both directions, on two threads.
 fn connect(client: &TcpStream, member: SocketAddr, state: &Arc<Mutex<State>>) {
     let Ok(member) = TcpStream::connect(member) else { return };
     let (Ok(asking), Ok(asked)) = (client.try_clone(), member.try_clone()) else { return };
@@ -95,29 +95,29 @@ fn connect(client: &TcpStream, member: SocketAddr, state: &Arc<Mutex<State>>) {
     let _ = (client.set_nodelay(true), member.set_nodelay(true));
     lock(state).connections.push(kept);
     let state = state.clone();
-    thread::spawn(move || carry(asking, asked, |_| false));
-    thread::spawn(move || carry(member, answered, |bytes| is_end(&mut lock(&state), bytes)));
+    thread::spawn(move || forward(asking, asked, |_| false));
+    thread::spawn(move || forward(member, answered, |bytes| is_end(&mut lock(&state), bytes)));
 }
 
-/// Carries bytes until the plan or either side ends it.
-fn carry(mut from: TcpStream, mut to: TcpStream, is_end: impl Fn(usize) -> bool) {
+/// Forwards bytes until the plan or one side ends the connection.
+fn forward(mut from: TcpStream, mut to: TcpStream, is_end: impl Fn(usize) -> bool) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
         if is_end(bytes) || to.write_all(&buffer[..bytes]).is_err() {
             break;
         }
     }
-    // The threads of the other direction end as well.
+    // This also ends the thread of the other direction.
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// Whether the connection ends here, and what was just said is lost.
+/// True if the plan closes the connection now and drops these bytes.
 fn is_end(state: &mut State, bytes: usize) -> bool {
     let is_end = match &mut state.plan {
         Plan::Pass => false,
-        Plan::Lose(0) => bytes > ANSWER_BYTES_MIN,
+        Plan::Lose(0) => bytes > REPLY_BYTES_MIN,
         Plan::Lose(passing) => {
-            *passing -= u32::from(bytes > ANSWER_BYTES_MIN);
+            *passing -= u32::from(bytes > REPLY_BYTES_MIN);
             false
         }
         Plan::CutAfter(left) if bytes > *left => true,

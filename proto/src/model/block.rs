@@ -1,4 +1,4 @@
-//! Requests for identifiers, and blocks.
+//! Allocation requests and blocks.
 
 use std::num::NonZeroU64;
 
@@ -12,16 +12,16 @@ use thiserror::Error;
 use super::{Invalid, regions::REQUEST_ID_BYTES_MAX};
 use crate::v1;
 
-/// A request for identifiers, checked.
+/// A validated allocation request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocateInput {
-    /// Where from.
+    /// The source to allocate from.
     pub source: Source,
-    /// How many.
+    /// The number of identifiers.
     pub count: NonZeroU64,
-    /// Whether the identifiers themselves are asked for, not the block.
+    /// True to return the finished identifiers, false to return the block.
     pub packed: bool,
-    /// The caller's name for the request, under which a strict region grants once; empty for none.
+    /// The request_id, for which a strict region grants only once. Empty for none.
     pub request_id: String,
 }
 
@@ -37,11 +37,11 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
 }
 
 impl AllocateInput {
-    /// Takes all but the source from another request for the same one.
+    /// Takes everything but the source from the next request for the same source.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field; half of the request may have been taken then.
+    /// [`Invalid`] naming the field. Some of the other fields may have been taken.
     pub fn ask_again(&mut self, request: &v1::AllocateRequest) -> Result<(), Invalid> {
         self.count =
             NonZeroU64::new(request.count).ok_or_else(|| Invalid::new("count", "is 0, but must be at least 1"))?;
@@ -55,7 +55,7 @@ impl AllocateInput {
         };
         if request.request_id.len() > REQUEST_ID_BYTES_MAX {
             let problem =
-                format!("has {} bytes, but may have at most {REQUEST_ID_BYTES_MAX}", request.request_id.len());
+                format!("has {} bytes, but at most {REQUEST_ID_BYTES_MAX} are allowed", request.request_id.len());
             return Err(Invalid::new("request_id", problem));
         }
         self.request_id.clone_from(&request.request_id);
@@ -63,14 +63,14 @@ impl AllocateInput {
     }
 }
 
-/// A block that came over the wire and makes no sense.
+/// An invalid block in a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadBlock {
     /// A field is missing.
     #[error("the block has no {0}")]
     Missing(&'static str),
-    /// A field is out of its range.
-    #[error("the block's {0} cannot be used")]
+    /// A field is outside its range.
+    #[error("the block's {0} is not valid")]
     Invalid(&'static str),
     /// A format that this program does not know.
     #[error("the block is of format {0:?}, which this program does not know")]
@@ -114,7 +114,7 @@ fn slot_constants(slot: &v1::SlotConstants) -> Result<SlotConstants, BadBlock> {
     })
 }
 
-/// The key; empty where it is not used.
+/// An empty key means that the format uses none.
 fn cluster_key(bytes: &[u8]) -> Result<ClusterKey, BadBlock> {
     match bytes.is_empty() {
         true => Ok(ClusterKey::new([0; 16])),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_blocks_come_back_as_they_went() {
+    fn ok_blocks_survive_encoding_and_decoding() {
         let region =
             RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, scramble: None };
         for block in [
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn err_a_block_that_makes_no_sense_is_refused_with_its_field() {
+    fn err_an_invalid_block_is_refused_with_its_field() {
         let good = v1::Block::from(
             &Block::slot(Format::by_token("uuidv7").expect("known"), constants(), Position::new(1), 1).expect("valid"),
         );

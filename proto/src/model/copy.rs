@@ -1,4 +1,4 @@
-//! A table as a watcher receives it, for a copy.
+//! Builds a copy of a table from the messages of `WatchTable`.
 
 use std::num::NonZeroU64;
 
@@ -15,31 +15,31 @@ use super::{
 };
 use crate::v1::{self, watch_table_response::Snapshot};
 
-/// What was received makes no table.
+/// An error from building a copy of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadCopy {
-    /// A message makes no sense.
+    /// A message is invalid.
     #[error(transparent)]
     Message(#[from] Invalid),
-    /// The regions of a snapshot make no table.
-    #[error("the snapshot is no table: {0}")]
+    /// The regions of a snapshot do not form a valid table.
+    #[error("the snapshot is not a valid table: {0}")]
     Snapshot(#[from] Damage),
     /// A change does not fit the table.
     #[error("the change does not fit the table: {0}")]
     Change(#[from] Refusal),
-    /// A change is of another table than the copy.
-    #[error("region {number} was not what the change says that it was")]
+    /// The copy differs from the table that the change was made to.
+    #[error("region {number} in the copy differs from what the change replaces")]
     Diverged {
         /// The region's number.
         number: u64,
     },
 }
 
-/// The table of a whole snapshot.
+/// Builds the table from all parts of a snapshot.
 ///
 /// # Errors
 ///
-/// [`BadCopy`].
+/// [`BadCopy`] if the parts are not a valid table.
 pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
     let key = parts.last().map(|last| last.scramble_key.clone()).unwrap_or_default();
@@ -47,18 +47,18 @@ pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let regions = parts.into_iter().flat_map(|part| part.regions).map(region);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
     let last = regions.iter().map(|region| region.number.0).max().unwrap_or(0);
-    // OK because a number is never u64::MAX; if it is one all the same, the table is refused.
+    // OK because a number is never u64::MAX; if it is, `Table::restore` rejects it.
     let next = RegionNumber(last.saturating_add(1));
     let mut table = Table::restore(width("bits", bits)?, Revision(revision), next, regions)?;
     table.set_scramble_key(ClusterKey::new(key));
     Ok(table)
 }
 
-/// Applies a change of the table to a copy of it. Counters stay as they are: they move without changes.
+/// Applies a change to a copy of a table. It does not change counters, which move without edits.
 ///
 /// # Errors
 ///
-/// [`BadCopy`]; the copy is as it was then.
+/// [`BadCopy`] if the change does not fit. The copy is unchanged then.
 pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), BadCopy> {
     let change = |change: v1::RegionChange| {
         let after = change.after.ok_or_else(|| Invalid::new("after", "is missing"))?;
@@ -66,7 +66,7 @@ pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), Ba
     };
     let changes = entry.changes.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
     for Change { before, after } in &changes {
-        // A daemon that was set back to a backup may be at the same revision with another table.
+        // After a restore from a backup, a daemon may have the same revision with another table.
         let known = table.get(after.number).map(|known| Region { issued: Count::ZERO, ..known.clone() });
         if known != *before {
             return Err(BadCopy::Diverged { number: after.number.0 });
@@ -75,13 +75,15 @@ pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), Ba
     Ok(table.apply(&Plan::made(Revision(entry.revision), changes))?)
 }
 
-/// A region as the API tells it. Where its counter is left out, as in a change, it is 0.
+/// Converts a region. In a change the counter is absent and counts as 0.
 fn region(message: v1::Region) -> Result<Region, Invalid> {
     let kind = match v1::region::Kind::try_from(message.kind) {
         Ok(v1::region::Kind::Open) => Kind::Open,
         Ok(v1::region::Kind::Partial) => Kind::Partial,
         Ok(v1::region::Kind::Closed) => Kind::Closed,
-        Ok(v1::region::Kind::Unspecified) | Err(_) => return Err(Invalid::new("kind", "is none that is known")),
+        Ok(v1::region::Kind::Unspecified) | Err(_) => {
+            return Err(Invalid::new("kind", "must be OPEN, PARTIAL or CLOSED"));
+        }
     };
     let issued = match message.reserved.as_str() {
         "" => Count::ZERO,

@@ -4,21 +4,21 @@ use kent_ids::check_name;
 
 use super::Invalid;
 
-/// The name of a space, checked.
+/// The valid name of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceName(String);
 
-/// The names of a region and its space, checked.
+/// The valid names of a region and its space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionName {
-    /// The space's.
+    /// The name of the space.
     pub space: String,
-    /// The region's.
+    /// The name of the region.
     pub region: String,
 }
 
 impl SpaceName {
-    /// Reads `spaces/SPACE` from a field.
+    /// Parses `spaces/SPACE` from a field.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl SpaceName {
 }
 
 impl RegionName {
-    /// Reads `spaces/SPACE/regions/REGION` from a field.
+    /// Parses `spaces/SPACE/regions/REGION` from a field.
     ///
     /// # Errors
     ///
@@ -50,29 +50,29 @@ impl RegionName {
     }
 }
 
-/// A name of a space or region in a field.
+/// Checks the name of a space or region in a field.
 pub(super) fn check(field: &'static str, name: &str) -> Result<String, Invalid> {
     match check_name(name) {
         Ok(()) => Ok(name.to_owned()),
         Err(fault) => {
-            let rule = "a name is 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or digit";
-            Err(Invalid::new(field, format!("{:?} is no name, since {fault}; {rule}", shown(name))))
+            let rule = "a name has 1 to 63 characters of a-z A-Z 0-9 - _ . and starts with a letter or digit";
+            Err(Invalid::new(field, format!("{:?} is not a valid name: {fault}; {rule}", shown(name))))
         }
     }
 }
 
-/// The name of a space in a field: for the space of a delegated region, a path of names with `/` between them.
+/// Checks the name of a space in a field. The space of a delegated region has a path of names, separated by `/`.
 fn check_space(field: &'static str, name: &str) -> Result<String, Invalid> {
     name.split('/').try_for_each(|part| check(field, part).map(drop))?;
     Ok(name.to_owned())
 }
 
-/// As much of a text as an error repeats: whatever was sent, the answer stays small.
+/// Truncates a text for an error message, so that the reply stays small.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// In characters: a name and a little more.
+/// In characters: longer than any valid name.
 const SHOWN_MAX: usize = 80;
 
 /// `spaces/SPACE`.

@@ -16,29 +16,29 @@ use crate::{
     v1,
 };
 
-/// The most new regions of one edit: with a counter each, the space, the region, its counter and the history they fit one commit of
-/// 128 operations.
+/// The most new regions of one edit. With one record and one counter per region, the space and the history, an edit fits the
+/// 128 operations of one commit.
 const NEW_REGIONS_MAX: usize = 56;
-/// The most identifiers of one `Classify` call: 160 KiB of request.
+/// The most identifiers of one `Classify` call: a request of about 160 KiB.
 const CLASSIFY_MAX: usize = 10_000;
-/// Entries of a page where the request names no number, and at most.
+/// The entries of a page: the default, and the maximum.
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1000;
-/// The zone that a new region asks for where the request names none, in bits.
+/// The default expansion zone of a new region, in bits.
 const ZONE_DEFAULT: u8 = 8;
-/// The width of a space where the request names none.
+/// The default width of a space, in bits.
 const BITS_DEFAULT: u32 = 64;
 
-/// A request for a new space, checked.
+/// A validated request for a new space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceInput {
     /// Its name.
     pub name: String,
-    /// Its width.
+    /// The width of its identifiers in bits.
     pub bits: u8,
-    /// How its identifiers are written for people.
+    /// How its identifiers are written as text.
     pub text_form: TextForm,
-    /// Whether it is a dry run.
+    /// True for a dry run.
     pub validate_only: bool,
 }
 
@@ -54,7 +54,10 @@ impl TryFrom<v1::CreateSpaceRequest> for SpaceInput {
             Ok(v1::space::TextForm::Hex) => TextForm::Hex,
             Ok(v1::space::TextForm::Uid11) if bits == 64 => TextForm::Uid11,
             Ok(v1::space::TextForm::Uid11) => {
-                return Err(Invalid::new("text_form", format!("is UID11, which has 64 bits, and the space {bits}")));
+                return Err(Invalid::new(
+                    "text_form",
+                    format!("UID11 needs a space of 64 bits, but this space has {bits}"),
+                ));
             }
             Err(_) => return Err(Invalid::new("text_form", "must be DECIMAL, HEX or UID11")),
         };
@@ -63,27 +66,27 @@ impl TryFrom<v1::CreateSpaceRequest> for SpaceInput {
     }
 }
 
-/// An edit of a table, as far as it can be checked without the table.
+/// An edit of a table, validated as far as possible without the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditInput {
     /// The space.
     pub space: String,
     /// The edit.
     pub edit: Edit,
-    /// Under which circumstances it is wanted.
+    /// The options that every edit has.
     pub options: EditOptions,
 }
 
-/// Under which circumstances an edit is wanted.
+/// The options of an edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditOptions {
-    /// Whether it is a dry run.
+    /// True for a dry run.
     pub validate_only: bool,
-    /// The revision that its author saw.
+    /// The revision that the table must have. `None` accepts any.
     pub expected: Option<Revision>,
-    /// The author's name for it, under which it is made once; empty for none.
+    /// The request_id, for which the edit is made only once. Empty for none.
     pub request_id: String,
-    /// Why.
+    /// The reason for the history.
     pub reason: String,
 }
 
@@ -93,7 +96,7 @@ pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
 /// The longest reason, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
-/// Makes the circumstances of an edit from the fields that every edit's request has.
+/// Makes [`EditOptions`] from the fields that the request of every edit has.
 macro_rules! options {
     ($request:ident) => {
         EditOptions::checked($request.validate_only, $request.expected_revision, $request.request_id, $request.reason)?
@@ -108,7 +111,7 @@ impl EditOptions {
         reason: String,
     ) -> Result<Self, Invalid> {
         let within = |field, text: &str, max: usize| match text.len() > max {
-            true => Err(Invalid::new(field, format!("has {} bytes, but may have at most {max}", text.len()))),
+            true => Err(Invalid::new(field, format!("has {} bytes, but at most {max} are allowed", text.len()))),
             false => Ok(()),
         };
         within("request_id", &request_id, REQUEST_ID_BYTES_MAX)?;
@@ -124,7 +127,7 @@ impl EditInput {
         Ok(Self { space, edit: edit(region), options })
     }
 
-    /// Seals a region, or unseals it.
+    /// An edit that seals or unseals a region.
     ///
     /// # Errors
     ///
@@ -159,16 +162,19 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
 fn place(request: &v1::CreateRegionRequest) -> Result<Place, Invalid> {
     let zone = request.zone_bits.map(some);
     match (&request.prefix, zone) {
-        (Some(_), Some(_)) => {
-            Err(Invalid::new("zone_bits", "a prefix leaves no choice: give a prefix or a zone, not both"))
-        }
+        (Some(_), Some(_)) => Err(Invalid::new("zone_bits", "is determined by prefix: set only one of the two")),
         (Some(prefix), None) => Ok(Place::At(bits("prefix", prefix)?)),
         (None, zone) => {
             let zone = zone.map_or(Zone::UpTo(ZONE_DEFAULT), Zone::Exactly);
             let donor = match (request.split_donor.as_str(), request.auto_split) {
                 ("", false) => Donate::Never,
                 ("", true) => Donate::Best,
-                (_, true) => return Err(Invalid::new("split_donor", "names a region: auto_split would choose one")),
+                (_, true) => {
+                    return Err(Invalid::new(
+                        "split_donor",
+                        "is not allowed together with auto_split: set only one of the two",
+                    ));
+                }
                 (name, false) => Donate::Named(check("split_donor", name)?),
             };
             Ok(Place::Chosen { zone, donor })
@@ -208,7 +214,7 @@ impl TryFrom<v1::AddSubregionsRequest> for EditInput {
 
     fn try_from(request: v1::AddSubregionsRequest) -> Result<Self, Invalid> {
         if request.new_regions.is_empty() {
-            return Err(Invalid::new("new_regions", "there must be at least one"));
+            return Err(Invalid::new("new_regions", "must have at least one region"));
         }
         let (by, new_regions, reserve_others) =
             (some(request.by_bits), new_regions(request.new_regions)?, request.r#abstract);
@@ -269,7 +275,7 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
     const FIELD: &str = "policy";
     let auto_expand = |auto: v1::AutoExpand| {
         let max = if auto.max_suffix_bits == 0 { BITS_MAX.into() } else { auto.max_suffix_bits };
-        let percent = |value: u32| u8::try_from(value).map_err(|_| Invalid::new(FIELD, "at_percent is 1 to 100"));
+        let percent = |value: u32| u8::try_from(value).map_err(|_| Invalid::new(FIELD, "at_percent must be 1 to 100"));
         Ok(AutoExpand {
             at_percent: percent(auto.at_percent)?,
             by_bits: width(FIELD, auto.by_bits)?,
@@ -286,7 +292,9 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
     };
     let chunk = match (policy.strict, policy.min_chunk, policy.max_chunk) {
         (true, 0, 0) => ChunkPolicy::Strict,
-        (true, ..) => return Err(Invalid::new(FIELD, "a strict region reserves no chunks: leave their sizes out")),
+        (true, ..) => {
+            return Err(Invalid::new(FIELD, "a strict region reserves no chunks: omit min_chunk and max_chunk"));
+        }
         (false, 0, 0) => ChunkPolicy::Adaptive,
         (false, min, 0) => ChunkPolicy::Within { min, max: min.max(CHUNK_MAX) },
         (false, min, max) => ChunkPolicy::Within { min: min.max(1), max },
@@ -294,13 +302,13 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
     Ok(Policy { auto_expand: policy.auto_expand.map(auto_expand).transpose()?, cap, chunk })
 }
 
-/// The largest chunk where a policy names only the smallest.
+/// The default of max_chunk if a policy has only min_chunk.
 const CHUNK_MAX: u64 = 1 << 20;
 
 fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invalid> {
     const FIELD: &str = "new_regions";
     if new_regions.len() > NEW_REGIONS_MAX {
-        let problem = format!("are {}, but one edit makes at most {NEW_REGIONS_MAX}", new_regions.len());
+        let problem = format!("has {} regions, but one edit creates at most {NEW_REGIONS_MAX}", new_regions.len());
         return Err(Invalid::new(FIELD, problem));
     }
     let checked = new_regions.into_iter().map(|new_region| {
@@ -320,26 +328,26 @@ fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invali
     checked.collect()
 }
 
-/// The name of a region to be.
+/// Checks the name of a new region.
 fn new_name(field: &'static str, name: &str) -> Result<String, Invalid> {
     check(field, name).map_err(|invalid| invalid.because("BAD_NAME"))
 }
 
-/// A number of bits that the table judges: beyond 255 it is as much too large as 255.
+/// Converts a number of bits that the table will check. Values above 255 become 255, which is too large as well.
 fn some(bits: u32) -> u8 {
     u8::try_from(bits).unwrap_or(u8::MAX)
 }
 
 pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
     let fits = u8::try_from(bits).ok().filter(|bits| *bits <= BITS_MAX);
-    fits.ok_or_else(|| Invalid::new(field, format!("is {bits} bits, but no identifier has more than 128")))
+    fits.ok_or_else(|| Invalid::new(field, format!("is {bits} bits, but the maximum is 128")))
 }
 
 pub(super) fn bits(field: &'static str, text: &str) -> Result<Prefix, Invalid> {
     text.parse().map_err(|error: BadPrefix| Invalid::new(field, error).because("BAD_PREFIX"))
 }
 
-/// A request to classify, checked.
+/// A validated request to classify identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassifyInput {
     /// The space.
@@ -355,21 +363,21 @@ impl TryFrom<v1::ClassifyRequest> for ClassifyInput {
         let space = SpaceName::parse("parent", &request.parent)?.into_inner();
         let count = request.identifiers.len();
         if count > CLASSIFY_MAX {
-            let problem = format!("are {count}, but one call classifies at most {CLASSIFY_MAX}");
+            let problem = format!("has {count} identifiers, but one call classifies at most {CLASSIFY_MAX}");
             return Err(Invalid::new("identifiers", problem));
         }
         Ok(Self { space, identifiers: request.identifiers.into_iter().map(u128::from).collect() })
     }
 }
 
-/// A request to compose identifiers, checked.
+/// A validated request to compose identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComposeInput {
     /// The region.
     pub region: RegionName,
-    /// Suffixes of which the identifiers are wanted.
+    /// Suffixes to convert to identifiers.
     pub suffixes: Vec<u128>,
-    /// Identifiers of which the suffixes are wanted.
+    /// Identifiers to convert to suffixes.
     pub identifiers: Vec<u128>,
 }
 
@@ -379,7 +387,7 @@ impl TryFrom<v1::ComposeRequest> for ComposeInput {
     fn try_from(request: v1::ComposeRequest) -> Result<Self, Invalid> {
         for (field, count) in [("suffixes", request.suffixes.len()), ("identifiers", request.identifiers.len())] {
             if count > CLASSIFY_MAX {
-                let problem = format!("are {count}, but one call composes at most {CLASSIFY_MAX}");
+                let problem = format!("has {count} entries, but one call composes at most {CLASSIFY_MAX}");
                 return Err(Invalid::new(field, problem));
             }
         }
@@ -391,16 +399,16 @@ impl TryFrom<v1::ComposeRequest> for ComposeInput {
     }
 }
 
-/// Which part of a list is asked for.
+/// The requested page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How many entries at most.
+    /// The maximum number of entries.
     pub size: usize,
-    /// The entry after which to begin, as the last page's token told it.
+    /// The key of the last entry of the previous page. `None` for the first page.
     pub after: Option<String>,
 }
 
-/// Reads a page's size and token.
+/// Parses the size and the token of a page.
 ///
 /// # Errors
 ///
@@ -411,21 +419,27 @@ pub fn parse_page(size: u32, token: &str) -> Result<Page, Invalid> {
         "" => None,
         token => {
             let after = token.strip_prefix(TOKEN_MARK);
-            Some(after.ok_or_else(|| Invalid::new("page_token", "is none that a page came with"))?.to_owned())
+            Some(
+                after
+                    .ok_or_else(|| {
+                        Invalid::new("page_token", "is not a page token: use the next_page_token of the previous page")
+                    })?
+                    .to_owned(),
+            )
         }
     };
     Ok(Page { size: size as usize, after }) // OK because a page has 1000 entries at most
 }
 
-/// What the tokens of pages begin with.
+/// The prefix of every page token.
 const TOKEN_MARK: &str = "after:";
 
-/// The token of the page after the entry with this key.
+/// The page token for the page after the entry with this key.
 pub fn page_token(last: &str) -> String {
     format!("{TOKEN_MARK}{last}")
 }
 
-/// A space's message.
+/// Converts a space to a message.
 pub fn space(name: &str, table: &Table, form: TextForm) -> v1::Space {
     v1::Space {
         name: space_name(name),
@@ -441,16 +455,16 @@ pub fn space(name: &str, table: &Table, form: TextForm) -> v1::Space {
     }
 }
 
-/// What a daemon knows of a region's use, beside its record.
+/// How a daemon uses a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// What is left of the chunk that it holds.
+    /// The suffixes left in the chunk that it holds.
     pub unused: u128,
-    /// Identifiers a second that it granted over the last minutes.
+    /// The identifiers a second that it granted over the last minutes.
     pub rate: f64,
 }
 
-/// A region's message.
+/// Converts a region to a message.
 pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) -> v1::Region {
     let unused = usage.unused;
     let issued = region.issued.get().map_or(region.issued, |reserved| Count::Below(reserved.saturating_sub(unused)));
@@ -532,7 +546,7 @@ const fn kind(kind: Kind) -> v1::region::Kind {
     }
 }
 
-/// What an edit did, or would do.
+/// Converts a plan to the response of an edit or a dry run.
 pub fn edit_response(
     space: &str,
     table: &Table,
@@ -540,7 +554,7 @@ pub fn edit_response(
     validate_only: bool,
     usage: impl Fn(RegionNumber) -> Usage,
 ) -> v1::EditResponse {
-    // A parent may be one of the regions that the plan makes.
+    // The plan itself may create the parent.
     let name_of = |number| {
         let made = plan.changes.iter().map(|change| &change.after).find(|after| after.number == number);
         made.or_else(|| table.get(number)).map(|parent| parent.name.as_str())
@@ -563,7 +577,7 @@ pub fn edit_response(
     }
 }
 
-/// Where an identifier belongs, without what the space of a delegated region says.
+/// Converts a classification, without that of the space of a delegated region.
 pub fn classification(space: &str, id: u128, text: String, found: &Classification<'_>) -> v1::Classification {
     let (status, suffix) = match found.status {
         Status::Free => (v1::classification::Status::Free, None),
@@ -577,7 +591,7 @@ pub fn classification(space: &str, id: u128, text: String, found: &Classificatio
         status: status.into(),
         path: found.path.iter().map(|region| region_name(space, &region.name)).collect(),
         suffix,
-        // OK because a daemon has the key of every space.
+        // OK because a daemon has the scramble key of every space, so `issued` is always `Some`.
         issued: found.issued().unwrap_or(false),
         former_prefixes: former.iter().map(former_prefix).collect(),
         local: None,
@@ -586,7 +600,7 @@ pub fn classification(space: &str, id: u128, text: String, found: &Classificatio
     }
 }
 
-/// One edit of the past.
+/// Converts an edit of the history.
 pub fn history_entry(
     space: &str,
     revision: Revision,

@@ -1,4 +1,4 @@
-//! Counters of regions and series, and the restores that moved them.
+//! Records of counters, and of the restores that moved them.
 
 use kent_ids::UnixNanos;
 use kent_issue::Lapse;
@@ -8,18 +8,18 @@ use prost::Message;
 use super::{Malformed, count_bytes, count_from, decode};
 use crate::records;
 
-/// A restore: what happened in between is not known.
+/// A restore from a backup. What happened between the backup and the restore is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// From the backup to the restore.
+    /// The time from the backup to the restore.
     pub lapse: Lapse,
-    /// Whether tables may have been edited meanwhile.
+    /// True if tables may have been edited in that time.
     pub tables_edited: bool,
 }
 
-/// The record of every restore that a store came through, oldest first.
+/// Encodes the record of all restores of a store, oldest first.
 pub fn encode_restores(restores: &[Restored]) -> Vec<u8> {
-    // OK because a time is within some centuries of 1970.
+    // OK because every time is within a few centuries of 1970.
     let nanos = |time: UnixNanos| i64::try_from(time.get()).unwrap_or(i64::MAX);
     let restore = |restored: &Restored| records::Restore {
         since: nanos(restored.lapse.since),
@@ -29,11 +29,11 @@ pub fn encode_restores(restores: &[Restored]) -> Vec<u8> {
     records::RestoresRecord { restores: restores.iter().map(restore).collect() }.encode_to_vec()
 }
 
-/// Reads [`encode_restores`]'s record.
+/// Decodes a record of [`encode_restores`].
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
     let record: records::RestoresRecord = decode(value, "the record of restores")?;
     let restore = |restore: records::Restore| Restored {
@@ -46,35 +46,35 @@ pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
 /// The counter of a region or series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Numbers below this are issued, or in the chunk of a daemon.
+    /// All numbers below this one are issued, or in the chunk of a daemon.
     pub reserved: Count,
-    /// Until when they are paid for; see [`kent_issue::pay`].
+    /// The time up to which they are paid for: see [`kent_issue::pay`].
     pub paid: UnixNanos,
-    /// Nothing is issued, since more may have been issued than is known, until an operator names a floor.
+    /// True if more numbers may have been issued than `reserved` says. Nothing is issued until an operator sets a floor.
     pub unsure: bool,
 }
 
 impl Counter {
-    /// A counter that never moved.
+    /// A counter from which nothing was reserved.
     pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
 
-    /// A series' counter that has no record, of which the first number is `first`. After restores it may be one that was lost: it
-    /// is where that can have come to.
+    /// The counter of a series without a record, whose first number is `first`. After restores the record may have been lost, so
+    /// the counter skips everything that can have been issued.
     #[must_use]
     pub fn of_series(first: Count, restores: &[Restored], pace: Pace, capacity: Count) -> Self {
         let new = Self { reserved: first, ..Self::NEW };
         restores.iter().fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
     }
 
-    /// A new region's counter, whose numbers below `next` count as issued. If a restore may have lost edits, a lost region may have
-    /// been in its place, of any size and pace: only a floor tells where it goes on.
+    /// The counter of a new region, whose numbers below `next` count as issued. If a restore may have lost edits, the region may
+    /// take the place of a lost region of any size and pace, so the counter needs a floor.
     #[must_use]
     pub fn of_region(next: Count, restores: &[Restored]) -> Self {
         Self { reserved: next, unsure: restores.iter().any(|restored| restored.tables_edited), ..Self::NEW }
     }
 
-    /// The counter after a restore: moved past whatever it may have issued meanwhile or, if that is more than the `capacity`,
-    /// left where it is until an operator names a floor. A full one may have been expanded, also by its own policy.
+    /// The counter after a restore. It moves past all numbers that may have been issued since the backup. If these exceed the
+    /// `capacity`, it stays and becomes unsure, since the region may have been expanded, also by its own policy.
     #[must_use]
     pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
         let (skipped, paid) = lapse.skip(pace, self.paid);
@@ -86,22 +86,22 @@ impl Counter {
     }
 }
 
-/// A counter's record.
+/// Encodes the record of a counter.
 pub fn encode_counter(counter: &Counter) -> Vec<u8> {
     let record = records::CounterRecord {
         reserved: count_bytes(counter.reserved),
-        // OK because a time is within some centuries of 1970.
+        // OK because every time is within a few centuries of 1970.
         paid_until: i64::try_from(counter.paid.get()).unwrap_or(i64::MAX),
         unsure: counter.unsure,
     };
     record.encode_to_vec()
 }
 
-/// Reads [`encode_counter`]'s record.
+/// Decodes a record of [`encode_counter`].
 ///
 /// # Errors
 ///
-/// [`Malformed`].
+/// [`Malformed`] names the value that is wrong.
 pub fn decode_counter(value: &[u8]) -> Result<Counter, Malformed> {
     let record: records::CounterRecord = decode(value, "a counter record")?;
     let paid = UnixNanos::new(record.paid_until.into());

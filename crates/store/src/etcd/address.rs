@@ -1,9 +1,9 @@
-//! Where a store on etcd is: `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` over TLS.
+//! The address of a store on etcd: `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The endpoints of an etcd cluster, and the prefix under which the store keeps its keys.
+/// The endpoints of an etcd cluster and the prefix of the store's keys.
 ///
 /// ```
 /// use kent_store::EtcdAddress;
@@ -20,31 +20,32 @@ pub struct EtcdAddress {
     prefix: String,
 }
 
-/// The port where none is said.
+/// The default port.
 const PORT: &str = "2379";
-/// The prefix where none is said.
+/// The default prefix.
 const PREFIX: &str = "kent";
-/// The longest prefix: names in etcd stay short.
+/// The longest prefix in bytes, which keeps etcd keys short.
 const PREFIX_MAX: usize = 200;
 
-/// Why a text is no address of a store on etcd.
+/// Reasons that a text is not the address of a store on etcd.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
-    /// It begins otherwise.
-    #[error("it begins with etcd:// or, over TLS, etcds://")]
+    /// The scheme is not valid.
+    #[error("the address must start with etcd:// or, for TLS, with etcds://")]
     Scheme,
-    /// A host is missing, or is no host.
-    #[error("{host:?} is no HOST or HOST:PORT")]
+    /// A host is missing or not valid.
+    #[error("{host:?} must be HOST or HOST:PORT")]
     Host {
-        /// What is there instead.
+        /// The text of the host.
         host: String,
     },
-    /// The prefix has other characters.
+    /// The prefix is not valid.
     #[error(
-        "the prefix {prefix:?} is not made of parts of a-z A-Z 0-9 - _ . between slashes, or is too long, or a part is `data`"
+        "the prefix {prefix:?} must have at most {PREFIX_MAX} bytes, in parts of a-z A-Z 0-9 - _ . between slashes, and no \
+         part may be `data`"
     )]
     Prefix {
-        /// What is there.
+        /// The prefix.
         prefix: String,
     },
 }
@@ -62,7 +63,7 @@ impl EtcdAddress {
         &self.prefix
     }
 
-    /// Whether connections are encrypted.
+    /// True if connections use TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls
@@ -82,7 +83,7 @@ impl FromStr for EtcdAddress {
         let hosts = hosts.split(',').map(host).collect::<Result<_, _>>()?;
         let prefix = if prefix.is_empty() { PREFIX } else { prefix };
         let fits = |symbol: char| symbol.is_ascii_alphanumeric() || "-_./".contains(symbol);
-        // Below a store everything is in `data`: a prefix with such a part could lie inside another store.
+        // A store has its keys below PREFIX/data, so a prefix with the part `data` could be inside another store.
         let is_nested = prefix.split('/').any(|part| part.is_empty() || part == "data");
         if prefix.len() > PREFIX_MAX || is_nested || !prefix.chars().all(fits) {
             return Err(BadAddress::Prefix { prefix: prefix.to_owned() });

@@ -1,4 +1,4 @@
-//! Calls to the members of an etcd cluster: which one, with which token, and what a failure means.
+//! Calls to the members of an etcd cluster: selects a member, adds the token, and classifies failures.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,12 +15,12 @@ use tonic::{Code, ConnectError, Request, Status};
 use super::address::EtcdAddress;
 use super::pb::etcdserverpb::{AuthenticateRequest, auth_client::AuthClient};
 
-/// How etcd is recognised, and how we are.
+/// The certificates for TLS to etcd.
 #[derive(Clone)]
 pub struct EtcdTls {
-    /// Certificates of those who vouch for etcd, as PEM.
+    /// The certificates of the authorities that etcd's certificate must come from, as PEM.
     pub ca: Vec<u8>,
-    /// Our certificate and its key, as PEM, if etcd wants to see one.
+    /// Our certificate and its key as PEM, if etcd requires client certificates.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -33,9 +33,9 @@ impl fmt::Debug for EtcdTls {
 /// A user of etcd.
 #[derive(Clone)]
 pub struct EtcdCredentials {
-    /// Their name.
+    /// The name of the user.
     pub user: String,
-    /// Their password.
+    /// The password of the user.
     pub password: String,
 }
 
@@ -49,22 +49,22 @@ impl fmt::Debug for EtcdCredentials {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     channels: Vec<Channel>,
-    /// The one in use.
+    /// The index of the current endpoint.
     current: AtomicUsize,
-    /// How often another one came into use.
+    /// How often the current endpoint has changed.
     switches: AtomicU64,
     credentials: Option<EtcdCredentials>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
 
-/// What became of a call that was not answered as wished.
+/// A failed call.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// No connection could be made: it had no effect.
+    /// No connection was made. The call had no effect.
     NotSent(Status),
-    /// etcd refused it: it had no effect.
+    /// etcd refused the call. It had no effect.
     Refused(Status),
-    /// It may have had an effect.
+    /// There was no reply. The call may have had an effect.
     Unanswered(Status),
 }
 
@@ -76,17 +76,17 @@ impl Failure {
     }
 }
 
-/// A member, and the token to show it.
+/// A member and the token for calls to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     channel: Channel,
     token: Option<MetadataValue<Ascii>>,
 }
 
-/// A channel whose calls carry the token.
+/// A channel that adds the token to its calls.
 pub(crate) type Authorised = InterceptedService<Channel, Token>;
 
-/// Adds the token, and asks only a member that sees a leader: one that was cut off would let us wait.
+/// Adds the token, and requires that the member sees a leader: a member that is cut off would not answer in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Token(Option<MetadataValue<Ascii>>);
 
@@ -144,18 +144,18 @@ impl Endpoints {
         })
     }
 
-    /// How often another endpoint came into use.
+    /// How often the current endpoint has changed.
     pub(crate) fn switches(&self) -> u64 {
         self.switches.load(Ordering::Relaxed)
     }
 
-    /// Calls the endpoint in use, and another one only if it is certain that the call had no effect.
+    /// Calls the current endpoint, and another one only if it is certain that the call had no effect.
     pub(crate) async fn call<T, F>(&self, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Status>>,
     {
         let mut last = None;
-        // Each endpoint once, and once more with a new token.
+        // Each endpoint once, and one more attempt with a new token.
         for _ in 0..=self.channels.len() {
             match self.attempt(limit, &act).await {
                 Ok(answer) => return Ok(answer),
@@ -167,8 +167,8 @@ impl Endpoints {
         Err(last.unwrap_or_else(|| Failure::NotSent(Status::unavailable("no endpoint"))))
     }
 
-    /// Calls one endpoint after the other until one answers: for what has no effect, or may have it twice.
-    pub(crate) async fn call_again<T, F>(&self, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Status>
+    /// Calls one endpoint after the other until one answers. For calls that can be repeated safely.
+    pub(crate) async fn call_idempotent<T, F>(&self, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Status>
     where
         F: Future<Output = Result<T, Status>>,
     {
@@ -183,7 +183,7 @@ impl Endpoints {
         Err(last)
     }
 
-    /// One call to the endpoint in use; if it does not answer, the next one is in use.
+    /// Makes one call to the current endpoint. If it does not answer, the next one becomes the current endpoint.
     async fn attempt<T, F>(&self, limit: Duration, act: &impl Fn(Caller) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Status>>,
@@ -192,16 +192,16 @@ impl Endpoints {
         let caller = match time::timeout(limit, self.caller(at)).await {
             Ok(Ok(caller)) => caller,
             Ok(Err(status)) => return Err(self.judge(at, status, true)),
-            Err(_) => return Err(self.judge(at, Status::deadline_exceeded("no answer in time"), true)),
+            Err(_) => return Err(self.judge(at, Status::deadline_exceeded("no reply in time"), true)),
         };
         match time::timeout(limit, act(caller)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(status)) => Err(self.judge(at, status, false)),
-            Err(_) => Err(self.judge(at, Status::deadline_exceeded("no answer in time"), false)),
+            Err(_) => Err(self.judge(at, Status::deadline_exceeded("no reply in time"), false)),
         }
     }
 
-    /// What a status says of the effect of a call.
+    /// Classifies a failed call.
     fn judge(&self, at: usize, status: Status, before_sending: bool) -> Failure {
         if is_refusal(&status) {
             return Failure::Refused(status);
@@ -213,7 +213,7 @@ impl Endpoints {
         }
     }
 
-    /// Goes on to the next endpoint, unless another call has done so already.
+    /// Switches to the next endpoint, unless another call has already done so.
     pub(crate) fn leave(&self, at: usize) {
         let next = (at + 1) % self.channels.len();
         if next != at && self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -221,10 +221,10 @@ impl Endpoints {
         }
     }
 
-    /// The endpoint in use and its number, for a stream.
+    /// The current endpoint and its index, for a stream.
     pub(crate) async fn stream_caller(&self) -> Result<(usize, Caller), Status> {
         let at = self.current.load(Ordering::Relaxed);
-        let late = |_| Status::deadline_exceeded("no answer in time");
+        let late = |_| Status::deadline_exceeded("no reply in time");
         let caller = time::timeout(super::ATTEMPT, self.caller(at)).await.map_err(late).flatten();
         caller.map(|caller| (at, caller)).inspect_err(|status| {
             if !self.renews_token(status) {
@@ -244,12 +244,12 @@ impl Endpoints {
         let login = AuthenticateRequest { name: user, password };
         let answer = AuthClient::new(channel.clone()).authenticate(login).await?.into_inner();
         let token: MetadataValue<Ascii> =
-            answer.token.parse().map_err(|_| Status::internal("etcd's token is no header"))?;
+            answer.token.parse().map_err(|_| Status::internal("etcd's token is not a valid header"))?;
         *self.token() = Some(token.clone());
         Ok(Caller { channel, token: Some(token) })
     }
 
-    /// Forgets the token if it is refused: true if a new one can be had.
+    /// Discards the token if etcd has rejected it. True if another attempt will get a new token.
     pub(crate) fn renews_token(&self, status: &Status) -> bool {
         self.credentials.is_some() && is_bad_token(status) && self.token().take().is_some()
     }
@@ -259,22 +259,22 @@ impl Endpoints {
     }
 }
 
-/// Tokens end, and are of the past when users were changed.
+/// Tokens expire, and become invalid when users change.
 fn is_bad_token(status: &Status) -> bool {
     status.code() == Code::Unauthenticated || status.message().contains("revision of auth store is old")
 }
 
-/// How all that etcd itself says of an error begins.
-const OF_ETCD: &str = "etcdserver: ";
-/// Said by a member before it proposes a transaction, when it has many to apply.
+/// The prefix of every error message of etcd itself.
+const ETCD_PREFIX: &str = "etcdserver: ";
+/// A busy member returns this before it proposes a transaction.
 const TOO_MANY_REQUESTS: &str = "etcdserver: too many requests";
 
-/// Whether etcd said no, and did nothing. All other errors leave it open what happened.
+/// True if etcd refused a call and did nothing. After all other errors the outcome is unknown.
 fn is_refusal(status: &Status) -> bool {
-    // Proxies, HTTP/2 and our own side give the same codes, also in the middle of a call.
-    status.message().starts_with(OF_ETCD)
+    // Proxies, HTTP/2 and this client use the same codes, also in the middle of a call.
+    status.message().starts_with(ETCD_PREFIX)
         && match status.code() {
-            // Said before a transaction is proposed, or by what checks it before it is applied.
+            // Returned before a transaction is proposed, or by checks before it is applied.
             Code::InvalidArgument
             | Code::FailedPrecondition
             | Code::PermissionDenied
@@ -282,15 +282,15 @@ fn is_refusal(status: &Status) -> bool {
             | Code::OutOfRange
             | Code::NotFound
             | Code::Unimplemented => true,
-            // A member that runs out of space applies the transaction, and then says that there is none.
+            // A member that runs out of space applies the transaction and then returns an error.
             Code::ResourceExhausted => status.message() == TOO_MANY_REQUESTS,
-            // Said when a member stops waiting for what it has proposed: time-outs, a change of the leader, its own end.
+            // Returned when a member stops waiting for its proposal: on a timeout, a leader change or its own shutdown.
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => false,
             Code::Ok | Code::Internal | Code::DataLoss | Code::Aborted | Code::AlreadyExists => false,
         }
 }
 
-/// Whether a call ended before it began.
+/// True if the connection failed before the call was sent.
 fn could_not_connect(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(source) = cause {
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_only_what_etcd_says_before_it_acts_is_a_refusal() {
+    fn ok_only_errors_from_before_a_proposal_are_refusals() {
         #[track_caller]
         fn check(code: Code, message: &str, expected: bool) {
             assert_eq!(is_refusal(&Status::new(code, message)), expected, "{code:?}: {message}");
@@ -333,7 +333,7 @@ mod tests {
         }
         check(Code::Unknown, "raft proposal dropped", false);
         check(Code::Cancelled, "context canceled", false);
-        // Said by others on the way.
+        // Returned by proxies or the client.
         check(Code::PermissionDenied, "RBAC: access denied", false);
         check(Code::OutOfRange, "decoded message length too large", false);
         check(Code::ResourceExhausted, "h2 protocol error: http2 error", false);

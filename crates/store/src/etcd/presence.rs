@@ -1,4 +1,4 @@
-//! What is announced: a key under a lease, kept alive by announcing again.
+//! Announcements: a key with a lease, which every further announcement keeps alive.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{ATTEMPT, Inner, txn_of, unavailable};
 use crate::error::Unavailable;
 use crate::key::Key;
 
-/// What was announced, and the lease under which it is.
+/// The announcement of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     held: Option<Held>,
@@ -24,15 +24,15 @@ pub(crate) struct Presence {
 struct Held {
     lease: i64,
     value: Vec<u8>,
-    /// When the lease was known to have its whole time left.
+    /// When the call that last renewed the lease started.
     renewed: Instant,
 }
 
-/// A lease that was renewed within this counts as renewed now; a second is granted more than was asked for.
+/// A lease is renewed at most this often. Its TTL is up to a second longer than requested to allow for that.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
 
 impl Presence {
-    /// Keeps the lease alive, and puts the value where it is new.
+    /// Keeps the lease alive, and puts the value if it has changed.
     pub(crate) async fn announce(
         &mut self,
         inner: &Inner,
@@ -43,7 +43,7 @@ impl Presence {
         inner.check_history().await?;
         let began = Instant::now();
         let lease = match &self.held {
-            // A value that changes often does not renew the lease each time.
+            // A value that changes often need not renew the lease each time.
             Some(held) if began.duration_since(held.renewed) < RENEW_AFTER => Some((held.lease, held.renewed)),
             Some(held) => keep_alive(inner, held.lease).await?.then_some((held.lease, began)),
             None => None,
@@ -52,29 +52,29 @@ impl Presence {
             Some((lease, renewed)) => (lease, renewed, false),
             None => (grant(inner, ttl).await?, began, true),
         };
-        let is_told = !is_new && self.held.as_ref().is_some_and(|held| held.value == value);
-        // Until the value is known to be there, it is put again next time.
-        self.held = Some(Held { lease, value: if is_told { value.clone() } else { Vec::new() }, renewed });
-        if !is_told {
+        let is_stored = !is_new && self.held.as_ref().is_some_and(|held| held.value == value);
+        // If the put fails, the next announcement puts the value again.
+        self.held = Some(Held { lease, value: if is_stored { value.clone() } else { Vec::new() }, renewed });
+        if !is_stored {
             put(inner, key, &value, lease).await?;
             self.held = Some(Held { lease, value, renewed });
         }
         Ok(())
     }
 
-    /// Gives the lease back, and with it what was announced.
+    /// Revokes the lease, which removes the key.
     pub(crate) async fn withdraw(&mut self, inner: &Inner) {
         let Some(held) = self.held.take() else { return };
-        // OK because its time runs out otherwise.
-        let revoking = inner.endpoints.call_again(ATTEMPT, |caller| revoke_at(caller, held.lease));
+        // OK because the lease expires otherwise.
+        let revoking = inner.endpoints.call_idempotent(ATTEMPT, |caller| revoke_at(caller, held.lease));
         let _ = revoking.await;
     }
 }
 
 async fn grant(inner: &Inner, ttl: Duration) -> Result<i64, Unavailable> {
-    // Whole seconds, never less than was asked for.
+    // Whole seconds, and more than requested.
     let seconds = i64::try_from(ttl.as_secs() + 1).unwrap_or(i64::MAX);
-    let granted = inner.endpoints.call_again(ATTEMPT, |caller| grant_at(caller, seconds)).await;
+    let granted = inner.endpoints.call_idempotent(ATTEMPT, |caller| grant_at(caller, seconds)).await;
     let granted = granted.map_err(|status| unavailable(&status))?;
     inner.pin.check_cluster(granted.header.as_ref())?;
     Ok(granted.id)
@@ -90,9 +90,9 @@ async fn revoke_at(caller: Caller, lease: i64) -> Result<(), Status> {
     LeaseClient::new(caller.service()).lease_revoke(revoke).await.map(drop)
 }
 
-/// Renews the lease; false if there is no such lease any more.
+/// Renews the lease. False if it no longer exists.
 async fn keep_alive(inner: &Inner, lease: i64) -> Result<bool, Unavailable> {
-    let renewed = inner.endpoints.call_again(ATTEMPT, |caller| renew_at(caller, lease)).await;
+    let renewed = inner.endpoints.call_idempotent(ATTEMPT, |caller| renew_at(caller, lease)).await;
     let renewed = renewed.map_err(|status| unavailable(&status))?;
     inner.pin.check_cluster(renewed.header.as_ref())?;
     Ok(renewed.ttl > 0)
@@ -102,7 +102,7 @@ async fn renew_at(caller: Caller, lease: i64) -> Result<LeaseKeepAliveResponse, 
     let once = tokio_stream::once(LeaseKeepAliveRequest { id: lease });
     let mut answers = LeaseClient::new(caller.service()).lease_keep_alive(once).await?.into_inner();
     let answer = answers.message().await?;
-    answer.ok_or_else(|| Status::unavailable("the stream ended without an answer"))
+    answer.ok_or_else(|| Status::unavailable("the stream ended without a reply"))
 }
 
 async fn put(inner: &Inner, key: &Key, value: &[u8], lease: i64) -> Result<(), Unavailable> {
@@ -112,7 +112,7 @@ async fn put(inner: &Inner, key: &Key, value: &[u8], lease: i64) -> Result<(), U
         ..TxnRequest::default()
     };
     let mark = inner.pin.mark()?;
-    let done = inner.endpoints.call_again(ATTEMPT, |caller| txn_of(caller, txn.clone())).await;
+    let done = inner.endpoints.call_idempotent(ATTEMPT, |caller| txn_of(caller, txn.clone())).await;
     let done = done.map_err(|status| unavailable(&status))?;
     inner.pin.check(done.header.as_ref(), mark)?;
     inner.pin.wrote(&inner.name(key), done.header.map_or(0, |header| header.revision));

@@ -1,4 +1,4 @@
-//! Changes as etcd tells of them, over a stream that is begun again wherever it breaks off.
+//! Watches: streams of changes that resume after every failure.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,36 +18,36 @@ use super::{ATTEMPT, Inner, end_of, unavailable};
 use crate::error::{ReadError, Unavailable};
 use crate::peers::{Change, Watch};
 
-/// A watch of all names that begin with a prefix.
+/// A watch of all etcd keys with a prefix.
 #[derive(Debug)]
 pub(crate) struct EtcdWatch {
     inner: Arc<Inner>,
     prefix: Vec<u8>,
-    /// The first revision that was not told of yet.
+    /// The first revision that was not reported yet.
     next: i64,
     stream: Option<Stream>,
-    told: VecDeque<Change>,
+    pending: VecDeque<Change>,
 }
 
 #[derive(Debug)]
 struct Stream {
     responses: Streaming<WatchResponse>,
-    /// Of which endpoint.
+    /// The index of the endpoint.
     endpoint: usize,
-    /// Ends the stream when it is dropped.
+    /// Dropping it ends the stream.
     _requests: mpsc::Sender<WatchRequest>,
 }
 
-/// How long to wait before a broken stream is begun again.
+/// The pause before a new stream is opened after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl EtcdWatch {
-    /// Begins with the next change.
+    /// Starts a watch that reports every change from now on.
     pub(crate) async fn begin(inner: Arc<Inner>, prefix: Vec<u8>) -> Result<Self, ReadError> {
         inner.pin.mark().map_err(Unavailable::from)?;
-        let mut watch = Self { inner, prefix, next: 0, stream: None, told: VecDeque::new() };
+        let mut watch = Self { inner, prefix, next: 0, stream: None, pending: VecDeque::new() };
         let mut failure = None;
-        // Each endpoint has a chance.
+        // Usually enough attempts for every endpoint.
         for _ in 0..4 {
             match watch.connect().await {
                 Ok(()) => return Ok(watch),
@@ -60,7 +60,7 @@ impl EtcdWatch {
     async fn connect(&mut self) -> Result<(), Status> {
         let (endpoint, caller) = self.inner.endpoints.stream_caller().await?;
         let opened = time::timeout(ATTEMPT, self.open(caller)).await;
-        let opened = opened.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+        let opened = opened.unwrap_or_else(|_| Err(Status::deadline_exceeded("no reply in time")));
         match opened {
             Ok((responses, requests, revision)) => {
                 if self.next == 0 {
@@ -78,7 +78,7 @@ impl EtcdWatch {
         }
     }
 
-    /// A stream that etcd has confirmed, and the revision at which it did.
+    /// Opens a stream. Returns it with the revision at which etcd confirmed it.
     async fn open(
         &self,
         caller: super::endpoints::Caller,
@@ -91,7 +91,7 @@ impl EtcdWatch {
         };
         let (requests, outgoing) = mpsc::channel(1);
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
-        // OK because the channel has room for one.
+        // OK because the channel has capacity for one request.
         let _ = requests.try_send(create);
         let mut client = WatchClient::new(caller.service()).max_decoding_message_size(usize::MAX);
         let mut responses = client.watch(ReceiverStream::new(outgoing)).await?.into_inner();
@@ -101,20 +101,20 @@ impl EtcdWatch {
         }
         let checked = self.inner.pin.check_cluster(confirmed.header.as_ref());
         checked.map_err(|exchanged| Status::failed_precondition(exchanged.to_string()))?;
-        // If it begins with the next change, that is the one after this. It may be of a member that lags behind.
+        // A new watch reports changes after this revision. The member may lag behind, so the revision may be an older one.
         Ok((responses, requests, confirmed.header.map_or(0, |header| header.revision)))
     }
 
-    /// Takes in what etcd says.
-    fn take(&mut self, response: WatchResponse) {
+    /// Processes a response.
+    fn receive(&mut self, response: WatchResponse) {
         if self.inner.pin.check_cluster(response.header.as_ref()).is_err() {
             self.stream = None;
             return;
         }
         if response.compact_revision > 0 {
-            // What is older than this is forgotten.
+            // Older revisions are no longer available.
             self.next = self.next.max(response.compact_revision);
-            self.told.push_back(Change::Missed);
+            self.pending.push_back(Change::Missed);
         }
         if response.canceled {
             self.stream = None;
@@ -122,16 +122,16 @@ impl EtcdWatch {
         }
         for event in &response.events {
             let change = self.change(event);
-            self.told.extend(change);
+            self.pending.extend(change);
         }
-        // While a watch catches up, headers are at etcd's newest revision although older events are still to come; so events
-        // count. All events of a revision come in one response: larger ones are not fragmented unless that is asked for.
+        // While a watch catches up, headers have etcd's newest revision although older events are still missing. So the revisions
+        // of the events count. All events of a revision are in one response, because fragments were not requested.
         let newest = response.events.iter().filter_map(|event| Some(event.kv.as_ref()?.mod_revision)).max();
         if let Some(newest) = newest {
-            self.inner.pin.told(newest);
+            self.inner.pin.saw(newest);
             self.next = self.next.max(newest + 1);
         }
-        // Only a watch that has caught up is told of progress: all events up to the header's revision have come.
+        // etcd sends progress only to a watch that has received all events up to the header's revision.
         let is_progress = response.events.is_empty() && !response.created && response.compact_revision == 0;
         if let Some(header) = response.header.filter(|_| is_progress) {
             self.next = self.next.max(header.revision + 1);
@@ -154,11 +154,11 @@ impl EtcdWatch {
 impl Watch for EtcdWatch {
     async fn next(&mut self) -> Change {
         loop {
-            if let Some(change) = self.told.pop_front() {
+            if let Some(change) = self.pending.pop_front() {
                 return change;
             }
             if self.inner.pin.mark().is_err() {
-                // Everyone who uses the store is told so otherwise; there is nothing to hear of any more.
+                // Other calls report that etcd was replaced. There are no more changes to report.
                 return std::future::pending().await;
             }
             let Some(stream) = &mut self.stream else {
@@ -168,7 +168,7 @@ impl Watch for EtcdWatch {
                 continue;
             };
             match stream.responses.message().await {
-                Ok(Some(response)) => self.take(response),
+                Ok(Some(response)) => self.receive(response),
                 Ok(None) | Err(_) => {
                     let endpoint = stream.endpoint;
                     self.stream = None;

@@ -1,25 +1,25 @@
-//! The archive: a second place, on another disk or a share, that has every commit before it is acknowledged.
+//! The archive: a second place, on another disk or a network share, that has every commit before it is acknowledged.
 //!
-//! A store that is archived in DIR has a directory of its own there, named after its identity:
+//! With `--archive DIR` each store has its own directory in DIR, named after its identity:
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `lock` | locked by the daemon that writes, or by a restore |
+//! | `lock` | locked by the daemon that writes the archive, or by a restore |
 //! | `base.R` | all records at revision R |
-//! | `commits.F` | a *segment*: the journal's frames from revision F on, in a file that has its full length from the beginning |
-//! | `newest` | the newest revision that was acknowledged, as beside the store |
-//! | `ended` | why nothing more is written: the store is archived no more, or was restored from here |
+//! | `commits.F` | a *segment*: the frames of the journal from revision F on, in a file that has its full length from the start |
+//! | `newest` | the newest acknowledged revision, as in the store's directory |
+//! | `ended` | why the archive ended: the store continued without it, or was restored from it |
 //!
-//! **One rule.** A commit is answered when it is durable in the journal *and* in the archive; the two syncs run side by side. Until
-//! both are, it is not seen, so a crash or a failure may leave it in either of them, in both or in neither. Opening the store
-//! makes them equal again before anything is answered: a commit that only the archive has is taken into the store, and one that
-//! only the store has goes to the archive. No revision is ever used again for something else.
+//! **The rule:** a commit is acknowledged once it is durable in the journal *and* in the archive. The two syncs run in parallel.
+//! Reads do not show a commit before that. After a crash or a failure, a commit can be in either of them, in both or in neither.
+//! Opening the store makes them equal before any request is served: a commit that only the archive has is replayed into the store,
+//! and a commit that only the store has is written to the archive. No revision is ever used for two different commits.
 //!
-//! The store remembers that it is archived ([`Mark`](super::record::Mark)), and under which *generation*, random bits that every file of the archive
-//! names. So a copy of the store that does not know the archive, or an archive that does not know the store, is noticed.
+//! The store has a mark of its archive ([`Mark`](super::record::Mark)) with a *generation*: random bits that are also in every file
+//! of the archive. So a copy of the store that does not know the archive is detected, and so is an archive that does not belong to
+//! the store.
 //!
-//! A new base is written in the background ([`base`]) when the commits since the last one are many; only when it is durable, what is
-//! older is removed.
+//! After many commits, a new base is written in the background ([`base`]). Once it is durable, older files are removed.
 
 mod appender;
 mod base;
@@ -30,50 +30,50 @@ mod writer;
 
 use std::path::PathBuf;
 
-pub(super) use self::appender::{Appender, Ship, WriteAndSync};
+pub(super) use self::appender::{Appender, FrameWriter, WriteAndSync};
 pub(super) use self::base::BaseJob;
 pub(super) use self::entry::Entry;
 pub use self::read::{ArchiveLock, Archived};
-pub(super) use self::writer::{Archive, begins, end, try_end};
+pub(super) use self::writer::{Archive, end, initial_mark, try_end};
 use crate::store::StoreId;
 
-/// Whether a store is archived, and where.
+/// The archive settings of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Archiving {
-    /// It is not. One that was before is refused.
+    /// No archive. A store that has an archive is refused.
     #[default]
     None,
-    /// Every commit goes to this directory, which has to exist.
+    /// Every commit goes to an archive in this directory, which must exist.
     To {
         /// The directory.
         dir: PathBuf,
-        /// How many bytes of commits there are before all records are written anew. Twice the size of the records, if that is more.
+        /// A new base is written after this many bytes of commits, or after twice the size of the last base if that is more.
         base_after: u64,
     },
-    /// It is archived no more, and its archive is told.
+    /// The store continues without its archive, and records that in the archive.
     End {
-        /// Goes on even if the archive cannot be told, or is damaged.
+        /// Continue even if the archive is damaged or cannot be written.
         even_if_lost: bool,
     },
-    /// It is opened to be read only, whatever its archive has.
+    /// The store is opened read-only, without its archive.
     ReadOnly,
 }
 
-/// What is said in an archive to which nothing more is written.
+/// Why an archive ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The store went on without it.
+    /// The store continued without it.
     Left,
-    /// It was restored, and goes on as another store.
+    /// It was restored as another store.
     Restored {
         /// The identity of that store.
         into: StoreId,
-        /// Where it was made, for people.
+        /// The place where that store was created, for messages.
         place: String,
     },
 }
 
-/// Random bits that tell the archive of a store from another one of the same store.
+/// Random bits that distinguish several archives of the same store.
 pub(super) type Generation = [u8; 16];
 
 #[cfg(test)]

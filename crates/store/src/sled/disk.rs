@@ -1,12 +1,12 @@
-//! The directory: who holds it, how it is opened, and how what was written to it is made durable.
+//! The directory of a store: locks it, opens the database in it, and makes writes durable.
 //!
-//! | file | whose |
+//! | file | purpose |
 //! |---|---|
-//! | `lock` | ours; a lock on it says that a process holds the directory, from before sled is opened until after |
-//! | `journal` | ours; what was committed since sled was flushed |
-//! | `newest` | ours; the newest revision that was acknowledged |
-//! | `db` | sled's log, and a second handle of ours to sync it |
-//! | `conf`, `snap.*`, `blobs/` | sled's |
+//! | `lock` | ours: locked by the process that uses the directory, from before sled is opened until after it is closed |
+//! | `journal` | ours: the write-ahead log, with the commits since the last checkpoint |
+//! | `newest` | ours: the newest acknowledged revision |
+//! | `db` | sled's log. We keep a second handle to sync it |
+//! | `conf`, `snap.*`, `blobs/` | sled's other files |
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,29 +14,28 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::archive::{self, Appender, Archive, Archiving, BaseJob, Entry, Ship};
+use super::archive::{self, Appender, Archive, Archiving, BaseJob, Entry, FrameWriter};
 use super::error::{DiskError, LedgerError, OpenError};
 use super::journal::{Journal, Redo};
 use super::ledger::Ledger;
 use super::newest::Newest;
-use super::quirks::{self, caught, leftovers};
+use super::quirks::{self, catch_panic, leftovers};
 use super::record::{LAYOUT, Mark};
 use crate::error::ReadError;
 
-/// How much is rewritten at a time when the log is opened.
+/// The size of the buffer for rewriting the log.
 const REWRITE_BYTES: usize = 1024 * 1024;
 
-/// How a batch of writes is made durable: the seam at which tests let it fail.
+/// Makes batches of writes durable. Tests replace it to inject failures.
 pub(super) trait Durability: Send {
-    /// Writes a frame to the journal, and returns when it survives power loss.
+    /// Writes a frame to the journal durably: it survives power loss.
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError>;
 
-    /// Returns when all that was written to `db` before survives power loss. `log` is a handle on the file of `db`
-    /// that was opened before any of it was written.
+    /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db` that was opened before any of these writes.
     fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
 }
 
-/// The real one.
+/// The implementation outside of tests.
 pub(super) struct FlushAndSync;
 
 impl Durability for FlushAndSync {
@@ -50,31 +49,31 @@ impl Durability for FlushAndSync {
     }
 }
 
-/// The directory, held by this process until the value is dropped.
+/// The directory, locked by this process until the value is dropped.
 pub(super) struct Disk {
     dir: PathBuf,
     new_id: [u8; 16],
     durability: Box<dyn Durability>,
     archiving: Archiving,
     appender: Appender,
-    /// There while the database is open and archived.
+    /// `Some` while the database is open and archived.
     archive: Option<Archive>,
-    /// Opened before sled writes anything, and kept: see [`FlushAndSync`].
+    /// Opened before sled writes anything: see [`quirks::flush`].
     log: File,
     journal: Journal,
     newest: Newest,
-    /// Locked.
+    /// The locked file.
     lock: File,
 }
 
 impl Disk {
-    /// Creates the directory if need be, and takes hold of it.
+    /// Creates the directory if needed, and locks it.
     pub(super) fn acquire(
         dir: PathBuf,
         new_id: [u8; 16],
         archiving: Archiving,
         durability: Box<dyn Durability>,
-        ship: Box<dyn Ship>,
+        writer: Box<dyn FrameWriter>,
     ) -> Result<Self, OpenError> {
         create_dir(&dir)?;
         let lock = open_file(&dir.join("lock"))?;
@@ -85,11 +84,11 @@ impl Disk {
         let log = open_file(&dir.join("db"))?;
         let journal = Journal::new(open_file(&dir.join("journal"))?);
         let newest = Newest::new(open_file(&dir.join("newest"))?);
-        let appender = Appender::start(ship).map_err(|source| OpenError::io(&dir, source))?;
+        let appender = Appender::start(writer).map_err(|source| OpenError::io(&dir, source))?;
         Ok(Self { dir, new_id, durability, archiving, appender, archive: None, log, journal, newest, lock })
     }
 
-    /// Opens the database for the first time since the directory was acquired.
+    /// Opens the database for the first time after [`Disk::acquire`].
     pub(super) fn open_first(&mut self) -> Result<Ledger, OpenError> {
         match self.open() {
             Ok(ledger) => Ok(ledger),
@@ -97,7 +96,7 @@ impl Disk {
         }
     }
 
-    /// Opens the database, and answers only when all that it shows is durable.
+    /// Opens the database and makes everything that it shows durable.
     pub(super) fn open(&mut self) -> Result<Ledger, DiskError> {
         quirks::check_released(&self.log)?;
         rewrite(&self.log)?;
@@ -110,12 +109,12 @@ impl Disk {
     }
 
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
-        leftovers::tidy(&self.dir)?;
+        leftovers::clean_up(&self.dir)?;
         let journal = self.journal.recover()?;
-        // A log that has lost its beginning looks new, and after a power cut `newest` may be behind.
+        // A log that has lost its beginning looks like a new one, and after a power cut `newest` can be out of date.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
-        let mut ledger = caught(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
-        match self.make_whole(&mut ledger, journal, known) {
+        let mut ledger = catch_panic(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
+        match self.recover(&mut ledger, journal, known) {
             Ok(()) => Ok(ledger),
             Err(error) => {
                 self.release(ledger);
@@ -124,14 +123,14 @@ impl Disk {
         }
     }
 
-    /// Gives the database what the journal and the archive have and it has not, and the archive what it lacks. Nothing is written
-    /// before all of them were read.
-    fn make_whole(&mut self, ledger: &mut Ledger, journal: Vec<Redo>, known: Option<u64>) -> Result<(), DiskError> {
+    /// Replays the commits of the journal and the archive that the database lacks, and gives the archive the commits that it lacks.
+    /// Reads all of them before it writes anything.
+    fn recover(&mut self, ledger: &mut Ledger, journal: Vec<Redo>, known: Option<u64>) -> Result<(), DiskError> {
         ledger.recover(journal.clone(), known)?;
-        let mark = caught(|| ledger.archive_mark())??;
+        let mark = catch_panic(|| ledger.archive_mark())??;
         let entry = Entry::find(&self.archiving, ledger.id(), mark.clone(), self.new_id, ledger.revision())?;
         ledger.recover(entry.missed(ledger.revision(), &journal)?, None)?;
-        caught(|| ledger.mark_opened())??;
+        catch_panic(|| ledger.mark_opened())??;
         self.flush(ledger)?;
         self.newest.write(ledger.revision())?;
         self.enter_archive(entry, ledger, mark, &journal)?;
@@ -148,59 +147,60 @@ impl Disk {
         match entry {
             Entry::None => return Ok(()),
             Entry::Begin(place, generation) => {
-                // First, so that there is never an archive that the store does not know.
-                self.remember(ledger, Some(&archive::begins(&place, generation)))?;
+                // The mark comes first, so that there is never an archive that the store does not know.
+                self.write_archive_mark(ledger, Some(&archive::initial_mark(&place, generation)))?;
                 self.archive = Some(Archive::begin(place, generation, ledger)?);
             }
-            Entry::GoOn(place, chain) => self.archive = Some(Archive::go_on(place, chain, journal, ledger)?),
+            Entry::Resume(place, chain) => self.archive = Some(Archive::resume(place, chain, journal, ledger)?),
             Entry::End(place, chain) => archive::end(&place, &chain, ledger.revision())?,
             Entry::Forget(dir) => archive::try_end(&dir, ledger.revision()),
         }
         let now = self.archive.as_ref().map(Archive::mark);
         match now == mark {
             true => Ok(()),
-            false => self.remember(ledger, now.as_ref()),
+            false => self.write_archive_mark(ledger, now.as_ref()),
         }
     }
 
-    /// Has the store remember its archive, durably.
-    fn remember(&mut self, ledger: &Ledger, mark: Option<&Mark>) -> Result<(), DiskError> {
-        caught(|| ledger.write_archive_mark(mark))??;
-        caught(|| self.durability.flush(ledger.db(), &self.log))?
+    /// Writes the archive's mark to the store durably.
+    fn write_archive_mark(&mut self, ledger: &Ledger, mark: Option<&Mark>) -> Result<(), DiskError> {
+        catch_panic(|| ledger.write_archive_mark(mark))??;
+        catch_panic(|| self.durability.flush(ledger.db(), &self.log))?
     }
 
-    /// The frame of what `ledger` has decided, for which there is room in the journal and in the archive. It is not written yet.
-    pub(super) fn make_room(&mut self, ledger: &mut Ledger) -> Result<Arc<Vec<u8>>, DiskError> {
+    /// Returns the frame of the commits that `ledger` has decided. Makes sure that it fits into the journal and the archive, but does not
+    /// write it.
+    pub(super) fn prepare_frame(&mut self, ledger: &mut Ledger) -> Result<Arc<Vec<u8>>, DiskError> {
         let frame = ledger.redo().frame();
-        if !self.journal.has_room(&frame) {
+        if !self.journal.fits(&frame) {
             self.flush(ledger)?;
         }
         if let Some(archive) = &mut self.archive {
-            archive.make_room(frame.len(), ledger.redo().first)?;
+            archive.prepare_segment(frame.len(), ledger.redo().first)?;
         }
         Ok(Arc::new(frame))
     }
 
-    /// A base of what is durable now that the archive is to get.
+    /// The job to write a base of the current durable state, if the archive needs one.
     pub(super) fn due_base(&mut self) -> Option<BaseJob> {
         self.archive.as_mut()?.due_base()
     }
 
-    /// Returns when what is in `frame` is durable, in the journal and in the archive: both are written at the same time.
+    /// Writes `frame` durably to the journal and to the archive, both at the same time.
     pub(super) fn make_durable(&mut self, frame: &Arc<Vec<u8>>) -> Result<(), DiskError> {
         if let Some(archive) = &self.archive {
             archive.begin_append(&self.appender, frame);
         }
-        let kept = caught(|| self.durability.append(self.journal.file(), frame, self.journal.place()));
+        let kept = catch_panic(|| self.durability.append(self.journal.file(), frame, self.journal.position()));
         let archived = self.archive.as_mut().map_or(Ok(()), |archive| archive.end_append(&self.appender, frame));
         kept??;
-        self.journal.keep(frame);
+        self.journal.advance(frame);
         Ok(archived?)
     }
 
-    /// Takes note of what `ledger` has decided and is durable.
+    /// Applies the decided commits of `ledger`, which are durable now.
     pub(super) fn settle(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
-        caught(|| ledger.settle())??;
+        catch_panic(|| ledger.settle())??;
         self.newest.write(ledger.revision())?;
         match &mut self.archive {
             Some(archive) => Ok(archive.settle(ledger.revision())?),
@@ -208,34 +208,34 @@ impl Disk {
         }
     }
 
-    /// Writes what `ledger` keeps to sled, durably, and begins the journal anew.
+    /// A checkpoint: writes the commits that `ledger` keeps in memory durably to sled, and restarts the journal.
     fn flush(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
         let mut written = None;
         while ledger.keeps_more(written.as_deref()) {
-            written = caught(|| ledger.write_piece(written.as_deref()))??;
-            caught(|| self.durability.flush(ledger.db(), &self.log))??;
+            written = catch_panic(|| ledger.write_piece(written.as_deref()))??;
+            catch_panic(|| self.durability.flush(ledger.db(), &self.log))??;
         }
-        caught(|| ledger.write_revision())??;
-        caught(|| self.durability.flush(ledger.db(), &self.log))??;
+        catch_panic(|| ledger.write_revision())??;
+        catch_panic(|| self.durability.flush(ledger.db(), &self.log))??;
         ledger.forget();
         self.journal.restart();
         Ok(())
     }
 
-    /// Leaves nothing in the journal that sled has not, so that the next opening is spared it, and lets go of the database.
+    /// Makes a checkpoint, so that the next opening need not replay the journal, and closes the database.
     pub(super) fn close(&mut self, mut ledger: Ledger) {
         if let Err(error) = self.flush(&mut ledger) {
-            tracing::warn!(dir = %self.dir.display(), %error, "the journal is kept for the next start");
+            tracing::warn!(dir = %self.dir.display(), %error, "the last checkpoint failed; the next start replays the journal");
         }
         self.release(ledger);
     }
 
-    /// Drops the database, lets go of the archive, and returns when sled has let go of its file.
+    /// Drops the database and the archive, and waits until sled has released its file.
     pub(super) fn release(&mut self, ledger: Ledger) {
         self.archive = None;
-        // sled syncs while it is dropped, and panics if that fails. Nothing is lost: what was acknowledged is durable.
-        if let Err(error) = caught(|| drop(ledger)) {
-            tracing::warn!(dir = %self.dir.display(), %error, "sled did not end cleanly");
+        // sled syncs when it is dropped, and panics if that fails. Nothing is lost: acknowledged commits are durable.
+        if let Err(error) = catch_panic(|| drop(ledger)) {
+            tracing::warn!(dir = %self.dir.display(), %error, "sled did not shut down cleanly");
         }
         quirks::wait_released(&self.dir, &self.log);
     }
@@ -243,7 +243,7 @@ impl Disk {
     fn explain(&self, error: DiskError) -> OpenError {
         let dir = self.dir.clone();
         match error {
-            DiskError::Held => OpenError::InUse { dir },
+            DiskError::Locked => OpenError::InUse { dir },
             DiskError::Io(source) | DiskError::Ledger(LedgerError::Sled(::sled::Error::Io(source))) => {
                 OpenError::io(&dir, source)
             }
@@ -264,8 +264,8 @@ impl Disk {
 }
 
 impl Drop for Disk {
-    /// Unlocks by word, not by closing the file: a process that is being forked off at this moment has a copy of the
-    /// handle, and would keep the lock until it runs its program.
+    /// Unlocks explicitly. Closing the file is not enough: a child process that is being started right now has a copy of the handle
+    /// and would keep the lock until it runs its program.
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot unlock the directory");
@@ -273,7 +273,7 @@ impl Drop for Disk {
     }
 }
 
-/// Writes the bytes of `log` over themselves, so that the kernel takes every page for one that is to be written.
+/// Overwrites `log` with its own bytes, so that the kernel marks every page as dirty.
 fn rewrite(mut log: &File) -> io::Result<()> {
     let mut buffer = vec![0; REWRITE_BYTES];
     let mut at = 0;
@@ -294,7 +294,7 @@ fn open_file(path: &Path) -> Result<File, OpenError> {
     file.map_err(|source| OpenError::io(path, source))
 }
 
-/// Creates `dir` and what is missing above it, durably.
+/// Creates `dir` and its missing parents durably.
 fn create_dir(dir: &Path) -> Result<(), OpenError> {
     if dir.exists() && !dir.is_dir() {
         return Err(OpenError::NotADirectory { dir: dir.to_owned() });
@@ -305,8 +305,8 @@ fn create_dir(dir: &Path) -> Result<(), OpenError> {
         sync_parent(path)?;
     }
     if missing.is_empty() {
-        // Made by an earlier start, perhaps, that was killed before it had done this. By somebody else otherwise, and then we may
-        // not be allowed to.
+        // An earlier start may have created it and been killed before this sync. If another user created it, we may lack the
+        // permission, so errors are ignored.
         let _ = sync_parent(dir);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What can go wrong, one enum for each of ledger, archive and directory, and one for the opening of a store.
+//! The errors of the ledger, the archive and the directory, and of opening a store.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,46 +7,49 @@ use super::record::LAYOUT;
 use crate::error::{Corrupt, NewerSchema, ReadError};
 use crate::store::StoreId;
 
-/// Why a directory cannot serve as a store. Nothing that was stored in it was overwritten.
+/// An error from opening a store. The stored data were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process holds the directory.
-    #[error("another kentd (or tool) holds {}: stop it first, or use another directory", dir.display())]
+    /// Another process uses the directory.
+    #[error("another kentd (or tool) uses {}: stop it first, or use another directory", dir.display())]
     InUse {
         /// The directory.
         dir: PathBuf,
     },
-    /// The path leads to something else than a directory.
+    /// The path is not a directory.
     #[error("{} is not a directory", dir.display())]
     NotADirectory {
         /// The path.
         dir: PathBuf,
     },
-    /// The process may not read or write a file that it needs to.
+    /// The process lacks the permission to read or write a file.
     #[error("no permission to use {}: {source}", path.display())]
     Permission {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The directory holds a database that no Kent created.
-    #[error("{} holds a database that Kent did not create: use another directory", dir.display())]
+    /// The directory has a database that Kent did not create.
+    #[error("{} has a database that Kent did not create: use another directory", dir.display())]
     Foreign {
         /// The directory.
         dir: PathBuf,
     },
-    /// The database was laid out by a newer Kent.
-    #[error("{} was written by a newer Kent: layout {found}, this one knows {known}; upgrade this one", dir.display())]
+    /// A newer Kent wrote the database.
+    #[error(
+        "{} was written by a newer Kent: it has layout {found}, and this Kent knows up to {known}; upgrade this Kent",
+        dir.display()
+    )]
     NewerLayout {
         /// The directory.
         dir: PathBuf,
-        /// The layout it has.
+        /// The layout of the database.
         found: u32,
         /// The newest layout that this program knows.
         known: u32,
     },
-    /// A record of the store itself was written by a newer Kent.
+    /// A newer Kent wrote a record of the store itself.
     #[error(transparent)]
     NewerSchema(NewerSchema),
     /// A record of the store itself is damaged.
@@ -57,10 +60,10 @@ pub enum OpenError {
     Damaged {
         /// The directory.
         dir: PathBuf,
-        /// What the recovery said.
+        /// The error of the recovery.
         what: String,
     },
-    /// The archive of the store.
+    /// The archive fails.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The file system fails.
@@ -68,7 +71,7 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -83,19 +86,19 @@ impl OpenError {
     }
 }
 
-/// Why the directory could not do something.
+/// An error from the directory.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DiskError {
-    /// Somebody else holds sled's file.
-    #[error("the database file is held by another process, or sled has not let go of it yet")]
-    Held,
+    /// sled's file is locked.
+    #[error("the database file is locked by another process, or sled has not released it yet")]
+    Locked,
     /// The file system fails.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The database fails.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The archive cannot be used.
+    /// The archive fails.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// sled panicked.
@@ -103,35 +106,35 @@ pub(super) enum DiskError {
     Panicked(String),
 }
 
-/// Why the ledger could not do something.
+/// An error from the ledger.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LedgerError {
-    /// The database itself fails.
+    /// sled fails.
     #[error("sled: {0}")]
     Sled(#[from] ::sled::Error),
-    /// One value is not what it should be; the database works.
+    /// A value is damaged or too new. The database itself works.
     #[error(transparent)]
     Value(#[from] ReadError),
-    /// The database was laid out by a newer Kent.
-    #[error("the database has layout {found}, this Kent knows {LAYOUT}")]
+    /// A newer Kent wrote the database.
+    #[error("the database has layout {found}, and this Kent knows up to {LAYOUT}")]
     NewerLayout { found: u32 },
-    /// The database is older than it was.
-    #[error("it has lost its newest commits: it is at revision {found}, and revision {known} was acknowledged")]
+    /// The database has lost acknowledged commits.
+    #[error("it has lost its newest commits: it is at revision {found}, but revision {known} was acknowledged")]
     Lost {
-        /// Its revision.
+        /// The revision of the database.
         found: u64,
-        /// The one that it had.
+        /// The newest acknowledged revision.
         known: u64,
     },
-    /// The journal is not this database's.
+    /// The journal belongs to another database.
     #[error("its journal belongs to another database")]
     OtherJournal,
-    /// The database has contents, but not the records of a store.
+    /// The database has contents, but lacks the store's own records.
     #[error("the database was not created by Kent")]
     Foreign,
 }
 
-/// Why an archive cannot be used. Nothing was changed.
+/// An error from an archive. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The file system fails.
@@ -139,70 +142,71 @@ pub enum ArchiveError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process holds it.
-    #[error("another kentd (or kentd restore) holds the archive {}: stop it first", dir.display())]
+    /// Another process uses the archive.
+    #[error("another kentd (or kentd restore) uses the archive {}: stop it first", dir.display())]
     InUse {
         /// The directory.
         dir: PathBuf,
     },
-    /// What is in a file is not what was written.
+    /// A file is damaged.
     #[error("the archive is damaged: {} at byte {at}: {what}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file, in bytes.
         at: u64,
         /// What is wrong.
         what: &'static str,
     },
-    /// A record makes no sense.
+    /// A record is damaged or too new.
     #[error("the archive {} is damaged: {source}", dir.display())]
     Record {
         /// The directory.
         dir: PathBuf,
-        /// Which record.
+        /// The error for the record.
         source: ReadError,
     },
-    /// There is none.
-    #[error("{} holds no archive of a store", dir.display())]
+    /// The directory is not an archive.
+    #[error("{} is not the archive of a store", dir.display())]
     Nothing {
         /// The directory.
         dir: PathBuf,
     },
-    /// The store is archived, and the daemon was not told where.
+    /// The store has an archive, and the daemon was started without it.
     #[error(
-        "the store is archived in {}: say --archive {}, or end that with --no-archive", dir.display(), dir.display()
-    )]
-    NotAsked {
-        /// Where it is archived.
+        "the store has an archive in {}: start with --archive {}, or end the archive with --no-archive",
+        dir.display(), dir.display()
+        )]
+    NotConfigured {
+        /// The directory of the archive.
         dir: PathBuf,
     },
-    /// The archive that the store had is not there.
+    /// The store's archive is missing.
     #[error(
-        "{} has no archive of this store, which is archived in {}: is the disk mounted? To begin a new archive, start once with \
+        "{} has no archive of this store, whose archive is in {}: is the disk mounted? To start a new archive, start once with \
          --no-archive", dir.display(), before.display()
     )]
     Missing {
-        /// The directory that was named.
+        /// The directory of the setting.
         dir: PathBuf,
-        /// Where the store is archived.
+        /// The directory of the store's archive.
         before: PathBuf,
     },
-    /// The archive is in use, and the store does not know it.
+    /// The archive was started after this copy of the store was made.
     #[error(
-        "{} is an archive of this store that the store does not know: the store is an old copy. Restore the newer one: kentd \
-         restore --archive {} --data NEW", dir.display(), dir.display()
+        "the store is an old copy: it does not know its archive in {}. Restore the newer store: kentd restore --archive {} \
+         --data NEW", dir.display(), dir.display()
     )]
     Unknown {
         /// The directory.
         dir: PathBuf,
     },
-    /// The store is older than the archive, and what it lacks is not there commit by commit any more.
+    /// The store is an old copy, and the archive no longer has all the commits that it lacks.
     #[error(
-        "the store is an old copy: it is at revision {revision}, and the archive begins at {base}. Restore the newer one: kentd \
+        "the store is an old copy: it is at revision {revision}, and the archive starts at {base}. Restore the newer store: kentd \
          restore --archive {} --data NEW", dir.display()
     )]
     OldCopy {
@@ -210,13 +214,13 @@ pub enum ArchiveError {
         dir: PathBuf,
         /// The revision of the store.
         revision: u64,
-        /// That of the archive's base, or of its end.
+        /// The revision of the archive's base, or at which the archive ended.
         base: u64,
     },
-    /// Store and archive have different commits of the same revision.
+    /// The store and the archive have different commits at the same revision.
     #[error(
-        "the store and its archive {} have different commits at revision {revision}: another copy of the store was archived there. \
-         Restore that one: kentd restore --archive {} --data NEW", dir.display(), dir.display()
+        "the store and its archive {} have different commits at revision {revision}: another copy of the store used this archive. \
+         Restore that copy: kentd restore --archive {} --data NEW", dir.display(), dir.display()
     )]
     Differs {
         /// The directory.
@@ -226,32 +230,32 @@ pub enum ArchiveError {
     },
     /// The store was restored from its archive.
     #[error(
-        "the store was restored from its archive {} and goes on as store {into} (made in {place}): only that one knows what was \
-         issued since", dir.display()
+        "the store was restored from its archive {} as store {into} (made in {place}): use that store, because only it knows what \
+         was issued since then", dir.display()
     )]
     Restored {
         /// The directory.
         dir: PathBuf,
-        /// The identity of the store that goes on.
+        /// The identity of the restored store.
         into: StoreId,
-        /// Where it was made.
+        /// The place where the restored store was created.
         place: String,
     },
-    /// The store went on without the archive.
+    /// The store has ended the archive and continued without it.
     #[error(
-        "the store went on without the archive {}, which is a backup since: kentd restore {} --data NEW skips what may have been issued \
-         since", dir.display(), dir.display()
+        "the store continued without the archive {}, which is a backup since then: kentd restore {} --data NEW skips what may have \
+         been issued since", dir.display(), dir.display()
     )]
     Left {
         /// The directory.
         dir: PathBuf,
     },
-    /// The archive cannot be told that it ends.
+    /// The end of the archive cannot be recorded in it.
     #[error(
-        "the archive cannot be told that it ends, and would pass for one that has all commits. If it is gone for ever, say \
-         --no-archive=lost, and never restore from it"
+        "the end of the archive cannot be recorded in it, so a later restore would take it for complete. If the archive is \
+         permanently lost, start with --no-archive=lost, and never restore from it"
     )]
-    Untold(#[source] Box<ArchiveError>),
+    CannotEnd(#[source] Box<ArchiveError>),
 }
 
 impl ArchiveError {

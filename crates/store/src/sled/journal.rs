@@ -1,14 +1,14 @@
-//! The journal: the commits since sled's last flush, in one small file, so that a commit waits for one sync.
+//! The journal: our write-ahead log with the commits since the last checkpoint, so that a commit waits for only one sync.
 //!
-//! sled's flush writes a transaction in several pieces, waits for each on threads of its own, and needs a sync of ours on top. A
-//! batch of commits is therefore written here and synced once, and kept in memory; sled is given all that was kept when the
-//! journal is full and when the database is closed, and the journal begins anew. When a database is opened, sled is given what it
-//! does not have yet.
+//! sled's flush writes a transaction in several pieces, waits for each on its own threads, and needs another sync by us. So a batch
+//! of commits is written to the journal, synced once, and kept in memory. When the journal is full, and when the database is
+//! closed, a checkpoint writes the commits to sled and the journal restarts. When a database is opened, sled gets the commits that
+//! it lacks.
 //!
-//! The file has its full length from the beginning, so that a sync has no length or blocks to record. Each batch is a frame
-//! ([`frame`](super::frame)), and the next is written after the one before was synced: only the newest can be torn. Frames are told
-//! by the revisions in them, not by their place. Those that sled has are of no use any more; those that it has not must follow each
-//! other without a gap, or something is lost.
+//! The file has its full length from the start, so that a sync need not write its length or block list. Each batch is a frame
+//! ([`frame`](super::frame)), and is written only after the previous one was synced, so only the newest frame can be torn. The
+//! revisions in a frame identify it, not its position. Frames that sled already has are ignored. The others must be contiguous, or
+//! commits are lost.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -20,15 +20,15 @@ use super::error::LedgerError;
 use super::frame::{self, BLOCK_BYTES};
 use crate::store::StoreId;
 
-/// The file's length. A batch that is larger makes it longer.
+/// The length of the file. A larger batch extends it.
 const JOURNAL_BYTES: usize = 1024 * 1024;
-/// More than the largest batch makes of it: 256 transactions of 1 MiB each.
+/// An upper bound for the length: more than the largest batch of 256 transactions of 1 MiB each.
 const LONGEST_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// What a batch of commits wrote, to be written again.
+/// The writes of a batch of commits, for replay.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Redo {
-    /// The store whose commits they are.
+    /// The identity of the store.
     #[prost(bytes = "vec", tag = "1")]
     pub(super) store: Vec<u8>,
     /// The revision of the first commit.
@@ -37,22 +37,22 @@ pub(super) struct Redo {
     /// The revision of the last commit.
     #[prost(uint64, tag = "3")]
     pub(super) last: u64,
-    /// The writes of all, in order.
+    /// The writes of all commits, in order.
     #[prost(message, repeated, tag = "4")]
     pub(super) writes: Vec<RawWrite>,
 }
 
-/// A raw key and what it holds from now on.
+/// A raw key and its new raw value.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct RawWrite {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
-    /// Nothing, if it is removed.
+    /// `None` removes the key.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub(super) value: Option<Vec<u8>>,
 }
 
-/// The file, and where the next frame goes.
+/// The file and the position of the next frame.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -64,11 +64,11 @@ impl Journal {
         Self { file, next: 0 }
     }
 
-    /// The batches that are there, the oldest first. What is read is durable: it is written back and synced, since after a failed
-    /// sync the kernel may show what the disk never got.
+    /// Reads the batches, oldest first, and makes them durable. They are written back and synced, because after a failed sync the
+    /// kernel can return data that the disk never got.
     pub(super) fn recover(&self) -> io::Result<Vec<Redo>> {
         if self.file.metadata()?.len() > LONGEST_BYTES {
-            return Err(io::Error::new(ErrorKind::InvalidData, "the journal is longer than any"));
+            return Err(io::Error::new(ErrorKind::InvalidData, "the journal is longer than the maximum"));
         }
         let mut bytes = Vec::with_capacity(JOURNAL_BYTES);
         (&self.file).seek(SeekFrom::Start(0))?;
@@ -82,23 +82,23 @@ impl Journal {
         Ok(found)
     }
 
-    /// Takes the next frame to the beginning of the file: all frames are in sled, durably.
+    /// Starts again at the beginning of the file. All frames must be durable in sled.
     pub(super) const fn restart(&mut self) {
         self.next = 0;
     }
 
-    /// Whether there is room for `frame`. At the beginning of the file there is for every one.
-    pub(super) const fn has_room(&self, frame: &[u8]) -> bool {
+    /// True if `frame` fits. Every frame fits at the beginning of the file.
+    pub(super) const fn fits(&self, frame: &[u8]) -> bool {
         self.next == 0 || self.next + frame.len() <= JOURNAL_BYTES
     }
 
-    /// Where the next frame goes.
-    pub(super) const fn place(&self) -> u64 {
+    /// The position of the next frame.
+    pub(super) const fn position(&self) -> u64 {
         self.next as u64 // OK because a file's length fits 64 bits.
     }
 
-    /// Takes note that `frame` is there, durably.
-    pub(super) const fn keep(&mut self, frame: &[u8]) {
+    /// Records that `frame` is durable.
+    pub(super) const fn advance(&mut self, frame: &[u8]) {
         self.next += frame.len();
     }
 
@@ -117,12 +117,12 @@ impl Redo {
         self.writes.extend(writes);
     }
 
-    /// The frame: whole blocks.
+    /// Encodes the batch as a frame.
     pub(super) fn frame(&self) -> Vec<u8> {
         frame::seal(self)
     }
 
-    /// Whether it holds commits after `revision`. An error says that some before them are missing.
+    /// True if the batch has commits after `revision`. Fails if commits between `revision` and the batch are missing.
     pub(super) fn follows(&self, revision: u64) -> Result<bool, LedgerError> {
         match self.last > revision {
             true if self.first > revision + 1 => Err(LedgerError::Lost { found: revision, known: self.last }),
@@ -131,20 +131,20 @@ impl Redo {
     }
 }
 
-/// The batch whose frame begins here, if there is one that is whole.
+/// Decodes the batch at the start of `blocks`. `None` if there is no complete frame.
 fn decode(blocks: &[u8]) -> Option<Redo> {
     frame::open(blocks).map(|(redo, _)| redo)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::{BEGINS, HEADER_BYTES, TAG_BYTES};
+    use super::super::frame::{HEADER_BYTES, STARTS, TAG_BYTES};
     use super::*;
 
     const STORE: StoreId = StoreId::new([7; 16]);
 
     fn redo(first: u64, last: u64, bytes: usize) -> Redo {
-        let value = Some(BEGINS.iter().copied().cycle().take(bytes).collect());
+        let value = Some(STARTS.iter().copied().cycle().take(bytes).collect());
         let writes =
             vec![RawWrite { key: b"slot/00".to_vec(), value }, RawWrite { key: b"gone".to_vec(), value: None }];
         let mut redo = Redo::default();
@@ -162,13 +162,13 @@ mod tests {
 
     fn append(journal: &mut Journal, redo: &Redo) {
         let frame = redo.frame();
-        assert!(journal.has_room(&frame));
-        journal.file.write_all_at(&frame, journal.place()).unwrap();
-        journal.keep(&frame);
+        assert!(journal.fits(&frame));
+        journal.file.write_all_at(&frame, journal.position()).unwrap();
+        journal.advance(&frame);
     }
 
     #[test]
-    fn what_is_written_is_read_back_whatever_its_length() {
+    fn batches_of_every_length_are_read_back() {
         let around = |bytes: usize| bytes - 80..bytes + 1;
         let lengths = [0..3, around(BLOCK_BYTES), around(2 * BLOCK_BYTES)].into_iter().flatten();
         for bytes in lengths.chain([300_000]) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_turn_before_stay_until_they_are_written_over() {
+    fn frames_from_before_a_restart_stay_until_they_are_overwritten() {
         let mut journal = journal();
         (1..=3).for_each(|revision| append(&mut journal, &redo(revision, revision, 10)));
         journal.restart();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_or_damaged_frame_is_none() {
+    fn a_torn_or_damaged_frame_is_ignored() {
         let redo = redo(1, 1, 3 * BLOCK_BYTES);
         let frame = redo.frame();
         let used = redo.encoded_len() + HEADER_BYTES + frame.len() / BLOCK_BYTES * TAG_BYTES;
@@ -206,30 +206,30 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_there_is_room_for() {
+    fn a_frame_fits_only_if_there_is_space() {
         let mut journal = journal();
         let frame = redo(1, 1, JOURNAL_BYTES / 3).frame();
-        journal.keep(&frame);
-        assert!(journal.has_room(&frame));
-        journal.keep(&frame);
-        assert!(!journal.has_room(&frame));
+        journal.advance(&frame);
+        assert!(journal.fits(&frame));
+        journal.advance(&frame);
+        assert!(!journal.fits(&frame));
         journal.restart();
-        assert!(journal.has_room(&frame));
+        assert!(journal.fits(&frame));
         let large = [redo(1, 1, 3 * JOURNAL_BYTES)];
         append(&mut journal, &large[0]);
         assert!(journal.recover().unwrap() == large, "a batch that is larger than the file");
-        assert!(!journal.has_room(&frame));
+        assert!(!journal.fits(&frame));
     }
 
     #[test]
-    fn a_journal_of_nonsense_length_is_not_read() {
+    fn a_journal_that_is_too_long_is_not_read() {
         let journal = journal();
         journal.file.set_len(LONGEST_BYTES + 1).unwrap();
         assert_eq!(journal.recover().unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
     #[test]
-    fn a_gap_is_an_error_and_what_is_there_already_is_none() {
+    fn a_gap_is_an_error_and_known_commits_are_not() {
         for (first, last, revision, expected) in [
             (1, 3, 0, Some(true)),
             (1, 3, 2, Some(true)),

@@ -1,10 +1,9 @@
-//! An opened database: reads, compares and applies, in one thread, and makes nothing durable by itself.
+//! An open database: reads, compares and applies transactions on one thread. It makes nothing durable itself.
 //!
-//! A batch goes through it in steps, with the journal between the first two. [`Ledger::decide`] says what each transaction comes
-//! to. [`Ledger::settle`] keeps what was decided and is durable, in memory. When the journal has to begin anew, all that was kept is
-//! written to sled in pieces ([`Ledger::write_piece`]), each flushed before the next, and last the revision
-//! ([`Ledger::write_revision`]): until that is durable the journal would write everything again, so it does not matter how
-//! much of it a crash leaves.
+//! A batch goes through these steps. [`Ledger::decide`] compares each transaction. Then the journal makes the batch durable, and
+//! [`Ledger::settle`] keeps its writes in memory. When the journal is full, a checkpoint writes them to sled in pieces
+//! ([`Ledger::write_piece`]), flushes each piece before the next, and writes the revision last ([`Ledger::write_revision`]). Until the
+//! revision is durable, a recovery replays the whole journal, so it does not matter which pieces a crash leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -25,33 +24,34 @@ use super::quirks::{PAGES_A_WRITE, PIECE_BYTES_MAX, PIECE_WRITES_MAX, leaves::Le
 use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
-/// How long the thread reads for one page. A leaf that is not in sled's cache takes some 30 us, and a commit may wait for the page.
+/// The time limit for reading one page, since commits may wait for it. A leaf that is not in sled's cache takes about 30 us.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 
-/// The database, and the revision it has reached with what was decided.
+/// The database and the writes that it does not have yet.
 pub(super) struct Ledger {
     db: ::sled::Db,
     id: StoreId,
+    /// The revision of the last decided commit.
     revision: u64,
-    /// What was decided and is not durable yet.
+    /// The decided writes that are not durable yet.
     redo: Redo,
-    /// The versions of the keys that it writes.
+    /// The versions of the keys in `redo`.
     decided: HashMap<Key, Version>,
-    /// What is durable in the journal and was not written to sled yet: raw values by raw keys, nothing for what was removed.
+    /// The writes that are durable in the journal and not in sled yet: raw values by raw keys. `None` removes the key.
     kept: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// The revision of what is durable.
+    /// The revision of the last durable commit.
     settled: u64,
-    /// The moments that are being read.
+    /// The snapshots of the paged reads in progress.
     snapshots: Vec<Snapshot>,
 }
 
-/// What came of a transaction, before anything is durable.
+/// The decision on a transaction, before anything is durable.
 pub(super) enum Verdict {
-    /// Its guards held; there was nothing to write.
-    Held(Committed),
-    /// Its guards held and its writes are to be made.
+    /// Its guards hold and it has no writes.
+    Unchanged(Committed),
+    /// Its guards hold and it has writes.
     Wrote(Committed),
-    /// It changed nothing, for this reason.
+    /// It is refused with this error.
     Refused(CommitError),
 }
 
@@ -61,13 +61,13 @@ impl Ledger {
         Self { db, id, revision, redo, decided, kept, settled: revision, snapshots: Vec::new() }
     }
 
-    /// Takes over `db`: reads what the store knows of itself, or writes it if the database is new. Nothing is durable yet.
+    /// Reads the store's own records from `db`, or writes them if the database is new. Nothing is durable yet.
     ///
-    /// `known` is the revision that it is known to have had; [`Ledger::recover`] may be needed to get there.
+    /// `known` is the newest acknowledged revision, if known. [`Ledger::recover`] may be needed to reach it.
     pub(super) fn load(db: ::sled::Db, new_id: [u8; 16], known: Option<u64>) -> Result<Self, LedgerError> {
         let Some(layout) = db.get(Meta::Layout.raw_key())? else {
             return match known {
-                // What looks new is what is left of an old one.
+                // It looks new, but it has lost its contents.
                 Some(known) => Err(LedgerError::Lost { found: 0, known }),
                 None => Self::create(db, new_id),
             };
@@ -81,8 +81,8 @@ impl Ledger {
         Ok(Self::new(db, id, revision))
     }
 
-    /// Writes the marker that tells this opening from the one before, and the layout that it has from now on. A database that is
-    /// refused is left as it was.
+    /// Writes the marker that distinguishes this opening from the previous one, and the current layout. A database that is refused is
+    /// not changed.
     pub(super) fn mark_opened(&self) -> Result<(), LedgerError> {
         let opened = u64::from_be_bytes(meta(&self.db, Meta::Opened)?);
         self.db.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()))?;
@@ -90,7 +90,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Keeps what the journal has and sled has not. After it the database is whole, or there is an error.
+    /// Adds the commits of the journal that sled lacks. Fails if commits are still missing.
     pub(super) fn recover(&mut self, journal: Vec<Redo>, known: Option<u64>) -> Result<(), LedgerError> {
         for redo in journal {
             if redo.store != self.id.as_bytes() {
@@ -124,23 +124,23 @@ impl Ledger {
         self.id
     }
 
-    /// The revision that it has reached.
+    /// The revision of the last decided commit.
     pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What was decided and is not applied yet.
+    /// The decided writes that are not durable yet.
     pub(super) const fn redo(&self) -> &Redo {
         &self.redo
     }
 
-    /// What the store remembers of its archive.
+    /// The store's mark of its archive.
     pub(super) fn archive_mark(&self) -> Result<Option<Mark>, LedgerError> {
         let sealed = self.db.get(Meta::Archive.raw_key())?;
         Ok(sealed.map(|sealed| Meta::Archive.open_message(&sealed)).transpose()?)
     }
 
-    /// Writes it, to be flushed.
+    /// Writes the mark of the archive. The caller flushes it.
     pub(super) fn write_archive_mark(&self, mark: Option<&Mark>) -> Result<(), LedgerError> {
         match mark {
             Some(mark) => drop(self.db.insert(Meta::Archive.raw_key(), Meta::Archive.seal_message(mark))?),
@@ -161,7 +161,7 @@ impl Ledger {
         }
     }
 
-    /// The next page of a reading, behind the last key that was looked at for the one before.
+    /// The next page of a paged read, after the last key of the previous page.
     pub(super) fn page(&mut self, reading: &Arc<Reading>, after: Option<&Key>) -> Result<Part, LedgerError> {
         self.snapshots.retain(Snapshot::is_wanted);
         let known = self.snapshots.iter().position(|snapshot| snapshot.is_of(reading));
@@ -169,12 +169,12 @@ impl Ledger {
             (Some(known), _) => known,
             (None, None) => Snapshot::new(reading, self.settled),
             (None, Some(_)) => {
-                let gone = Unavailable::backend("the database was opened anew while it was read: read again");
+                let gone = Unavailable::backend("the database was reopened during the read: start a new read");
                 return Err(ReadError::from(gone).into());
             }
         };
         if let Some(after) = after {
-            snapshot.go_on(after)?;
+            snapshot.advance(after)?;
         }
         let began = Instant::now();
         let part = snapshot.page(self.present(snapshot.from()), || began.elapsed() >= PAGE_TIME_MAX)?;
@@ -184,7 +184,7 @@ impl Ledger {
         Ok(part)
     }
 
-    /// What is there now.
+    /// The current records.
     fn present(&self, from: Bound<&[u8]>) -> impl Iterator<Item = Result<Row, LedgerError>> {
         let range = (from, Bound::Unbounded);
         let stored = self.db.range::<&[u8], _>(range).map(|row| row.map_err(LedgerError::from));
@@ -192,11 +192,11 @@ impl Ledger {
         overlay(stored, kept)
     }
 
-    /// Compares with what was decided before. Nothing is written.
+    /// Compares the guards, also with earlier decisions of the batch. Writes nothing.
     pub(super) fn decide(&mut self, txn: &Txn) -> Result<Verdict, LedgerError> {
         match self.compare(txn) {
             Ok(None) if txn.writes().is_empty() => {
-                Ok(Verdict::Held(Committed { version: Version::new(self.revision) }))
+                Ok(Verdict::Unchanged(Committed { version: Version::new(self.revision) }))
             }
             Ok(None) => Ok(Verdict::Wrote(self.accept(txn))),
             Ok(Some(conflict)) => Ok(Verdict::Refused(conflict)),
@@ -205,8 +205,7 @@ impl Ledger {
         }
     }
 
-    /// The first conflict. Keys that are written without a guard are read as well: a damaged value must not vanish
-    /// under a new one.
+    /// The first conflict. Keys without a guard are read as well, so that a new value never hides a damaged one.
     fn compare(&self, txn: &Txn) -> Result<Option<CommitError>, LedgerError> {
         for (key, expected) in txn.guards() {
             let (key, expected, actual) = (key.clone(), *expected, self.version(key)?);
@@ -226,7 +225,7 @@ impl Ledger {
     }
 
     fn accept(&mut self, txn: &Txn) -> Committed {
-        // OK because at a billion commits a second 64 bits last for centuries.
+        // OK because 64 bits last for centuries at a billion commits a second.
         self.revision += 1;
         let version = Version::new(self.revision);
         let writes = txn.writes().iter().map(|(key, value)| RawWrite {
@@ -240,17 +239,17 @@ impl Ledger {
         Committed { version }
     }
 
-    /// Keeps what was decided: it is durable now.
+    /// Keeps the decided writes, which are durable now.
     pub(super) fn settle(&mut self) -> Result<(), LedgerError> {
         self.decided.clear();
         let redo = mem::take(&mut self.redo);
-        self.keep_for_readings(&redo)?;
+        self.keep_for_snapshots(&redo)?;
         self.keep(redo);
         Ok(())
     }
 
-    /// Has readings keep what is overwritten now and was not read yet.
-    fn keep_for_readings(&mut self, redo: &Redo) -> Result<(), LedgerError> {
+    /// Copies values to the snapshots that need them before they are overwritten.
+    fn keep_for_snapshots(&mut self, redo: &Redo) -> Result<(), LedgerError> {
         self.snapshots.retain(Snapshot::is_wanted);
         let mut snapshots = mem::take(&mut self.snapshots);
         for snapshot in &mut snapshots {
@@ -277,12 +276,13 @@ impl Ledger {
         self.kept.extend(redo.writes.into_iter().map(|RawWrite { key, value }| (key, value)));
     }
 
-    /// Whether something is kept behind this key.
+    /// True if there are kept writes after this key.
     pub(super) fn keeps_more(&self, after: Option<&[u8]>) -> bool {
         self.kept_after(after).next().is_some()
     }
 
-    /// Writes some of what is kept behind a key to sled, in order, and says up to where. It is kept until it is forgotten.
+    /// Writes some of the kept writes after a key to sled, in order, and returns the last key. They stay in memory until
+    /// [`Ledger::forget`].
     pub(super) fn write_piece(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, LedgerError> {
         let (mut written, mut weight, mut leaves) = (None, 0, Leaves::new(&self.db));
         for (key, value) in self.kept_after(after).take(PIECE_WRITES_MAX) {
@@ -304,13 +304,13 @@ impl Ledger {
         self.kept.range::<[u8], _>((after, Bound::Unbounded))
     }
 
-    /// Writes the revision of what was kept, all of which is durable in sled.
+    /// Writes the revision of the kept writes, which are all durable in sled.
     pub(super) fn write_revision(&self) -> Result<(), LedgerError> {
         self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(self.settled.to_be_bytes()))?;
         Ok(())
     }
 
-    /// Forgets what was kept: sled has it, and its revision, durably.
+    /// Discards the kept writes, which are durable in sled with their revision.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
     }

@@ -1,27 +1,27 @@
-//! Which commit was the newest: a small file beside the database, written after each batch.
+//! The newest acknowledged revision, in a small file that is written after each batch.
 //!
-//! sled recovers by cutting its log off at the first record that is damaged. What follows is gone without a word, and it may
-//! have been acknowledged; if nothing is left, the database even looks new. This file tells: a database that is older than it
-//! says has lost something, and nothing is done with it.
+//! sled recovers by truncating its log at the first damaged record. It silently loses the records after that, which may have been
+//! acknowledged. If nothing is left, the database even looks new. This file shows the loss: a database with a lower revision has
+//! lost commits and is not opened.
 //!
-//! It is written after what it tells of has become durable, so it is never ahead of it, and it is not synced itself: after a
-//! power cut it may be behind, which only makes it blind to the last commits. Two places are written in turns, so that a torn
-//! write leaves the one before.
+//! The file is written after the commits are durable, so it is never ahead of them. It is not synced, so after a power cut it can be
+//! out of date and miss the loss of the last commits. Two places are written in turn, so a torn write leaves the previous revision.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The file.
+/// The file with the newest revision.
 #[derive(Debug)]
 pub(super) struct Newest {
     file: File,
-    /// Which place is written next.
+    /// The place to write next: 0 or 1.
     place: u64,
 }
 
-/// Bytes of one place, and of what is in it: the revision and its checksum.
+/// The size of one place: a sector.
 const PLACE_BYTES: u64 = 512;
+/// The size of its contents: the revision and its checksum.
 const TEXT_BYTES: usize = 12;
 
 impl Newest {
@@ -29,7 +29,7 @@ impl Newest {
         Self { file, place: 0 }
     }
 
-    /// The newest revision that is known to have been durable.
+    /// The newest revision that is known to be acknowledged.
     pub(super) fn read(&self) -> io::Result<Option<u64>> {
         let mut newest = None;
         for place in [0, 1] {
@@ -43,7 +43,7 @@ impl Newest {
         Ok(newest)
     }
 
-    /// Takes note of a revision that is durable.
+    /// Records a durable revision.
     pub(super) fn write(&mut self, revision: u64) -> io::Result<()> {
         self.file.write_all_at(&encode(revision), self.place * PLACE_BYTES)?;
         self.place ^= 1;
@@ -59,14 +59,14 @@ fn encode(revision: u64) -> [u8; TEXT_BYTES] {
     text
 }
 
-/// `None` for what is torn, damaged, or was never written.
+/// `None` if the place is torn, damaged or was never written.
 fn decode(text: [u8; TEXT_BYTES]) -> Option<u64> {
     let (number, sum) = text.split_at(8);
     let number: [u8; 8] = number.try_into().ok()?;
     (checksum(&number).to_be_bytes() == sum).then_some(u64::from_be_bytes(number))
 }
 
-/// Never that of zeros only, which a file may hold that was never written.
+/// Includes a label, so that the zeros of a place that was never written do not have a valid checksum.
 fn checksum(number: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(b"newest");
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_is_read_back_and_a_torn_write_leaves_the_one_before() {
+    fn the_newest_revision_is_read_and_a_torn_write_leaves_the_previous_one() {
         let file = tempfile::tempfile().unwrap();
         let mut newest = Newest::new(file.try_clone().unwrap());
         assert_eq!(newest.read().unwrap(), None);
@@ -92,6 +92,6 @@ mod tests {
         assert_eq!(newest.read().unwrap(), Some(300));
         file.set_len(0).unwrap();
         file.set_len(2048).unwrap();
-        assert_eq!(newest.read().unwrap(), None, "zeros say nothing");
+        assert_eq!(newest.read().unwrap(), None, "zeros are not a revision");
     }
 }

@@ -1,16 +1,16 @@
-//! What is as it is because of sled's ways. Nothing else here would be needed over another database.
+//! Workarounds for sled. With another database they would not be needed.
 //!
-//! | sled 0.34 | so | shown by |
+//! | behaviour of sled 0.34 | workaround | test |
 //! |---|---|---|
-//! | writes a value that is large for its segment to a file of its own, and never syncs that | [`SEGMENT_BYTES`]: segments so large that no leaf is | `restart::no_value_becomes_a_file`, and the assertion below |
-//! | flushes by `sync_file_range`, which leaves the data in the disk's own cache | [`flush`] syncs the file by a handle of ours | `power::a_missing_sync_is_found`, `the_real_durability_syncs` |
-//! | takes what it has written for durable, and recovers wrongly if several segments are missing in part | it is given little between two syncs: [`PIECE_BYTES_MAX`], weighed by [`leaves`] | `cuts::a_power_cut_while_sled_is_written_loses_nothing`, `cuts::leaves_that_are_written_anew_together_are_synced_apart` |
-//! | leaves small files half made, and then calls the database damaged or does not find them | [`leftovers`] makes them good before it is opened | `cuts::a_power_cut_while_sled_is_opened_loses_nothing` |
-//! | does not sync its small files, nor their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
-//! | cuts its log off at the first damaged record, without a word | `newest` knows how far it was | `damage::a_log_that_is_cut_short_is_noticed` |
-//! | panics on some kinds of damage and failure, also while it is dropped | [`caught`] | `damage::a_flipped_bit_is_noticed_or_makes_no_difference` |
-//! | its threads finish what they are at after it was dropped, and hold its lock until then | [`wait_released`] | `err_held_by_a_tool_that_goes_round_our_lock` shows the lock; the wait is shown by no test, since they need microseconds |
-//! | flushes by a timer, too | the timer is off ([`config`]), so that it writes when we say so | no test: nothing would break |
+//! | writes a value that is large for its segment to a separate file and never syncs that | [`SEGMENT_BYTES`] is so large that no leaf is | `restart::no_value_becomes_a_file`, and the assertion below |
+//! | flushes with `sync_file_range`, which leaves the data in the disk's own cache | [`flush`] syncs the file with our own handle | `power::a_missing_sync_is_found`, `the_real_durability_syncs` |
+//! | assumes that its writes are durable, and recovers wrongly if parts of several segments are missing | it gets little between two syncs: [`PIECE_BYTES_MAX`], as estimated by [`leaves`] | `cuts::a_power_cut_during_a_checkpoint_loses_nothing`, `cuts::leaves_that_are_rewritten_together_are_synced_apart` |
+//! | leaves small files incomplete, and then reports a damaged database or ignores them | [`leftovers`] completes or removes them before sled is opened | `cuts::a_power_cut_while_sled_is_opened_loses_nothing` |
+//! | does not sync its small files and their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
+//! | silently truncates its log at the first damaged record | `newest` has the revision that it must have | `damage::a_truncated_log_is_noticed` |
+//! | panics on some kinds of damage and failure, also when it is dropped | [`catch_panic`] | `damage::a_flipped_bit_is_noticed_or_has_no_effect` |
+//! | its threads finish their work after it was dropped, and hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, since they need microseconds |
+//! | also flushes on a timer | [`config`] disables the timer, so that sled writes only at our flushes | no test: nothing would break |
 
 pub(super) mod leaves;
 pub(super) mod leftovers;
@@ -25,13 +25,13 @@ use super::error::{DiskError, LedgerError};
 use crate::key::KEY_BYTES_MAX;
 use crate::txn::VALUE_BYTES_MAX;
 
-/// The size of sled's log segments: 2 MiB instead of its 512 KiB.
+/// The size of sled's log segments: 2 MiB instead of the default of 512 KiB.
 ///
-/// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. Its
-/// messages are whole leaves of its tree, of at most 17 entries (it splits above 16) and 3 from a merged neighbour.
+/// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. A message is a
+/// whole leaf of its tree, with at most 17 entries (it splits above 16) and 3 from a merged neighbour.
 pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub(super) const LEAF_ENTRIES_MAX: usize = 20;
-/// Beside key and value: our envelope and revision (15), sled's lengths and prefixes.
+/// In addition to key and value: our envelope and revision (15 bytes), and sled's lengths and prefixes.
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 const _: () = {
@@ -39,34 +39,33 @@ const _: () = {
     assert!((LEAF_ENTRIES_MAX + 1) * entry < SEGMENT_BYTES / 4, "no leaf ever becomes a blob file");
 };
 
-/// How much sled is given before it is flushed and synced: less than a segment.
+/// The most bytes that sled writes before it is flushed and synced: less than a segment.
 pub(super) const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
-/// What a write may make sled write, at worst: the leaf anew (which it does with about every tenth write to one, but all of them
-/// may be due at the same time), and another page out of a segment that is to become free.
+/// The most pages that sled writes for one write: the whole leaf (which it does at about every tenth write to a leaf, but possibly
+/// for many leaves at the same time), and another page from a segment that it wants to free.
 pub(super) const PAGES_A_WRITE: usize = 2;
 pub(super) const PIECE_WRITES_MAX: usize = 64;
 
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// sled's pool threads need microseconds to let go; five seconds are for a machine that is out of breath.
+/// sled's pool threads need microseconds to release the file. Five seconds are enough on an overloaded machine.
 const RELEASE_TRIES_MAX: u32 = 5_000;
 const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 
-/// How sled is opened.
+/// The configuration of sled.
 pub(super) fn config(dir: &Path) -> ::sled::Config {
     ::sled::Config::new().path(dir).segment_size(SEGMENT_BYTES).cache_capacity(CACHE_BYTES).flush_every_ms(None)
 }
 
-/// Returns when all that was written to `db` before survives power loss. `log` is a handle on its file that was opened before any of
-/// it was written: the kernel reports a write error once to each handle that was open when it happened, so it does not matter that
-/// sled's handle may have been told already.
+/// Makes all earlier writes to `db` durable. `log` is a handle to its file that was opened before any of these writes. The kernel
+/// reports a write error once to each handle that was open when it happened, so this works even if sled's handle already got it.
 pub(super) fn flush(db: &::sled::Db, log: &File) -> Result<(), DiskError> {
     db.flush().map_err(LedgerError::from)?;
     Ok(log.sync_data()?)
 }
 
-/// Syncs every file in the directory, and their names.
+/// Syncs every file in the directory, and the directory itself.
 pub(super) fn sync_files(dir: &Path) -> Result<(), DiskError> {
     for entry in fs::read_dir(dir)? {
         File::open(entry?.path())?.sync_all()?;
@@ -74,7 +73,7 @@ pub(super) fn sync_files(dir: &Path) -> Result<(), DiskError> {
     Ok(File::open(dir)?.sync_all()?)
 }
 
-/// Waits until sled has let go of its file, which `log` is a handle of.
+/// Waits until sled has released its file. `log` is our handle to it.
 pub(super) fn wait_released(dir: &Path, log: &File) {
     for _ in 0..RELEASE_TRIES_MAX {
         if check_released(log).is_ok() {
@@ -85,19 +84,19 @@ pub(super) fn wait_released(dir: &Path, log: &File) {
     tracing::warn!(dir = %dir.display(), "sled still holds its file");
 }
 
-/// Whether sled's own lock is free: threads of this process may hold it, or a tool that bypasses our lock.
+/// Checks that sled's own lock is free. sled's threads can hold it, or a tool that bypasses our lock.
 pub(super) fn check_released(log: &File) -> Result<(), DiskError> {
     log.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => DiskError::Held,
+        TryLockError::WouldBlock => DiskError::Locked,
         TryLockError::Error(source) => DiskError::Io(source),
     })?;
     Ok(log.unlock()?)
 }
 
-/// Runs code that calls sled, which panics on some kinds of damage and of failure.
+/// Runs code that calls sled and catches panics, which sled uses for some kinds of damage and failure.
 ///
-/// OK to go on after a panic because the caller drops the database then and opens it anew.
-pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
+/// OK to continue after a panic, because the caller drops the database and opens it again.
+pub(super) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

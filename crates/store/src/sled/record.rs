@@ -1,6 +1,6 @@
-//! What sled holds: the raw keys and values of records.
+//! The raw keys and values of records in sled.
 //!
-//! Layout 2 has a journal beside the database; a Kent that knows layout 1 only would not look at it.
+//! Layout 2 has a journal in addition to the database. A Kent that knows only layout 1 would ignore the journal.
 //!
 //! | raw key | raw value |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | `0x00` and `meta/id` | envelope of: the store's identity (16 bytes) |
 //! | `0x00` and `meta/revision` | envelope of: the store's revision (8 bytes, big-endian); written by every commit |
 //! | `0x00` and `meta/opened` | envelope of: how often the database was opened (8 bytes, big-endian) |
-//! | `0x00` and `meta/archive` | envelope of: what the store remembers of its archive, if it is archived (protobuf) |
+//! | `0x00` and `meta/archive` | envelope of: [`Mark`] of the archive, if the store is archived (protobuf) |
 //!
-//! No [`Key`] holds a zero byte, so the two kinds cannot meet, and scans begin behind the zero. The revision of a
-//! value is inside its envelope: a damaged revision is a damaged value.
+//! No [`Key`] has a zero byte, so the two kinds do not overlap, and scans start after the zero. The revision of a value is inside its
+//! envelope, so the checksum covers it.
 
 use prost::Message;
 
@@ -21,13 +21,13 @@ use crate::error::{Corrupt, Damage, ReadError};
 use crate::key::Key;
 use crate::txn::{Version, Versioned};
 
-/// The layout of the database that this program reads and writes. An older program refuses a newer one.
+/// The layout of the database that this program reads and writes. An older program refuses a newer layout.
 pub(super) const LAYOUT: u32 = 2;
 
-/// The least raw key that belongs to a [`Key`].
+/// The lowest possible raw key of a [`Key`].
 pub(super) const FIRST_KEY: &[u8] = &[1];
 
-/// A record of the store itself: a number or an identity of fixed width.
+/// A record of the store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meta {
     Layout,
@@ -38,7 +38,7 @@ pub(super) enum Meta {
 }
 
 impl Meta {
-    /// The raw key.
+    /// The raw key of the record.
     pub(super) fn raw_key(self) -> Vec<u8> {
         let mut raw = vec![0];
         raw.extend(self.key().as_str().as_bytes());
@@ -49,12 +49,12 @@ impl Meta {
         envelope::seal(&self.key(), &payload)
     }
 
-    /// The raw value for a message.
+    /// Encodes a message as a raw value.
     pub(super) fn seal_message(self, message: &impl Message) -> Vec<u8> {
         envelope::seal(&self.key(), &message.encode_to_vec())
     }
 
-    /// The message of a raw value.
+    /// Decodes the message of a raw value.
     pub(super) fn open_message<M: Message + Default>(self, sealed: &[u8]) -> Result<M, ReadError> {
         let key = self.key();
         let payload = envelope::open(&key, sealed)?;
@@ -67,7 +67,7 @@ impl Meta {
         payload.try_into().map_err(|_| Corrupt { key, damage: Damage::TooShort { bytes: payload.len() } }.into())
     }
 
-    /// What an error calls the record, and what its checksum covers.
+    /// The key for error messages and for the checksum.
     pub(super) const fn key(self) -> Key {
         match self {
             Self::Layout => Key::from_static("meta/layout"),
@@ -79,21 +79,21 @@ impl Meta {
     }
 }
 
-/// What a store remembers of its archive.
+/// The store's mark of its archive: which archive it has.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Mark {
     /// The archive's generation.
     #[prost(bytes = "vec", tag = "1")]
     pub(super) generation: Vec<u8>,
-    /// Whether the archive has ever been whole.
+    /// True once the archive has been complete.
     #[prost(bool, tag = "2")]
     pub(super) begun: bool,
-    /// The directory that was named.
+    /// The directory of the setting `--archive`.
     #[prost(string, tag = "3")]
     pub(super) dir: String,
 }
 
-/// The raw value for `payload`, written under `key` at `version`.
+/// Encodes `payload`, written under `key` at `version`, as a raw value.
 pub(super) fn seal(key: &Key, version: Version, payload: &[u8]) -> Vec<u8> {
     let mut contents = Vec::with_capacity(size_of::<u64>() + payload.len());
     contents.extend(version.get().to_be_bytes());
@@ -101,7 +101,7 @@ pub(super) fn seal(key: &Key, version: Version, payload: &[u8]) -> Vec<u8> {
     envelope::seal(key, &contents)
 }
 
-/// The version and payload of a raw value.
+/// Decodes the version and payload of a raw value.
 pub(super) fn open(key: &Key, sealed: &[u8]) -> Result<Versioned, ReadError> {
     let contents = envelope::open(key, sealed)?;
     let too_short = || Corrupt { key: key.clone(), damage: Damage::TooShort { bytes: sealed.len() } };
@@ -109,7 +109,7 @@ pub(super) fn open(key: &Key, sealed: &[u8]) -> Result<Versioned, ReadError> {
     Ok(Versioned { version: Version::new(u64::from_be_bytes(*revision)), value: payload.to_vec() })
 }
 
-/// The key that these raw bytes are. Only a foreign hand can have stored bytes that are none.
+/// Decodes a raw key. It is not a valid key only if another program wrote it.
 pub(super) fn key(raw: &[u8]) -> Result<Key, ReadError> {
     let text = String::from_utf8_lossy(raw);
     let known = (text.as_bytes() == raw).then(|| Key::new(text.as_ref()).ok()).flatten();
@@ -122,7 +122,7 @@ mod tests {
 
     const KEY: Key = Key::from_static("slot/07");
 
-    /// What was written once must be read for ever: these bytes never change.
+    /// Stored values must stay readable forever: these bytes never change.
     #[test]
     fn golden_value() {
         let golden: &[u8] = b"K\x00\x01\x00\x00\x00\x00\x00\x00\x01\x02until 1700000000\xD0\x1B\xB5\x1B";

@@ -1,7 +1,7 @@
-//! A reading of one moment, page by page, while others go on writing.
+//! Paged reads of one moment, while commits continue.
 //!
-//! sled and what the journal keeps always show the present. What is overwritten or removed before a reading has come to it is
-//! therefore kept for the reading; what was created since has a later version, and is passed over.
+//! sled and the kept writes always show the current state. So a value that is overwritten or removed before a read has reached it is
+//! copied for the read. A record that was created later has a higher version, and the read skips it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -15,17 +15,16 @@ use crate::error::{ReadError, Unavailable};
 use crate::key::Key;
 use crate::pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page};
 
-/// How much of what was overwritten is kept for one reading: 64 MiB, some 500 000 counters. A reading that would need more is
-/// given up.
+/// The most bytes of overwritten values that are kept for one read: 64 MiB, or about 500 000 counters. A read that needs more fails.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A reading, which ends when it is dropped.
+/// A paged read. Dropping it ends the read.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) prefix: Key,
 }
 
-/// A page, and the last key that was looked at for it if others may follow.
+/// A page, and the last key that was read for it if more pages can follow.
 pub(super) struct Part {
     pub(super) page: Page,
     pub(super) rest: Option<Key>,
@@ -34,15 +33,15 @@ pub(super) struct Part {
 /// A raw key and a raw value.
 pub(super) type Row = (::sled::IVec, ::sled::IVec);
 
-/// The moment that a reading is of.
+/// The state of the store at the start of a paged read.
 pub(super) struct Snapshot {
     reading: Weak<Reading>,
     prefix: Vec<u8>,
-    /// What has a later version was not there.
+    /// Records with a higher version were not there.
     revision: u64,
-    /// The last raw key that was looked at.
+    /// The last raw key that was read.
     after: Vec<u8>,
-    /// Raw values that were overwritten or removed behind `after`, by raw keys.
+    /// Raw values after `after` that were overwritten or removed since, by raw keys.
     before: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
 }
@@ -58,18 +57,18 @@ impl Snapshot {
         std::ptr::eq(self.reading.as_ptr(), Arc::as_ptr(reading))
     }
 
-    /// Whether the reading goes on.
+    /// True if the read continues.
     pub(super) fn is_wanted(&self) -> bool {
         self.reading.strong_count() > 0
     }
 
-    /// Whether the value under a key must be kept when it is overwritten.
+    /// True if the value under a key must be kept when it is overwritten.
     pub(super) fn needs(&self, key: &[u8]) -> bool {
         let is_ahead = key.starts_with(&self.prefix) && key > self.after.as_slice();
         is_ahead && self.bytes <= KEPT_BYTES_MAX && !self.before.contains_key(key)
     }
 
-    /// Keeps a value that is overwritten now, if it is of the moment.
+    /// Keeps a value that is about to be overwritten, if it belongs to the snapshot.
     pub(super) fn keep(&mut self, key: &Key, value: &[u8]) -> Result<(), ReadError> {
         if record::open(key, value)?.version.get() <= self.revision {
             self.bytes += key.as_str().len() + value.len();
@@ -81,11 +80,11 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Goes on behind a key.
-    pub(super) fn go_on(&mut self, after: &Key) -> Result<(), ReadError> {
+    /// Continues after a key, and discards kept values up to it.
+    pub(super) fn advance(&mut self, after: &Key) -> Result<(), ReadError> {
         if self.bytes > KEPT_BYTES_MAX {
-            let much = "more than 64 MiB were overwritten while it was read; read again when less is written";
-            return Err(Unavailable::backend(much).into());
+            let message = "more than 64 MiB were overwritten during the read; retry when there are fewer writes";
+            return Err(Unavailable::backend(message).into());
         }
         self.after = after.as_str().into();
         while let Some(first) = self.before.first_entry().filter(|first| *first.key() <= self.after) {
@@ -95,7 +94,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Where the next page begins.
+    /// The start of the next page.
     pub(super) fn from(&self) -> Bound<&[u8]> {
         match self.after.is_empty() {
             true => Bound::Included(FIRST_KEY.max(&self.prefix)),
@@ -103,7 +102,7 @@ impl Snapshot {
         }
     }
 
-    /// The next page, given what is there now: at least one row, and none after `is_over`.
+    /// The next page, from the current records. It has at least one row, and ends after `is_over` returns true.
     pub(super) fn page(
         &self,
         present: impl Iterator<Item = Result<Row, LedgerError>>,
@@ -133,8 +132,7 @@ impl Snapshot {
     }
 }
 
-/// What is seen of rows when others lie above them, which hide those of the same key and, without a value, show nothing.
-/// All come in the order of their keys.
+/// Merges two sorted sequences of rows. A row above hides the row below with the same key. A row above without a value removes it.
 pub(super) fn overlay<'a>(
     below: impl Iterator<Item = Result<Row, LedgerError>>,
     above: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
@@ -167,7 +165,7 @@ mod tests {
     use crate::txn::{VALUE_BYTES_MAX, Version};
 
     #[test]
-    fn err_a_reading_is_given_up_before_it_costs_too_much() {
+    fn err_a_read_that_keeps_too_much_fails() {
         let reading = Arc::new(Reading { prefix: Key::ROOT });
         let mut snapshot = Snapshot::new(&reading, 1);
         let key = |number: usize| Key::new(format!("{number:08}")).unwrap();
@@ -177,17 +175,17 @@ mod tests {
             snapshot.keep(&key(number), &value).unwrap();
         }
         assert!(!snapshot.needs(key(0).as_str().as_bytes()) && snapshot.needs(key(fits).as_str().as_bytes()));
-        snapshot.go_on(&key(0)).unwrap();
+        snapshot.advance(&key(0)).unwrap();
         for number in fits..fits + 200 {
             let value = record::seal(&key(number), Version::new(1), &[7; VALUE_BYTES_MAX]);
             snapshot.keep(&key(number), &value).unwrap();
         }
         assert!(!snapshot.needs(key(fits + 200).as_str().as_bytes()) && snapshot.before.is_empty());
-        assert!(matches!(snapshot.go_on(&key(1)), Err(ReadError::Unavailable(_))));
+        assert!(matches!(snapshot.advance(&key(1)), Err(ReadError::Unavailable(_))));
     }
 
     #[test]
-    fn ok_a_page_ends_when_its_time_is_over_and_has_a_row_then() {
+    fn ok_a_page_ends_after_its_time_limit_with_at_least_one_row() {
         let reading = Arc::new(Reading { prefix: Key::ROOT });
         let mut snapshot = Snapshot::new(&reading, 1);
         let keys = ["a", "b", "c"].map(Key::from_static);
@@ -196,7 +194,7 @@ mod tests {
         let read = |part: Part| (part.page.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), part.rest);
         let first = read(snapshot.page(present(0), || true).unwrap());
         assert_eq!(first, (vec![keys[0].clone()], Some(keys[0].clone())));
-        snapshot.go_on(&keys[0]).unwrap();
+        snapshot.advance(&keys[0]).unwrap();
         let mut rows_left = 2;
         let second = snapshot.page(present(1), || {
             rows_left -= 1;
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_was_created_later_costs_nothing() {
+    fn ok_values_created_later_are_not_kept() {
         let reading = Arc::new(Reading { prefix: Key::ROOT });
         let mut snapshot = Snapshot::new(&reading, 1);
         let key = Key::from_static("a");

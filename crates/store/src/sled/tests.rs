@@ -1,4 +1,4 @@
-//! What only sled promises: batches, failing flushes, damaged and foreign databases.
+//! Tests of the embedded store: batches, failing flushes, damaged and foreign databases.
 
 mod cuts;
 
@@ -22,19 +22,19 @@ use crate::txn::Version;
 const A: Key = Key::from_static("a");
 const B: Key = Key::from_static("b");
 
-/// What happens to one batch on its way to the disk.
+/// What a scripted write of a batch does.
 enum Step {
-    /// Nothing reaches the disk.
+    /// Writes nothing and fails.
     Lose,
-    /// Everything reaches the disk, and an error is reported all the same.
+    /// Writes everything and fails.
     KeepButFail,
-    /// sled panics.
+    /// Panics, as sled can.
     Panic,
-    /// The flush waits until the other end says something or is gone.
+    /// Waits until the sender sends or is dropped.
     Hold(blocking::Receiver<()>),
 }
 
-/// Follows a script, then works.
+/// Follows a script, and then works normally.
 #[derive(Clone, Default)]
 struct Scripted(Arc<Mutex<VecDeque<Step>>>);
 
@@ -57,7 +57,7 @@ impl Scripted {
         }
     }
 
-    /// Holds the next flush until what is returned is used or dropped.
+    /// Holds the next flush until the returned sender is used or dropped.
     fn hold(&self) -> blocking::Sender<()> {
         let (release, held) = blocking::channel();
         self.next(Step::Hold(held));
@@ -96,7 +96,7 @@ fn create(key: Key) -> Txn {
     Txn::new().expect(key.clone(), Version::ABSENT).put(key, b"value".to_vec())
 }
 
-/// Starts a commit and returns when it waits in the queue, behind `before` others.
+/// Starts a commit and waits until it is in the queue, after `before` others.
 async fn queue(tasks: &mut JoinSet<Result<Committed, CommitError>>, store: &Arc<SledStore>, txn: Txn, before: usize) {
     let committer = Arc::clone(store);
     tasks.spawn(async move { committer.commit(txn).await });
@@ -106,7 +106,7 @@ async fn queue(tasks: &mut JoinSet<Result<Committed, CommitError>>, store: &Arc<
     }
 }
 
-/// Commits `key` and holds it in its flush: whatever is asked now shares the next batch.
+/// Starts a commit and holds its flush, so that all requests until its release share the next batch.
 async fn hold_a_flush(
     script: &Scripted,
     store: &Arc<SledStore>,
@@ -147,14 +147,14 @@ async fn a_batch_is_applied_in_order() {
     }
     drop(release);
     let answers = tasks.join_all().await;
-    // The one that was held, and the first of the five.
+    // The commit that was held, and the first of the five.
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
     let stats = store.stats();
     assert_eq!((stats.commits, stats.conflicts, stats.flushes), (2, 4, 2));
 }
 
 #[tokio::test]
-async fn a_flush_that_fails_leaves_the_outcome_unknown() {
+async fn after_a_failed_flush_the_outcome_is_unknown() {
     for step in [Step::Lose, Step::KeepButFail, Step::Panic] {
         let (_dir, script, store) = scripted();
         let before = store.commit(create(B)).await.unwrap().version;
@@ -162,7 +162,7 @@ async fn a_flush_that_fails_leaves_the_outcome_unknown() {
         let error = store.commit(create(A)).await.unwrap_err();
         assert!(matches!(error, CommitError::Unknown(_)), "{error}");
         assert!(!error.has_no_side_effects());
-        // Re-reading settles it, and what was acknowledged is still there.
+        // A read shows the outcome, and acknowledged commits are still there.
         let settled = store.get(&A).await.unwrap().map_or(Version::ABSENT, |versioned| versioned.version);
         assert_eq!(store.get(&B).await.unwrap().unwrap().version, before);
         let after = store.commit(Txn::new().expect(A, settled).put(A, b"again".to_vec())).await.unwrap().version;
@@ -172,9 +172,9 @@ async fn a_flush_that_fails_leaves_the_outcome_unknown() {
     }
 }
 
-/// A full journal needs room first, and without room nothing was written.
+/// A full journal needs a checkpoint first. If that fails, the commit has written nothing.
 #[tokio::test]
-async fn a_journal_without_room_changes_nothing() {
+async fn a_failed_checkpoint_changes_nothing() {
     let (_dir, script, store) = scripted();
     let large = |round: u8| {
         let key = |number: usize| Key::new(format!("large/{number}")).unwrap();
@@ -191,7 +191,7 @@ async fn a_journal_without_room_changes_nothing() {
 }
 
 #[tokio::test]
-async fn unavailable_for_as_long_as_the_disk_fails() {
+async fn the_store_is_unavailable_while_the_disk_fails() {
     let (_dir, script, store) = scripted();
     [Step::Lose, Step::Lose, Step::Panic, Step::Lose].into_iter().for_each(|step| script.next(step));
     assert!(matches!(store.commit(create(A)).await, Err(CommitError::Unknown(_))));
@@ -203,9 +203,9 @@ async fn unavailable_for_as_long_as_the_disk_fails() {
     assert_eq!(store.stats().reopens, 1);
 }
 
-/// A refusal may rest on a write that was never durable, so it falls with the batch.
+/// A conflict can be with a write that never became durable, so the whole batch fails.
 #[tokio::test]
-async fn a_flush_that_fails_takes_the_refusals_along() {
+async fn after_a_failed_flush_conflicts_are_unavailable() {
     let (_dir, script, store) = scripted();
     let mut tasks = JoinSet::new();
     let release = hold_a_flush(&script, &store, &mut tasks).await;
@@ -230,14 +230,14 @@ async fn a_flush_that_fails_takes_the_refusals_along() {
     assert!(matches!(read.await.unwrap(), Err(ReadError::Unavailable(_))));
 }
 
-/// What a process does that goes round this crate.
+/// Changes the database as another program would.
 fn tamper(dir: &Path, change: impl FnOnce(&::sled::Db)) {
     let config = ::sled::Config::new().path(dir).segment_size(quirks::SEGMENT_BYTES).flush_every_ms(None);
     let db = config.open().unwrap();
     change(&db);
     db.flush().unwrap();
     drop(db);
-    // sled's threads may hold the file for a moment longer.
+    // sled's threads can hold the lock a little longer.
     File::open(dir.join("db")).unwrap().lock().unwrap();
 }
 
@@ -258,7 +258,7 @@ async fn store_with_a_and_b() -> TempDir {
 
 #[tokio::test]
 async fn err_damaged_value() {
-    // The mark, the schema, the revision, the payload, the checksum.
+    // A byte of the mark, the schema, the revision, the payload and the checksum.
     for at in [0, 2, 10, 13, 18] {
         let dir = store_with_a_and_b().await;
         tamper(dir.path(), |db| flip(db, b"a", at));
@@ -306,9 +306,9 @@ async fn err_newer_layout() {
     assert!(matches!(error, OpenError::NewerLayout { found: 3, known: 2, .. }), "{error}");
 }
 
-/// What is refused is left as it was, for whoever finds what is missing.
+/// A refused database stays unchanged, so that the missing data can still be recovered.
 #[tokio::test]
-async fn a_database_that_is_refused_is_not_changed() {
+async fn a_refused_database_is_not_changed() {
     let dir = store_with_a_and_b().await;
     tamper(dir.path(), |db| drop(db.insert(Meta::Layout.raw_key(), Meta::Layout.seal([0, 0, 0, 1])).unwrap()));
     let records = || {
@@ -323,10 +323,9 @@ async fn a_database_that_is_refused_is_not_changed() {
     assert!(records() == before);
 }
 
-/// A log that has lost its beginning looks new. In its first life the store may not have had the time to tell otherwise, but the
-/// journal does.
+/// A log that has lost its beginning looks like a new one. Even if `newest` is missing as well, the journal shows the loss.
 #[tokio::test]
-async fn an_old_journal_is_not_given_to_a_new_database() {
+async fn an_old_journal_is_not_replayed_into_a_new_database() {
     let dir = tempfile::tempdir().unwrap();
     let (alive, dead) = (dir.path().join("alive"), dir.path().join("dead"));
     let store = SledStore::open(options(&alive)).unwrap();
@@ -338,12 +337,12 @@ async fn an_old_journal_is_not_given_to_a_new_database() {
     store.close().await;
     let refused = SledStore::open(SledOptions { dir: dead.clone(), new_id: [8; 16] }).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
-    tamper(&dead, |db| assert_eq!(db.len(), 0, "it was given the records of a new store"));
+    tamper(&dead, |db| assert_eq!(db.len(), 0, "it has the records of a new store"));
 }
 
 /// A database from before there was a journal.
 #[tokio::test]
-async fn an_older_layout_is_raised_when_it_is_opened() {
+async fn opening_upgrades_an_older_layout() {
     let dir = store_with_a_and_b().await;
     tamper(dir.path(), |db| drop(db.insert(Meta::Layout.raw_key(), Meta::Layout.seal([0, 0, 0, 1])).unwrap()));
     std::fs::remove_file(dir.path().join("journal")).unwrap();
@@ -359,7 +358,7 @@ async fn an_older_layout_is_raised_when_it_is_opened() {
 #[tokio::test]
 async fn err_newer_schema() {
     let dir = store_with_a_and_b().await;
-    let newer = envelope::seal_as(envelope::SCHEMA + 1, &A, b"who knows");
+    let newer = envelope::seal_as(envelope::SCHEMA + 1, &A, b"unknown");
     tamper(dir.path(), |db| drop(db.insert("a", newer).unwrap()));
     let store = SledStore::open(options(dir.path())).unwrap();
     assert!(matches!(store.get(&A).await, Err(ReadError::NewerSchema(newer)) if newer.key == A && newer.found == 2));
@@ -369,7 +368,7 @@ async fn err_newer_schema() {
 #[test]
 fn err_foreign_database() {
     let dir = tempfile::tempdir().unwrap();
-    tamper(dir.path(), |db| drop(db.insert("users/1", "somebody").unwrap()));
+    tamper(dir.path(), |db| drop(db.insert("users/1", "alice").unwrap()));
     let error = SledStore::open(options(dir.path())).unwrap_err();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
 }
@@ -384,7 +383,7 @@ fn err_database_of_another_configuration() {
 }
 
 #[tokio::test]
-async fn err_held_by_a_tool_that_goes_round_our_lock() {
+async fn err_locked_by_a_tool_that_bypasses_our_lock() {
     let dir = store_with_a_and_b().await;
     tamper(dir.path(), |_db| {
         assert!(matches!(SledStore::open(options(dir.path())), Err(OpenError::InUse { .. })));
@@ -392,7 +391,7 @@ async fn err_held_by_a_tool_that_goes_round_our_lock() {
     SledStore::open(options(dir.path())).unwrap();
 }
 
-/// sled's timer, which is off, is not what reclaims space.
+/// sled reclaims space without its flush timer.
 #[test]
 fn space_is_reclaimed() {
     let dir = tempfile::tempdir().unwrap();
@@ -404,7 +403,7 @@ fn space_is_reclaimed() {
         let key = Key::new(format!("slot/{:02}", round % 64)).unwrap();
         ledger.decide(&Txn::new().put(key, vec![round as u8; 2_048])).unwrap();
         if round % 100 == 0 {
-            let frame = disk.make_room(&mut ledger).unwrap();
+            let frame = disk.prepare_frame(&mut ledger).unwrap();
             disk.make_durable(&frame).unwrap();
             disk.settle(&mut ledger).unwrap();
         }
@@ -414,8 +413,7 @@ fn space_is_reclaimed() {
     disk.release(ledger);
 }
 
-/// Without the syncs, a power cut would take back what was acknowledged. A handle that cannot be synced shows
-/// that it is asked for.
+/// Without the syncs, a power cut could undo acknowledged commits. A sync of a handle that cannot be synced must fail.
 #[test]
 fn the_real_durability_syncs() {
     let dir = tempfile::tempdir().unwrap();
@@ -425,14 +423,14 @@ fn the_real_durability_syncs() {
     disk::FlushAndSync.flush(&db, &log).unwrap();
     let (reader, _writer) = std::io::pipe().unwrap();
     let pipe = File::from(std::os::fd::OwnedFd::from(reader));
-    assert!(disk::FlushAndSync.flush(&db, &pipe).is_err(), "a pipe cannot be synced, and nobody noticed");
+    assert!(disk::FlushAndSync.flush(&db, &pipe).is_err(), "the sync of a pipe must fail");
     let full = File::options().write(true).open("/dev/full").unwrap();
-    assert!(disk::FlushAndSync.append(&full, b"frame", 0).is_err(), "a frame that was not written");
+    assert!(disk::FlushAndSync.append(&full, b"frame", 0).is_err(), "a write to a full device must fail");
     let null = File::options().write(true).open("/dev/null").unwrap();
-    assert!(disk::FlushAndSync.append(&null, b"frame", 0).is_err(), "null cannot be synced, and nobody noticed");
+    assert!(disk::FlushAndSync.append(&null, b"frame", 0).is_err(), "the sync of /dev/null must fail");
 }
 
-/// sled's flush, without the disk's: what is measured is how much is kept, not how safely.
+/// Flushes sled without a sync of the disk. For tests of the size of the files.
 struct FlushOnly;
 
 impl Durability for FlushOnly {
@@ -445,7 +443,7 @@ impl Durability for FlushOnly {
     }
 }
 
-/// Overwrites the records of all slots, again and again, as a daemon's windows do.
+/// Overwrites the records of all slots repeatedly, as daemons do. Returns the size of all files in bytes.
 async fn grow(overwrites: u32) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(

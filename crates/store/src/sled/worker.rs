@@ -1,4 +1,4 @@
-//! The thread that owns the database: takes requests in batches, makes each batch durable once, then answers.
+//! The thread that owns the database. It takes requests in batches, makes each batch durable once, and then replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use tokio::sync::{mpsc, oneshot};
 use super::disk::Disk;
 use super::error::{DiskError, LedgerError};
 use super::ledger::{Ledger, Verdict};
-use super::quirks::caught;
+use super::quirks::catch_panic;
 use super::snapshot::{Part, Reading};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
 use crate::store::Stats;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// The most requests that share one flush. Applying a commit takes some 50 microseconds and a flush up to some 10
-/// milliseconds, so that the first commit of a full batch waits about as long for the others as for the disk.
+/// The most requests that share one flush. Applying a commit takes about 50 microseconds and a flush up to about 10 milliseconds.
+/// So the first commit of a full batch waits about as long for the others as for the disk.
 pub(super) const BATCH_REQUESTS_MAX: usize = 256;
 
-/// Where the answer to a request goes. Nobody may be waiting for it any more, which is fine.
+/// The reply channel of a request. The caller may have dropped the receiver.
 type Reply<T> = oneshot::Sender<T>;
 
-/// What callers ask of the thread.
+/// A request to the thread.
 pub(super) enum Request {
     Read(Read),
     Commit(Commit),
     Close { reply: Reply<()> },
 }
 
-/// A question.
+/// A read.
 pub(super) enum Read {
     Get {
         key: Key,
         reply: Reply<Result<Option<Versioned>, ReadError>>,
     },
-    /// The page behind a key.
+    /// The page after a key.
     Page {
         reading: Arc<Reading>,
         after: Option<Key>,
@@ -45,7 +45,7 @@ pub(super) enum Read {
     },
 }
 
-/// A transaction that waits to be applied.
+/// A transaction to commit.
 pub(super) struct Commit {
     pub(super) txn: Txn,
     pub(super) reply: Reply<Result<Committed, CommitError>>,
@@ -57,16 +57,16 @@ pub(super) struct Worker {
     /// `None` after a failure, until a request opens the database again.
     ledger: Option<Ledger>,
     queue: mpsc::Receiver<Request>,
-    /// Pages that were asked for. Each turn serves one, so that what others wait for comes in between.
+    /// Requested pages. Each turn serves only one of them, so that other requests do not wait for all.
     pages: VecDeque<Read>,
     counters: Arc<Counters>,
-    /// For what reads the store beside its callers.
+    /// The queue, for the thread that writes a base of the archive.
     requests: mpsc::WeakSender<Request>,
     /// The thread that writes a base of the archive.
     base: Option<JoinHandle<()>>,
 }
 
-/// A transaction that has been decided and waits for the journal.
+/// A decided transaction that waits for the journal.
 struct Pending {
     verdict: Verdict,
     reply: Reply<Result<Committed, CommitError>>,
@@ -82,7 +82,7 @@ impl Worker {
         Self { disk, ledger: Some(ledger), queue, pages: VecDeque::new(), counters, requests, base: None }
     }
 
-    /// Serves requests until the store is closed or dropped, then lets go of the directory.
+    /// Serves requests until the store is closed or dropped, and then releases the directory.
     pub(super) fn run(mut self) {
         let mut closing = None;
         while closing.is_none() {
@@ -103,19 +103,20 @@ impl Worker {
         while let Some(request) = queue.blocking_recv() {
             request.refuse(&Unavailable::Closed);
         }
-        // It has no more pages to wait for.
+        // The base thread can get no more pages, so it ends soon.
         if base.is_some_and(|base| base.join().is_err()) {
-            tracing::error!("the thread that writes bases of the archive ended with a panic");
+            tracing::error!("the thread that writes bases of the archive panicked");
         }
         if let Some(reply) = closing {
             let _gone = reply.send(());
         }
     }
 
-    /// Serves `first`, all that waits behind it, up to a batch or a request to close, whose reply is returned, and one page.
+    /// Serves `first` and the queued requests, up to a full batch or a request to close, and one page. Returns the reply channel of a
+    /// request to close.
     ///
-    /// Reads are answered after the commits: they were asked at the same time as the commits of their batch, so they
-    /// may see them, and they see durable state only.
+    /// Reads are served after the commits of their batch. They are concurrent, so reads may see the commits, and they see only
+    /// durable state.
     fn serve(&mut self, first: Option<Request>) -> Option<Reply<()>> {
         let (mut commits, mut reads, mut closing) = (Vec::new(), Vec::new(), None);
         let mut next = first;
@@ -126,8 +127,9 @@ impl Worker {
                 Request::Read(read) => reads.push(read),
                 Request::Close { reply } => closing = Some(reply),
             }
-            let room = closing.is_none() && commits.len() + reads.len() + self.pages.len() < BATCH_REQUESTS_MAX;
-            next = if room { self.queue.try_recv().ok() } else { None };
+            let may_take_more =
+                closing.is_none() && commits.len() + reads.len() + self.pages.len() < BATCH_REQUESTS_MAX;
+            next = if may_take_more { self.queue.try_recv().ok() } else { None };
         }
         reads.extend(self.pages.pop_front());
         if commits.len() + reads.len() > 0 {
@@ -149,11 +151,11 @@ impl Worker {
             }
         }
         if let Some(outage) = outage {
-            commits.for_each(|never_begun| never_begun.refuse(&outage));
+            commits.for_each(|not_started| not_started.refuse(&outage));
         }
     }
 
-    /// Opens the database again if a failure made it close. One attempt a batch: that is the limit of its rate.
+    /// Opens the database again after a failure. Tries once per batch, which limits the rate.
     fn reopen(&mut self) -> Result<(), Unavailable> {
         if self.ledger.is_none() {
             self.ledger = Some(self.disk.open().map_err(Unavailable::backend)?);
@@ -163,8 +165,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides transactions in order, makes them durable together, and answers them. After an error those
-    /// that were not begun are still in `commits`.
+    /// Decides transactions in order, makes them durable together, and replies. After an error, `commits` still has the transactions
+    /// that were not started.
     fn commit_batch(&mut self, commits: &mut impl Iterator<Item = Commit>) -> Result<(), Unavailable> {
         let mut pending = Vec::new();
         for Commit { txn, reply } in commits {
@@ -179,7 +181,7 @@ impl Worker {
         }
         let wrote = pending.iter().any(|pending| matches!(pending.verdict, Verdict::Wrote(_)));
         if wrote {
-            let frame = match self.make_room() {
+            let frame = match self.prepare_frame() {
                 Ok(frame) => frame,
                 Err(error) => return Err(self.refuse(error, pending)),
             };
@@ -190,24 +192,24 @@ impl Worker {
         }
         pending.into_iter().for_each(|pending| self.acknowledge(pending));
         if wrote {
-            // What was acknowledged is in the journal: should this fail, the next opening finds it there.
-            self.settle().map_err(|error| self.give_up(error))?;
+            // If this fails, nothing is lost: the next opening finds the acknowledged commits in the journal.
+            self.settle().map_err(|error| self.close_after(error))?;
         }
         Ok(())
     }
 
     fn decide(&mut self, txn: &Txn) -> Result<Verdict, DiskError> {
-        let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
-        Ok(caught(|| ledger.decide(txn))??)
+        let ledger = self.ledger.as_mut().ok_or(DiskError::Locked)?;
+        Ok(catch_panic(|| ledger.decide(txn))??)
     }
 
-    fn make_room(&mut self) -> Result<Arc<Vec<u8>>, DiskError> {
-        let ledger = self.ledger.as_mut().ok_or(DiskError::Held)?;
-        let frame = self.disk.make_room(ledger)?;
+    fn prepare_frame(&mut self) -> Result<Arc<Vec<u8>>, DiskError> {
+        let ledger = self.ledger.as_mut().ok_or(DiskError::Locked)?;
+        let frame = self.disk.prepare_frame(ledger)?;
         if let Some(job) = self.disk.due_base() {
-            // What is decided and not durable yet is not in it.
+            // The snapshot does not include commits that are decided and not durable yet.
             let reading = Arc::new(Reading { prefix: Key::ROOT });
-            let first = caught(|| ledger.page(&reading, None))??;
+            let first = catch_panic(|| ledger.page(&reading, None))??;
             let requests = self.requests.clone();
             self.base = job.start(first, move |after| next_page(&requests, &reading, after));
         }
@@ -215,12 +217,12 @@ impl Worker {
     }
 
     fn settle(&mut self) -> Result<(), DiskError> {
-        self.disk.settle(self.ledger.as_mut().ok_or(DiskError::Held)?)
+        self.disk.settle(self.ledger.as_mut().ok_or(DiskError::Locked)?)
     }
 
     fn acknowledge(&self, Pending { verdict, reply }: Pending) {
         let answer = match verdict {
-            Verdict::Held(committed) | Verdict::Wrote(committed) => {
+            Verdict::Unchanged(committed) | Verdict::Wrote(committed) => {
                 count(&self.counters.commits);
                 Ok(committed)
             }
@@ -234,28 +236,28 @@ impl Worker {
         let _gone = reply.send(answer);
     }
 
-    /// Gives up the database after an `error` before anything was written.
+    /// Closes the database after an `error` before anything was written, and fails the commits.
     fn refuse(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
-        let outage = self.give_up(error);
+        let outage = self.close_after(error);
         pending.into_iter().for_each(|pending| drop(pending.reply.send(Err(outage.clone().into()))));
         outage
     }
 
-    /// Gives up the database after an `error` of the journal, and answers the commits that waited for it: the outcome of those that
-    /// wrote is unknown; what the others saw may never have been durable.
+    /// Closes the database after an `error` of the journal, and fails the commits that waited for it. The outcome of those with writes
+    /// is unknown. The others may have seen state that never became durable.
     fn fail(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
         for Pending { verdict, reply } in pending {
             let answer = match verdict {
                 Verdict::Wrote(_) => self.unknown(&error),
-                Verdict::Held(_) | Verdict::Refused(_) => Unavailable::backend(error.to_string()).into(),
+                Verdict::Unchanged(_) | Verdict::Refused(_) => Unavailable::backend(error.to_string()).into(),
             };
             let _gone = reply.send(Err(answer));
         }
-        self.give_up(error)
+        self.close_after(error)
     }
 
-    fn give_up(&mut self, error: DiskError) -> Unavailable {
-        tracing::error!(%error, "the store fails; the next request opens it again");
+    fn close_after(&mut self, error: DiskError) -> Unavailable {
+        tracing::error!(%error, "the store failed; the next request opens it again");
         if let Some(ledger) = self.ledger.take() {
             self.disk.release(ledger);
         }
@@ -267,7 +269,7 @@ impl Worker {
         Unknown::new(error.to_string()).into()
     }
 
-    /// Answers a read. An error is one of the database, which is given up then.
+    /// Serves a read. After an error of the database, the database is closed.
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
             Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
@@ -281,8 +283,8 @@ impl Worker {
         read: impl FnOnce(&mut Ledger) -> Result<T, LedgerError>,
     ) -> Result<(), Unavailable> {
         let outcome = match self.ledger.as_mut() {
-            Some(ledger) => caught(|| read(ledger)),
-            None => Err(DiskError::Held),
+            Some(ledger) => catch_panic(|| read(ledger)),
+            None => Err(DiskError::Locked),
         };
         let (answer, outage) = match outcome {
             Ok(Ok(answer)) => (Ok(answer), Ok(())),
@@ -295,12 +297,12 @@ impl Worker {
     }
 
     fn fail_read<T>(&mut self, error: DiskError) -> (Result<T, ReadError>, Result<(), Unavailable>) {
-        let outage = self.give_up(error);
+        let outage = self.close_after(error);
         (Err(outage.clone().into()), Err(outage))
     }
 }
 
-/// The page behind a key, for a thread that may wait; `None` if there is none any more.
+/// Reads the page after a key. Blocks the calling thread. `None` if the store was closed or the read fails.
 fn next_page(requests: &mpsc::WeakSender<Request>, reading: &Arc<Reading>, after: Key) -> Option<Part> {
     let (reply, answer) = oneshot::channel();
     let read = Read::Page { reading: Arc::clone(reading), after: Some(after), reply };
@@ -308,7 +310,7 @@ fn next_page(requests: &mpsc::WeakSender<Request>, reading: &Arc<Reading>, after
     answer.blocking_recv().ok()?.ok()
 }
 
-// Each `refuse` answers a request that was never begun.
+// Each `refuse` fails a request that was not started.
 
 impl Request {
     fn refuse(self, reason: &Unavailable) {
@@ -335,7 +337,7 @@ impl Commit {
     }
 }
 
-/// [`Stats`], as the thread counts and others read them.
+/// The counters for [`Stats`]: the thread writes them, and other threads read them.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     commits: AtomicU64,
@@ -369,7 +371,7 @@ mod tests {
     use crate::sled::disk::FlushAndSync;
 
     #[test]
-    fn ok_a_turn_serves_one_page_and_all_else() {
+    fn ok_a_turn_serves_one_page_and_all_other_requests() {
         let dir = tempfile::tempdir().unwrap();
         let (at, archiving) = (dir.path().to_owned(), Archiving::None);
         let mut disk = Disk::acquire(at, [7; 16], archiving, Box::new(FlushAndSync), Box::new(WriteAndSync)).unwrap();
@@ -394,6 +396,6 @@ mod tests {
         };
         assert_eq!(served(&mut answers), 1);
         assert!(worker.serve(None).is_none());
-        assert_eq!(served(&mut answers), 1, "the next turn, the next page");
+        assert_eq!(served(&mut answers), 1, "the next turn serves the next page");
     }
 }

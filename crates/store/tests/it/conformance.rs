@@ -1,4 +1,4 @@
-//! One suite, run over every backend.
+//! The conformance suite, which runs on every backend.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ const A: Key = Key::from_static("a");
 const B: Key = Key::from_static("b");
 const ID: [u8; 16] = *b"sixteen bytes id";
 
-/// Something that holds a store open, and what must outlive it.
+/// A store, and the directory that must outlive it.
 struct Fixture {
     store: Arc<dyn Store>,
     _dir: Option<tempfile::TempDir>,
@@ -37,7 +37,7 @@ fn sled() -> Fixture {
 async fn etcd() -> Fixture {
     static CLUSTER: OnceLock<Etcd> = OnceLock::new();
     static STORES: AtomicU32 = AtomicU32::new(0);
-    // One cluster for all tests; it ends with the process.
+    // One cluster for all tests. It ends with the process.
     let cluster = CLUSTER.get_or_init(|| Etcd::start(1));
     let address = cluster.address(&format!("store{}", STORES.fetch_add(1, Ordering::Relaxed)));
     let address = address.parse().unwrap();
@@ -60,7 +60,7 @@ macro_rules! conformance {
 }
 
 conformance! {
-    answer_nothing_for_an_absent_key
+    return_none_for_an_absent_key
     create_once_only
     replace_only_the_expected_version
     report_the_first_conflict_and_change_nothing
@@ -81,7 +81,7 @@ conformance! {
 
 type S = Arc<dyn Store>;
 
-async fn answer_nothing_for_an_absent_key(store: &S) {
+async fn return_none_for_an_absent_key(store: &S) {
     assert_eq!(store.get(&A).await.unwrap(), None);
     assert_eq!(store.scan(&Key::ROOT).await.unwrap(), []);
 }
@@ -214,7 +214,7 @@ async fn increment(store: &S) {
     }
 }
 
-/// A writer keeps two keys equal; no scan may see them differ.
+/// A writer keeps two keys equal. No scan may show different values.
 async fn scan_a_consistent_snapshot(store: &S) {
     let writer = Arc::clone(store);
     let mut tasks = JoinSet::new();
@@ -231,7 +231,7 @@ async fn scan_a_consistent_snapshot(store: &S) {
     }
 }
 
-/// Whatever is written between two pages, what comes is what was there at the first.
+/// Writes between two pages are not visible: all pages show the moment of the first one.
 async fn read_pages_of_one_moment(store: &S) {
     let name = |number: usize| key(&format!("k/{number:04}"));
     let write = async |numbers: &mut dyn Iterator<Item = usize>, value: Option<&[u8]>| {
@@ -244,7 +244,7 @@ async fn read_pages_of_one_moment(store: &S) {
             store.commit(txn).await.unwrap();
         }
     };
-    // Every fourth is not there yet.
+    // Every fourth key does not exist yet.
     write(&mut (0..2000).filter(|number| number % 4 != 3), Some(b"old")).await;
     put(store, &key("l"), b"outside").await;
     let expected = store.scan(&key("k/")).await.unwrap();
@@ -265,10 +265,10 @@ async fn read_pages_of_one_moment(store: &S) {
     while let Some(page) = pages.next().await.unwrap() {
         found.extend(page);
     }
-    assert!(pages.next().await.unwrap().is_none(), "the end is the end");
+    assert!(pages.next().await.unwrap().is_none(), "the read has ended");
     assert!(found == expected);
     drop(pages);
-    // Another one goes on where it was.
+    // Another read continues where it was.
     write(&mut (0..2000), Some(b"newest")).await;
     while let Some(page) = other.next().await.unwrap() {
         others.extend(page);
@@ -278,7 +278,7 @@ async fn read_pages_of_one_moment(store: &S) {
     assert!(present.len() == 2000 && present.iter().all(|(_, versioned)| versioned.value == b"newest"));
 }
 
-/// Random transactions, applied to the store and to a map of the standard library.
+/// Applies random transactions to the store and to a map of the standard library.
 async fn behave_like_a_map(store: &S) {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut model = BTreeMap::<Key, Versioned>::new();
@@ -308,7 +308,7 @@ async fn behave_like_a_map(store: &S) {
 type Guards = Vec<(u8, bool)>;
 type Writes = BTreeMap<u8, Option<Vec<u8>>>;
 
-/// Keys are few, so that transactions meet; one guard in eight is wrong.
+/// Few keys, so that transactions conflict. One guard in eight is wrong.
 fn any_txn() -> impl Strategy<Value = (Guards, Writes)> {
     let guards = prop::collection::vec((0..6_u8, prop::bool::weighted(0.125)), 0..3);
     let writes = prop::collection::btree_map(0..6_u8, prop::option::of(any::<Vec<u8>>()), 0..4);

@@ -1,4 +1,4 @@
-//! Flipped bits, and logs that are cut short: a store refuses, or says exactly what it said before. Never less, never else.
+//! Flipped bits and truncated logs: a store detects the damage, or has exactly the same contents as before.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
-/// Slots that are rewritten, counters, and records that are written once, as a daemon has them.
+/// Writes like a daemon: slots that are rewritten, counters, and records that are written once.
 async fn write(store: &SledStore, rounds: std::ops::Range<u32>) -> Contents {
     let before = read(store).await.unwrap();
     let mut versions: BTreeMap<Key, Version> = before.into_iter().map(|(key, version, _)| (key, version)).collect();
@@ -41,8 +41,8 @@ async fn fill(dir: &Path, rounds: u32) -> Contents {
     contents
 }
 
-/// A directory as a process leaves it that is killed: sled's file lacks most of what the journal has.
-async fn fill_and_die(dir: &Path, rounds: u32) -> Contents {
+/// A directory as a killed process leaves it: sled's file lacks most of the journal's commits.
+async fn fill_and_kill(dir: &Path, rounds: u32) -> Contents {
     let alive = dir.with_file_name("alive");
     let store = open(&alive).unwrap();
     let contents = write(&store, 0..rounds).await;
@@ -56,7 +56,7 @@ async fn read(store: &SledStore) -> Result<Contents, kent_store::ReadError> {
     Ok(records.into_iter().map(|(key, versioned)| (key, versioned.version, versioned.value)).collect())
 }
 
-/// Opens a damaged copy: true if it was refused, false if it says what it said. Everything else fails.
+/// Opens a damaged copy. True if the damage is detected, false if the contents are as expected. Fails otherwise.
 async fn is_refused(copy: &Path, expected: &Contents, what: &str) -> bool {
     let Ok(store) = open(copy) else { return true };
     let contents = read(&store).await;
@@ -64,14 +64,14 @@ async fn is_refused(copy: &Path, expected: &Contents, what: &str) -> bool {
     match contents {
         Err(_) => true,
         Ok(contents) => {
-            assert!(contents == *expected, "{what}: the store says something else than before");
+            assert!(contents == *expected, "{what}: the store has other contents than before");
             false
         }
     }
 }
 
 fn copy(from: &Path, to: &Path) {
-    // OK because there may be none from the turn before.
+    // OK because the directory may not exist.
     let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -83,7 +83,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The bytes of a file in which something may be: sled's file is mostly room that was not used yet.
+/// The offsets of the used bytes of a file, and some others. Most of sled's file is unused.
 fn used(path: &Path) -> Vec<usize> {
     let bytes = fs::read(path).unwrap();
     let used = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(at, _)| at);
@@ -94,14 +94,14 @@ fn used(path: &Path) -> Vec<usize> {
     places
 }
 
-/// Flips a bit in every `step`th byte that is used of every file.
+/// Flips a bit in every `step`th used byte of every file.
 async fn flip(step: usize, closed: bool) {
     let dir = tempfile::tempdir().unwrap();
     let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
-    let expected = if closed { fill(&whole, 40).await } else { fill_and_die(&whole, 40).await };
+    let expected = if closed { fill(&whole, 40).await } else { fill_and_kill(&whole, 40).await };
     let mut files = vec!["db", "conf", "newest", "journal"];
     if closed {
-        // It would heal what is damaged elsewhere.
+        // The journal would repair damage in the other files.
         fs::remove_file(whole.join(files.pop().unwrap())).unwrap();
     }
     let (mut flips, mut refused) = (0, 0);
@@ -115,25 +115,25 @@ async fn flip(step: usize, closed: bool) {
             flips += 1;
         }
     }
-    println!("{flips} bits flipped: {refused} refused, {} made no difference", flips - refused);
+    println!("{flips} bits flipped: {refused} detected, {} without effect", flips - refused);
     assert!(refused > 0);
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_noticed_or_makes_no_difference() {
+async fn a_flipped_bit_is_noticed_or_has_no_effect() {
     flip(61, true).await;
     flip(61, false).await;
 }
 
 #[tokio::test]
 #[ignore = "long: every used byte"]
-async fn long_a_flipped_bit_is_noticed_or_makes_no_difference() {
+async fn long_a_flipped_bit_is_noticed_or_has_no_effect() {
     flip(1, true).await;
     flip(1, false).await;
 }
 
 #[tokio::test]
-async fn a_log_that_is_cut_short_is_noticed() {
+async fn a_truncated_log_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
     let expected = fill(&whole, 40).await;
@@ -144,7 +144,7 @@ async fn a_log_that_is_cut_short_is_noticed() {
         cut.set_len(length * part / 40).unwrap();
         is_refused(&damaged, &expected, &format!("{part} of 40")).await;
     }
-    // Without its log it looks new, and is not taken for that.
+    // Without its log the database looks new, but it is refused.
     copy(&whole, &damaged);
     fs::remove_file(damaged.join("db")).unwrap();
     let refused = open(&damaged).unwrap_err().to_string();
@@ -152,10 +152,10 @@ async fn a_log_that_is_cut_short_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_gone_cut_short_or_not_its_own_is_noticed() {
+async fn a_missing_truncated_or_foreign_journal_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, damaged) = (dir.path().join("whole"), dir.path().join("damaged"));
-    let expected = fill_and_die(&whole, 40).await;
+    let expected = fill_and_kill(&whole, 40).await;
     let frame = 4096;
     for frames in 0..40 {
         copy(&whole, &damaged);
@@ -164,13 +164,13 @@ async fn a_journal_that_is_gone_cut_short_or_not_its_own_is_noticed() {
         let refused = open(&damaged).unwrap_err().to_string();
         assert!(refused.contains("lost its newest commits"), "{frames} of 40: {refused}");
     }
-    // The last one leaves no gap.
+    // Without the last frame there is no gap.
     for missing in 0..39 {
         copy(&whole, &damaged);
         let mut bytes = fs::read(damaged.join("journal")).unwrap();
         bytes[missing * frame as usize..][..frame as usize].fill(0);
         fs::write(damaged.join("journal"), bytes).unwrap();
-        // What else tells of the newest is gone too: the gap alone must be seen.
+        // Remove `newest` as well, so that only the gap shows the loss.
         fs::remove_file(damaged.join("newest")).unwrap();
         let refused = is_refused(&damaged, &expected, "").await;
         assert!(refused, "frame {missing} is missing");
@@ -185,9 +185,9 @@ async fn a_journal_that_is_gone_cut_short_or_not_its_own_is_noticed() {
     store.close().await;
 }
 
-/// sled's file of an earlier moment is brought up to date by the journal.
+/// The journal brings an earlier version of sled's file up to date.
 #[tokio::test]
-async fn a_killed_store_has_everything_whatever_sled_has_written() {
+async fn a_killed_store_has_everything() {
     let dir = tempfile::tempdir().unwrap();
     let (alive, dead) = (dir.path().join("alive"), dir.path().join("dead"));
     let store = open(&alive).unwrap();
@@ -195,12 +195,12 @@ async fn a_killed_store_has_everything_whatever_sled_has_written() {
     for round in 0..60_u32 {
         let expected = write(&store, round * 10..(round + 1) * 10).await;
         copy(&alive, &dead);
-        is_whole(&dead, &expected, &format!("killed after round {round}")).await;
-        // The journal begins anew after 256 commits of this size.
+        check_complete(&dead, &expected, &format!("killed after round {round}")).await;
+        // The journal restarts after 256 commits of this size.
         if round < 24 {
             copy(&alive, &dead);
             fs::write(dead.join("db"), &earlier).unwrap();
-            is_whole(&dead, &expected, &format!("killed after round {round}, with an older log")).await;
+            check_complete(&dead, &expected, &format!("killed after round {round}, with an older log")).await;
         }
         if round == 5 {
             earlier = fs::read(alive.join("db")).unwrap();
@@ -209,8 +209,8 @@ async fn a_killed_store_has_everything_whatever_sled_has_written() {
     store.close().await;
 }
 
-async fn is_whole(dir: &Path, expected: &Contents, what: &str) {
+async fn check_complete(dir: &Path, expected: &Contents, what: &str) {
     assert!(!is_refused(dir, expected, what).await, "{what}: it does not open");
-    // And what was recovered is there again after an orderly end.
+    // After an orderly close the recovered commits are still there.
     assert!(!is_refused(dir, expected, what).await, "{what}: it does not open again");
 }

@@ -1,4 +1,4 @@
-//! The backend for several machines on real etcd: members that die, hang and come back, users, TLS, compaction.
+//! Tests of the etcd backend on real clusters: members that die, hang and restart, users, TLS, compaction.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) fn key(number: u32) -> Key {
     Key::new(format!("p/{number:06}")).expect("a key")
 }
 
-/// Puts a value, twice if need be: a member that was restarted has broken connections.
+/// Puts a value. Retries, because connections to a restarted member are broken.
 pub(crate) async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) -> Version {
     let txn = Txn::new().put(key, value);
     for _ in 0..20 {
@@ -39,16 +39,16 @@ pub(crate) async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) 
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("etcd does not come back");
+    panic!("etcd does not recover");
 }
 
-/// The next change, within reason.
+/// The next change, with a timeout.
 pub(crate) async fn next(watch: &mut Box<dyn Watch>) -> Change {
     timeout(Duration::from_secs(20), watch.next()).await.expect("a change comes")
 }
 
 #[tokio::test]
-async fn ok_the_identity_is_of_who_came_first() {
+async fn ok_the_first_process_sets_the_identity() {
     let etcd = Etcd::start(1);
     let first = open(&etcd.address("kent")).await;
     let second = EtcdStore::open(EtcdOptions { new_id: [8; 16], ..options(&etcd.address("kent")) }).await;
@@ -58,7 +58,7 @@ async fn ok_the_identity_is_of_who_came_first() {
 }
 
 #[tokio::test]
-async fn ok_prefixes_are_worlds_of_their_own() {
+async fn ok_prefixes_are_independent_stores() {
     let etcd = Etcd::start(1);
     let (one, two) = (open(&etcd.address("kent")).await, open(&etcd.address("kent/datum")).await);
     put(&one, A, b"1").await;
@@ -68,7 +68,7 @@ async fn ok_prefixes_are_worlds_of_their_own() {
 }
 
 #[tokio::test]
-async fn ok_a_scan_of_many_pages_is_of_one_moment() {
+async fn ok_a_scan_of_many_pages_shows_one_moment() {
     let etcd = Etcd::start(1);
     let store = Arc::new(open(&etcd.address("kent")).await);
     for page in 0..10 {
@@ -78,7 +78,7 @@ async fn ok_a_scan_of_many_pages_is_of_one_moment() {
     let writer = store.clone();
     let writing = tokio::runtime::Handle::current().spawn(async move {
         for round in 1..200_u8 {
-            // The first and the last page change in one step.
+            // The first and the last page change in one commit.
             let txn = Txn::new().put(key(0), [round]).put(key(999), [round]);
             writer.commit(txn).await.expect("committed");
         }
@@ -98,7 +98,7 @@ async fn ok_a_scan_of_many_pages_is_of_one_moment() {
 }
 
 #[tokio::test]
-async fn ok_members_die_hang_and_come_back() {
+async fn ok_members_die_hang_and_restart() {
     let mut etcd = Etcd::start(3);
     let store = open(&etcd.address("kent")).await;
     let mut version = put(&store, A, b"0").await;
@@ -109,7 +109,7 @@ async fn ok_members_die_hang_and_come_back() {
         } else {
             etcd.pause(member);
         }
-        // A commit that was under way may be lost; then it is looked for, and made again.
+        // A commit in progress can be lost. Then read its key, and repeat it if needed.
         let mut tries = 0;
         loop {
             tries += 1;
@@ -137,11 +137,11 @@ async fn ok_members_die_hang_and_come_back() {
         }
         etcd.wait();
     }
-    assert!(store.stats().reopens > 0, "another endpoint came into use");
+    assert!(store.stats().reopens > 0, "the store switched to another endpoint");
 }
 
 #[tokio::test]
-async fn err_without_a_majority_nothing_is_promised() {
+async fn err_without_a_majority() {
     let mut etcd = Etcd::start(3);
     let store = open(&etcd.address("kent")).await;
     put(&store, A, b"1").await;
@@ -151,7 +151,7 @@ async fn err_without_a_majority_nothing_is_promised() {
     let answer = store.commit(Txn::new().put(A, b"2")).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{answer:?}");
     etcd.kill(2);
-    // No connection can be made: now it is certain that nothing changed.
+    // Without a connection it is certain that nothing changed.
     let answer = store.commit(Txn::new().put(A, b"2")).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{answer:?}");
     let answer = store.commit(Txn::new().put(A, b"2")).await;
@@ -159,7 +159,7 @@ async fn err_without_a_majority_nothing_is_promised() {
 }
 
 #[tokio::test]
-async fn ok_a_watch_goes_on_where_it_broke_off_and_says_what_it_missed() {
+async fn ok_a_watch_resumes_and_reports_missed_changes() {
     let mut etcd = Etcd::start(1);
     let store = open(&etcd.address("kent")).await;
     let mut watch = store.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
@@ -171,13 +171,13 @@ async fn ok_a_watch_goes_on_where_it_broke_off_and_says_what_it_missed() {
     }
     store.commit(Txn::new().delete(key(1))).await.expect("committed");
     assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == key(1)));
-    // Broken off, and gone on with.
+    // The watch breaks off and resumes.
     etcd.kill(0);
     etcd.restart(0);
     etcd.wait();
     put(&store, key(2), b"two").await;
     assert!(matches!(next(&mut watch).await, Change::Put(found, _) if found == key(2)));
-    // Compacted while it was broken off: what was missed is said, then what comes after.
+    // Changes are compacted while the watch is interrupted. It reports that it missed some, and then later changes.
     etcd.kill(0);
     etcd.restart(0);
     etcd.wait();
@@ -195,7 +195,7 @@ async fn ok_a_watch_goes_on_where_it_broke_off_and_says_what_it_missed() {
             break;
         }
     }
-    // It may have been quick enough to see all of them before.
+    // The watch may have seen all of them before the compaction.
     let is_whole = changes.len() == 4;
     assert!(is_whole || matches!(changes[0], Change::Missed), "{changes:?}");
 }
@@ -204,7 +204,7 @@ async fn ok_a_watch_goes_on_where_it_broke_off_and_says_what_it_missed() {
 async fn ok_a_compacted_revision_is_missed() {
     let etcd = Etcd::start(1);
     let store = open(&etcd.address("kent")).await;
-    // Nobody asks it for changes while they are compacted.
+    // Nothing reads the watch while the changes are compacted.
     let wire = etcd.clients()[0];
     let mut watch = store.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
     etcd.pause(0);
@@ -235,13 +235,13 @@ async fn ok_an_announcement_lasts_as_long_as_its_process() {
     assert_eq!(other.get(&ME).await.expect("read"), None);
     peers.announce(&ME, b"again".to_vec(), ttl).await.expect("announced");
     let mut watch = other.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
-    // Kept alive, it stays.
+    // Regular announcements keep it alive.
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         peers.announce(&ME, b"again".to_vec(), ttl).await.expect("announced");
     }
     assert!(other.get(&ME).await.expect("read").is_some());
-    // Not any more, it goes.
+    // Without announcements it expires.
     assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == ME));
 }
 
@@ -261,22 +261,22 @@ async fn ok_users_and_passwords() {
         credentials: Some(EtcdCredentials { user: user.to_owned(), password: password.to_owned() }),
         ..options(&etcd.address("kent"))
     };
-    let store = EtcdStore::open(with("kent", "pass word")).await.expect("let in");
+    let store = EtcdStore::open(with("kent", "pass word")).await.expect("access is granted");
     put(&store, A, b"1").await;
     for (refused, why) in [
         (with("kent", "wrong"), "password"),
         (with("nobody", "x"), "authentication failed"),
         (options(&etcd.address("kent")), "user name is empty"),
     ] {
-        let error = EtcdStore::open(refused).await.expect_err("not let in");
+        let error = EtcdStore::open(refused).await.expect_err("access is denied");
         let cause = std::error::Error::source(&error).expect("a cause").to_string();
         assert!(cause.contains(why), "{cause}");
     }
     let elsewhere = EtcdOptions { address: etcd.address("other").parse().expect("one"), ..with("kent", "pass word") };
     let error = EtcdStore::open(elsewhere).await.expect_err("another prefix");
     assert!(std::error::Error::source(&error).expect("a cause").to_string().contains("permission denied"));
-    // Users were changed: tokens of before are refused, and new ones are had.
-    ctl_as(&client, "root:secret", "user add somebody:else");
+    // After a change of users, etcd rejects old tokens and the store gets new ones.
+    ctl_as(&client, "root:secret", "user add another:password");
     put(&store, A, b"2").await;
     assert_eq!(store.get(&A).await.expect("read").expect("there").value, b"2");
 }
@@ -312,10 +312,10 @@ async fn ok_tls_with_certificates_on_both_sides() {
         ..options(&address)
     };
     let identity = Some((client, client_key));
-    let store = EtcdStore::open(with(&ca_pem, identity.clone())).await.expect("let in");
+    let store = EtcdStore::open(with(&ca_pem, identity.clone())).await.expect("access is granted");
     put(&store, A, b"1").await;
     assert!(EtcdStore::open(with(&ca_pem, None)).await.is_err(), "without a certificate");
-    assert!(EtcdStore::open(with(&server, identity)).await.is_err(), "etcd is not vouched for");
+    assert!(EtcdStore::open(with(&server, identity)).await.is_err(), "the certificate of etcd is not trusted");
 }
 
 fn compact(etcd: &Etcd, version: Version) {
@@ -331,7 +331,7 @@ fn ctl_as(endpoint: &str, user: &str, words: &str) {
 }
 
 fn run(command: &mut Command, words: &str) {
-    // A password may have a space in it.
+    // A password can contain a space.
     let words = words.split(' ').fold(Vec::<String>::new(), |mut words, word| {
         match words.last_mut() {
             Some(last) if last.ends_with(":pass") => *last = format!("{last} {word}"),

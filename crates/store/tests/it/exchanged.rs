@@ -1,4 +1,4 @@
-//! An etcd that is exchanged, or set back to an earlier state, under stores that use it.
+//! Tests of stores whose etcd is replaced or set back to an earlier state while they use it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::etcd::{A, PREFIX, key, next, open, put};
 const ME: Key = Key::from_static("p/me");
 const TTL: Duration = Duration::from_secs(60);
 
-/// What the next answer of etcd tells, once there is one.
+/// Waits for the next reply of etcd, which must show that it was replaced.
 async fn found(store: &EtcdStore) -> Exchanged {
     for _ in 0..200 {
         match store.get(&A).await {
@@ -21,10 +21,10 @@ async fn found(store: &EtcdStore) -> Exchanged {
             other => panic!("{other:?}"),
         }
     }
-    panic!("etcd does not come back");
+    panic!("etcd does not recover");
 }
 
-/// From the first finding on, nothing is answered any more.
+/// Checks that every operation fails once etcd is known to have been replaced.
 async fn check_refused(store: &EtcdStore, expected: &Exchanged) {
     let committed = store.commit(Txn::new().put(A, b"more")).await;
     assert!(
@@ -39,7 +39,7 @@ async fn check_refused(store: &EtcdStore, expected: &Exchanged) {
 }
 
 #[tokio::test]
-async fn err_a_snapshot_that_is_restored_as_another_cluster_is_noticed() {
+async fn err_a_snapshot_restored_as_another_cluster() {
     let mut etcd = Etcd::start(3);
     let store = open(&etcd.address("kent")).await;
     put(&store, A, b"1").await;
@@ -51,7 +51,7 @@ async fn err_a_snapshot_that_is_restored_as_another_cluster_is_noticed() {
 }
 
 #[tokio::test]
-async fn err_a_snapshot_that_is_restored_as_the_same_cluster_is_noticed_by_its_revision() {
+async fn err_a_snapshot_restored_as_the_same_cluster_has_a_lower_revision() {
     let mut etcd = Etcd::start(1);
     let store = open(&etcd.address("kent")).await;
     let before = put(&store, A, b"1").await;
@@ -65,7 +65,7 @@ async fn err_a_snapshot_that_is_restored_as_the_same_cluster_is_noticed_by_its_r
 }
 
 #[tokio::test]
-async fn err_old_data_of_a_member_is_noticed_also_by_those_who_only_heard_of_what_is_lost() {
+async fn err_old_data_of_a_member_are_noticed_by_writers_and_watchers() {
     let mut etcd = Etcd::start(1);
     let (writer, listener) = (open(&etcd.address("kent")).await, open(&etcd.address("kent")).await);
     let copy = etcd.copy_data(0);
@@ -74,7 +74,7 @@ async fn err_old_data_of_a_member_is_noticed_also_by_those_who_only_heard_of_wha
     put(&writer, key(2), b"2").await;
     while !matches!(next(&mut watch).await, Change::Put(changed, _) if changed == key(2)) {}
     etcd.put_back_data(0, &copy);
-    // The first answer to a commit shows it: it was made on an etcd that is another one now.
+    // The reply to the first commit shows that etcd was set back, and the commit was made there.
     let committed = listener.commit(Txn::new().put(A, b"1")).await;
     assert!(matches!(committed, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{committed:?}");
     for store in [&listener, &writer] {
@@ -85,7 +85,7 @@ async fn err_old_data_of_a_member_is_noticed_also_by_those_who_only_heard_of_wha
 }
 
 #[tokio::test]
-async fn err_an_etcd_that_was_set_back_and_has_gone_on_is_noticed_by_its_history() {
+async fn err_an_etcd_that_was_set_back_and_has_newer_writes_lacks_a_write() {
     let mut etcd = Etcd::start(1);
     let store = open(&etcd.address("kent")).await;
     let peers = store.peers().expect("etcd has peers");
@@ -94,7 +94,7 @@ async fn err_an_etcd_that_was_set_back_and_has_gone_on_is_noticed_by_its_history
     let copy = etcd.copy_data(0);
     put(&store, A, b"2").await;
     etcd.put_back_data(0, &copy);
-    // Another process, which knows nothing of it.
+    // Another process, which knows nothing of the earlier state.
     let other = open(&etcd.address("kent")).await;
     for _ in 0..5 {
         put(&other, key(1), b"1").await;
@@ -110,7 +110,7 @@ async fn err_an_etcd_that_was_set_back_and_has_gone_on_is_noticed_by_its_history
     let Err(Unavailable::Exchanged(found)) = announced else { panic!("{announced:?}") };
     assert!(matches!(found, Exchanged::Forgotten { .. }), "{found}");
     check_refused(&store, &found).await;
-    // Those who have seen nothing else go on.
+    // Processes that have seen only the new state continue.
     put(&other, A, b"3").await;
     other.peers().expect("etcd has peers").announce(&key(9), Vec::new(), TTL).await.expect("announced");
 }

@@ -1,4 +1,4 @@
-//! Answers of etcd that get lost, or say less than they seem to.
+//! Lost replies of etcd, and errors that do not show whether a commit was made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::etcd::{A, PREFIX, etcdctl, key, next, open, options, put};
 
-/// A proxy in front of a single member, and the store's address through it.
+/// A proxy for a single member, and the address of the store through it.
 fn proxied(etcd: &Etcd) -> (Proxy, String) {
     let proxy = Proxy::to(etcd.clients()[0]);
     let address = format!("etcd://{}/kent", proxy.address());
@@ -17,19 +17,19 @@ fn proxied(etcd: &Etcd) -> (Proxy, String) {
 }
 
 #[tokio::test]
-async fn err_a_commit_whose_answer_is_lost_is_unknown_and_is_not_sent_again() {
+async fn err_a_commit_with_a_lost_reply_is_unknown_and_not_repeated() {
     let etcd = Etcd::start(1);
     let (proxy, address) = proxied(&etcd);
     let (store, direct) = (open(&address).await, open(&etcd.address("kent")).await);
     let version = put(&store, A, b"0").await;
-    // Sent again, the first would meet itself and be a conflict, which promises that nothing was changed; the second would be
+    // If they were sent again, the first would conflict with itself, which means that nothing changed, and the second would be
     // made twice.
     for (lost, txn) in [(1, Txn::new().expect(A, version).put(A, [1])), (2, Txn::new().put(A, [2]))] {
-        // A connection that was lost is made anew.
+        // Restore the lost connection.
         put(&store, key(0), b"another").await;
         proxy.lose_answer_after(0);
         let answer = store.commit(txn).await;
-        assert_eq!(proxy.lost(), lost, "the answer was lost: {answer:?}");
+        assert_eq!(proxy.lost(), lost, "the reply was lost: {answer:?}");
         assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
         let found = direct.get(&A).await.expect("read").expect("there");
         assert_eq!(u32::from(found.value[0]), lost, "it was made");
@@ -37,11 +37,11 @@ async fn err_a_commit_whose_answer_is_lost_is_unknown_and_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_what_is_refused_for_lack_of_space_and_may_be_made_is_unknown() {
+async fn ok_a_commit_refused_for_lack_of_space_is_unknown() {
     let etcd = Etcd::start_with(1, &["--quota-backend-bytes", "4000000"]);
     let store = std::sync::Arc::new(open(&etcd.address("kent")).await);
-    let (mut made_all_the_same, mut refused) = (0, 0);
-    // etcd looks at its size ten times a second, so a quick round may pass as a whole.
+    let (mut made_nevertheless, mut refused) = (0, 0);
+    // etcd checks its size ten times a second, so a whole round can succeed.
     for round in 0..10 {
         let mut commits = tokio::task::JoinSet::new();
         for number in (0..200).map(|number| 10 * (200 * round + number)) {
@@ -55,16 +55,13 @@ async fn ok_what_is_refused_for_lack_of_space_and_may_be_made_is_unknown() {
         }
         while let Some(committed) = commits.join_next().await {
             let (number, answer) = committed.expect("no panic");
-            let is_there = store.get(&key(number)).await.expect("reads go on").is_some();
+            let is_there = store.get(&key(number)).await.expect("reads succeed").is_some();
             match answer {
                 Ok(_) => assert!(is_there, "{number}"),
                 Err(error) => {
                     assert!(error.to_string().contains("space exceeded"), "{error}");
-                    assert!(
-                        !error.has_no_side_effects() || !is_there,
-                        "{number} was made, and its answer was: {error}"
-                    );
-                    made_all_the_same += u32::from(is_there);
+                    assert!(!error.has_no_side_effects() || !is_there, "{number} was made, but its reply was: {error}");
+                    made_nevertheless += u32::from(is_there);
                     refused += 1;
                 }
             }
@@ -73,16 +70,16 @@ async fn ok_what_is_refused_for_lack_of_space_and_may_be_made_is_unknown() {
             break;
         }
     }
-    println!("{refused} refused for lack of space, {made_all_the_same} of them made");
-    assert!(refused > 0, "the quota was too large to show anything");
-    // A new store cannot be made, and says so.
+    println!("{refused} refused for lack of space, {made_nevertheless} of them made");
+    assert!(refused > 0, "the quota was too large for this test");
+    // A new store cannot be created.
     let other = timeout(Duration::from_secs(30), EtcdStore::open(options(&etcd.address("other")))).await;
-    assert!(other.expect("an answer").is_err());
-    // It heals when the operator makes space.
+    assert!(other.expect("a reply").is_err());
+    // The store recovers when the operator frees space.
     let client = etcd.clients()[0].to_string();
     let mut newest = Version::ABSENT;
     for (name, _) in store.scan(&PREFIX).await.expect("read") {
-        // Deletions are let through.
+        // etcd still accepts deletions.
         newest = store.commit(Txn::new().delete(name)).await.expect("deleted").version;
     }
     for words in [format!("compact {newest}"), "defrag".to_owned(), "alarm disarm".to_owned()] {
@@ -92,8 +89,8 @@ async fn ok_what_is_refused_for_lack_of_space_and_may_be_made_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_watch_that_breaks_off_while_it_catches_up_tells_of_everything() {
-    // etcd tells of up to 1000 revisions at a time, in an answer whose header is at the newest one.
+async fn ok_a_watch_that_breaks_off_while_it_catches_up_misses_nothing() {
+    // etcd sends up to 1000 revisions in one response, whose header has the newest revision.
     const CHANGES: u32 = 1800;
     let etcd = Etcd::start(1);
     let (proxy, address) = proxied(&etcd);
@@ -112,13 +109,13 @@ async fn ok_a_watch_that_breaks_off_while_it_catches_up_tells_of_everything() {
         });
     }
     writing.join_all().await;
-    // In the middle of the second answer.
+    // In the middle of the second response.
     proxy.cut_after(1_300_000);
-    let mut told = BTreeSet::new();
-    while told.len() < CHANGES as usize {
+    let mut seen = BTreeSet::new();
+    while seen.len() < CHANGES as usize {
         match timeout(Duration::from_secs(20), watch.next()).await {
-            Ok(Change::Put(found, _)) => drop(told.insert(found)),
-            other => panic!("{} of {CHANGES} changes, then {other:?}", told.len()),
+            Ok(Change::Put(found, _)) => drop(seen.insert(found)),
+            other => panic!("{} of {CHANGES} changes, then {other:?}", seen.len()),
         }
     }
     assert_eq!(proxy.lost(), 1, "the watch broke off");

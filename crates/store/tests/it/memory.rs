@@ -1,4 +1,4 @@
-//! The faults of the store in memory.
+//! Tests of the faults of the store in memory.
 
 use kent_store::{CommitError, Fault, Key, MemoryStore, Operation, ReadError, Store, StoreId, Txn, Version};
 use tokio::sync::oneshot;
@@ -24,7 +24,7 @@ async fn contents_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn queued_faults_befall_commits_in_order() {
+async fn queued_faults_apply_to_commits_in_order() {
     let store = store();
     store.inject(Fault::Unavailable);
     store.inject(Fault::LostUnknown);
@@ -39,7 +39,7 @@ async fn queued_faults_befall_commits_in_order() {
 }
 
 #[tokio::test]
-async fn a_late_commit_meets_the_versions_of_its_arrival() {
+async fn a_delayed_commit_compares_the_versions_at_its_arrival() {
     let store = store();
     let (release, released) = oneshot::channel::<()>();
     store.inject(Fault::DelayBefore(Box::pin(async { released.await.unwrap() })));
@@ -51,7 +51,7 @@ async fn a_late_commit_meets_the_versions_of_its_arrival() {
 }
 
 #[tokio::test]
-async fn a_late_answer_is_of_a_commit_that_took_place() {
+async fn a_delayed_reply_belongs_to_a_commit_that_happened() {
     let store = store();
     let (release, released) = oneshot::channel::<()>();
     store.inject(Fault::DelayAfter(Box::pin(async { released.await.unwrap() })));
@@ -63,7 +63,7 @@ async fn a_late_answer_is_of_a_commit_that_took_place() {
 }
 
 #[tokio::test]
-async fn a_plan_decides_operation_by_operation() {
+async fn a_plan_decides_for_each_operation() {
     let store = store();
     store.plan(|operation| match operation {
         Operation::Get(_) => Fault::Unavailable,

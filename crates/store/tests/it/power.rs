@@ -1,8 +1,8 @@
-//! Power cuts: the system calls of a real run are recorded, and what a disk may hold after a cut at any moment is rebuilt.
+//! Power cuts: records the system calls of a real run, and rebuilds the possible states of the disk after a cut at any moment.
 //!
-//! After a cut, what was synced is there. Of what was written since, there may be nothing, all, a part of any kind, and torn
-//! sectors; a file or a name whose directory was not synced may be missing. `sync_file_range` is no sync. In every such state the
-//! store must open and have every commit that was acknowledged before the cut. (In the manner of ALICE: Pillai et al., 2014.)
+//! After a cut the disk has all synced data. Of later writes it can have nothing, all, any part, and torn sectors. Files and names
+//! whose directory was not synced can be missing. `sync_file_range` does not count as a sync. In every such state the store must
+//! open and have every commit that was acknowledged before the cut. (The method of ALICE: Pillai et al., 2014.)
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,20 +13,20 @@ use std::process::{Command, Stdio};
 
 use kent_store::{Archived, Archiving, Key, SledOptions, SledStore, Store, Txn};
 
-/// Names the directory in which the recorded process works.
+/// The environment variable with the directory of the recorded process.
 const CHILD_DIR: &str = "KENT_STORE_POWER_CHILD_DIR";
-/// The archive in it, if the store has one.
+/// The directory of the archive in it, if the store has one.
 const ARCHIVE: &str = "archive";
-/// Lines that the recorded process writes when a commit was acknowledged.
+/// The prefix of the lines that the recorded process prints for acknowledged commits.
 const ACK: &str = "acknowledged ";
 const KEYS: u32 = 5;
-/// Commits that are recorded, in two lives of the store.
+/// The number of recorded commits, half of them after a restart.
 const COMMITS: u32 = 40;
-/// Before this one, a commit nearly fills the journal, so that it begins anew before the last.
+/// Before this commit, another one nearly fills the journal, so that it restarts during the run.
 const FILLING: u32 = 25;
 const SECTOR: usize = 512;
 
-/// The store in a directory, and its archive if there is a place for one.
+/// Opens the store in a directory, with an archive if there is a directory for one.
 fn open(dir: &Path) -> Result<SledStore, kent_store::OpenError> {
     let archive = dir.join(ARCHIVE);
     let archiving = match archive.is_dir() {
@@ -57,7 +57,7 @@ async fn child_that_commits() {
                 store.commit(filling()).await.unwrap();
             }
             store.commit(Txn::new().put(key(round), value.into_bytes())).await.unwrap();
-            // One write each, so that the trace shows what had been promised when.
+            // One write per line, so that the trace shows when each commit was acknowledged.
             stdout.write_all(format!("{ACK}{round}\n").as_bytes()).unwrap();
             stdout.flush().unwrap();
         }
@@ -65,7 +65,7 @@ async fn child_that_commits() {
     }
 }
 
-/// What the process did to the disk, in order.
+/// A system call with an effect on the disk, or an acknowledgement.
 #[derive(Clone, Debug)]
 enum Event {
     Create(PathBuf),
@@ -94,7 +94,7 @@ fn record(dir: &Path, is_archived: bool) -> Vec<Event> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .expect("strace is not there: apt-get install strace");
+        .expect("strace must be installed for this test (Debian: apt-get install strace)");
     assert!(status.success());
     let text = fs::read_to_string(&trace).unwrap();
     let mut unfinished: BTreeMap<&str, String> = BTreeMap::new();
@@ -116,7 +116,7 @@ fn record(dir: &Path, is_archived: bool) -> Vec<Event> {
     events
 }
 
-/// `"\x61\x62"` as bytes.
+/// Decodes `"\x61\x62"`.
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<&str> = hex.trim_matches('"').split("\\x").skip(1).collect();
     digits.iter().map(|digits| u8::from_str_radix(&digits[..2], 16).unwrap()).collect()
@@ -126,7 +126,7 @@ fn text(hex: &str) -> PathBuf {
     PathBuf::from(String::from_utf8(bytes(hex)).unwrap())
 }
 
-/// One system call, if it matters and worked. `offsets` are where writes without a place go.
+/// Parses a system call, if it is relevant and succeeded. `offsets` are the current file offsets.
 fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Option<Event> {
     let (call, result) = call.rsplit_once(" = ")?;
     if result.starts_with('-') || result.starts_with('?') {
@@ -134,7 +134,7 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
     }
     let (name, arguments) = call.split_once('(')?;
     let arguments: Vec<&str> = arguments.trim_end().trim_end_matches(')').split(", ").collect();
-    // A descriptor is shown as NUMBER<PATH>.
+    // strace shows a descriptor as NUMBER<PATH>.
     let of = |argument: &str| {
         let path = argument.split_once('<')?.1.trim_end_matches('>');
         Some(if path.starts_with("\\x") { text(&format!("\"{path}\"")) } else { PathBuf::from(path) })
@@ -159,7 +159,7 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
             };
             Some(Event::Write { path, at, bytes })
         }
-        "pwritev" => panic!("a call that is not followed: {call}"),
+        "pwritev" => panic!("unsupported call: {call}"),
         "lseek" => {
             let path = of(arguments[0]).filter(inside)?;
             offsets.insert(path, result.split_whitespace().next()?.parse().unwrap());
@@ -182,21 +182,21 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
     }
 }
 
-/// Which of the writes that were not synced a disk has kept.
+/// Which of the writes without a sync the disk has kept.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     None,
     All,
     First(usize),
     AllBut(usize),
-    /// All, the last one torn after so many sectors.
+    /// All, with the last one torn after this many sectors.
     Torn(usize),
-    /// A random part of them.
+    /// A random part, with this seed.
     Some(u64),
 }
 
 impl Kept {
-    /// How many bytes of the write with this number, of so many and of this length, are there.
+    /// How many bytes the disk has of write `number` of `count`, which has `length` bytes.
     fn of(self, number: usize, count: usize, length: usize) -> usize {
         let all = |kept: bool| if kept { length } else { 0 };
         match self {
@@ -207,14 +207,14 @@ impl Kept {
             Self::Torn(sectors) if number + 1 == count => length.min(sectors * SECTOR),
             Self::Torn(_) => length,
             Self::Some(seed) => {
-                let chance = (seed ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
-                all(chance.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 63 == 1)
+                let random = (seed ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
+                all(random.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 63 == 1)
             }
         }
     }
 }
 
-/// Builds what the disk may hold after the first `cut` events.
+/// Builds a state of the disk after the first `cut` events.
 fn build(events: &[Event], cut: usize, kept: Kept) -> BTreeMap<PathBuf, Vec<u8>> {
     let events = &events[..cut];
     let synced = |path: &PathBuf, after: usize| {
@@ -222,7 +222,7 @@ fn build(events: &[Event], cut: usize, kept: Kept) -> BTreeMap<PathBuf, Vec<u8>>
     };
     let pending = |number: usize| match &events[number] {
         Event::Write { path, .. } | Event::Resize(path, _) => !synced(path, number),
-        // A name is there when its directory was synced or, as on the usual file systems, the file itself.
+        // A name is durable once its directory was synced or, on the usual file systems, the file itself.
         Event::Create(path) => !synced(path, number) && !synced(&path.parent().unwrap().to_owned(), number),
         Event::Rename(_, path) | Event::Unlink(path) => !synced(&path.parent().unwrap().to_owned(), number),
         Event::Sync(_) | Event::Acknowledged(_) => false,
@@ -260,13 +260,13 @@ fn build(events: &[Event], cut: usize, kept: Kept) -> BTreeMap<PathBuf, Vec<u8>>
     files
 }
 
-/// Opens what is left after a cut; an error says which promise is broken.
+/// Opens the store with the contents of the disk after a cut. An error says what is wrong.
 ///
-/// It is put where it was, since a store knows where its archive is.
+/// The files keep their original paths, because a store knows the path of its archive.
 async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Option<u32>) -> Result<(), String> {
     let into = data;
     let is_archived = data.join(ARCHIVE).is_dir();
-    // OK because there may be none from the turn before.
+    // OK because the directory may not exist.
     let _ = fs::remove_dir_all(into);
     fs::create_dir_all(into.join("store/blobs")).unwrap();
     if is_archived {
@@ -278,14 +278,14 @@ async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Op
         fs::write(path, bytes).unwrap();
     }
     let last = acknowledged.map_or(0, |last| last + 1);
-    // First what would be there if the store were lost with its disk.
+    // First check the archive alone, as if the store's disk were lost.
     for (dir, _) in Archived::list(&into.join(ARCHIVE)).unwrap_or_default() {
         let archived = Archived::read(&dir).map_err(|error| format!("the archive cannot be read: {error}"))?;
         for round in last.saturating_sub(KEYS)..last {
             let found = archived.records.iter().find(|(found, _)| *found == key(round));
             let found = found.and_then(|(_, value)| String::from_utf8_lossy(&value[..8]).parse::<u32>().ok());
             if found.is_none_or(|found| found < round) {
-                return Err(format!("round {round} was acknowledged, and the archive has {found:?}"));
+                return Err(format!("round {round} was acknowledged, but the archive has {found:?}"));
             }
         }
     }
@@ -297,20 +297,20 @@ async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Op
     for round in last.saturating_sub(KEYS)..last {
         let found = store.get(&key(round)).await.map_err(|error| error.to_string())?;
         let found = found.map(|versioned| String::from_utf8_lossy(&versioned.value[..8]).into_owned());
-        // A later commit may have come through although nobody had heard of it.
+        // A later commit may have become durable without an acknowledgement.
         if found.as_ref().and_then(|found| found.parse::<u32>().ok()).is_none_or(|found| found < round) {
-            lost = Some(format!("round {round} was acknowledged, and {found:?} is there"));
+            lost = Some(format!("round {round} was acknowledged, but the store has {found:?}"));
         }
     }
     let large = store.scan(&Key::new("large/").unwrap()).await.map_err(|error| error.to_string())?;
     if large.len() != 60 && (last > FILLING || !large.is_empty()) {
-        lost = Some(format!("of 60 large values {} are there", large.len()));
+        lost = Some(format!("{} of 60 large values are there", large.len()));
     }
     store.close().await;
     lost.map_or(Ok(()), Err)
 }
 
-/// Cuts the power after every `step`th event, and returns how many states were tried and what went wrong.
+/// Cuts the power after every `step`th event. Returns the number of tried states and the errors.
 async fn cut(events: &[Event], data: &Path, step: usize, some: u64) -> (usize, Vec<String>) {
     let (mut tried, mut wrong) = (0, Vec::new());
     for cut in (1..=events.len()).filter(|cut| cut % step == 0 || *cut == events.len()) {
@@ -358,8 +358,8 @@ async fn long_every_acknowledged_commit_survives_a_power_cut() {
     all(1, 6, false).await;
 }
 
-/// The power fails on both disks at the same moment: in every state the archive alone has what was acknowledged, and the store opens
-/// with it.
+/// The power fails on both disks at the same moment. In every state the archive alone has the acknowledged commits, and the store
+/// opens with it.
 #[tokio::test]
 async fn every_acknowledged_commit_is_in_the_archive_after_a_power_cut() {
     all(11, 1, true).await;
@@ -379,17 +379,17 @@ async fn a_missing_sync_of_the_archive_is_found() {
     let is_of = |path: &Path, name: &str| {
         path.starts_with(&archive) && path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
     };
-    // Segments with their frames, and the directory with their names.
+    // The segments with the frames, and the directory with their names.
     for name in ["commits.", "0505"] {
         let mut events = recorded.clone();
         events.retain(|event| !matches!(event, Event::Sync(path) if is_of(path, name)));
         assert!(events.len() < recorded.len());
         let (tried, wrong) = cut(&events, &dir.path().join("data"), 25, 0).await;
-        assert!(!wrong.is_empty(), "{name}: {tried} states, and none lost anything");
+        assert!(!wrong.is_empty(), "{name}: none of {tried} states lost a commit");
     }
 }
 
-/// Without the syncs that we add to sled's, a cut loses what was acknowledged, and this suite sees it.
+/// Without the syncs that we add to those of sled, a cut loses acknowledged commits, and this suite detects it.
 #[tokio::test]
 async fn a_missing_sync_is_found() {
     let dir = tempfile::tempdir().unwrap();
@@ -398,6 +398,6 @@ async fn a_missing_sync_is_found() {
         let (mut events, file) = (recorded.clone(), dir.path().join(file));
         events.retain(|event| !matches!(event, Event::Sync(path) if *path == file));
         let (tried, wrong) = cut(&events, &dir.path().join("data"), 25, 0).await;
-        assert!(!wrong.is_empty(), "{}: {tried} states, and none lost anything", file.display());
+        assert!(!wrong.is_empty(), "{}: none of {tried} states lost a commit", file.display());
     }
 }

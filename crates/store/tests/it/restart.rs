@@ -1,4 +1,4 @@
-//! Directories: what survives a restart, an orderly one or not, and what keeps a store from opening.
+//! Tests of the store's directory: restarts, kills, and errors when a store is opened.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use kent_store::{Key, OpenError, SledOptions, SledStore, Store, StoreId, Txn, Version};
 
 const COUNTER: Key = Key::from_static("counter");
-/// Names the directory in which the child counts.
+/// The environment variable with the directory of the child process.
 const CHILD_DIR: &str = "KENT_STORE_TEST_CHILD_DIR";
 
 fn open(dir: &Path) -> Result<SledStore, OpenError> {
@@ -40,9 +40,9 @@ async fn reopening_keeps_everything() {
     assert!(again > version);
 }
 
-/// Nothing may linger: neither our lock nor sled's.
+/// No lock remains, neither ours nor sled's.
 #[tokio::test]
-async fn a_closed_store_opens_at_once() {
+async fn a_closed_store_can_be_opened_immediately() {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..20_u64 {
         let store = open(dir.path()).unwrap();
@@ -68,7 +68,7 @@ fn no_value_becomes_a_file() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let store = open(dir.path()).unwrap();
-        // Neighbours of the largest size, written in an order that splits leaves, replaced and thinned out.
+        // Values of the largest size, in an order that splits leaves, replaced and partly removed.
         for round in 0..4_u32 {
             for number in 0..80_u32 {
                 let key = Key::new(format!("{:0>255}", number * 37 % 80)).unwrap();
@@ -87,7 +87,7 @@ fn err_second_open() {
     let first = open(dir.path()).unwrap();
     let error = open(dir.path()).unwrap_err();
     assert!(matches!(&error, OpenError::InUse { dir: named } if named == dir.path()));
-    let expected = format!("another kentd (or tool) holds {}: ", dir.path().display());
+    let expected = format!("another kentd (or tool) uses {}: ", dir.path().display());
     assert!(error.to_string().starts_with(&expected), "{error}");
     drop(first);
     open(dir.path()).unwrap();
@@ -117,7 +117,7 @@ fn err_unreadable_database() {
 }
 
 #[test]
-fn err_snapshot_of_nonsense() {
+fn err_snapshot_with_random_contents() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).unwrap());
     drop(open(dir.path()).unwrap());
@@ -130,9 +130,9 @@ fn err_snapshot_of_nonsense() {
     assert!(error.to_string().ends_with("restore it from a backup"), "{error}");
 }
 
-/// A child process counts and tells what was acknowledged, until it is killed at some point of a commit.
+/// A child process counts and prints each acknowledged commit, until it is killed at some point of a commit.
 #[tokio::test]
-async fn what_was_acknowledged_survives_kill() {
+async fn acknowledged_commits_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut floor = 0;
     for round in 1..=5 {
@@ -140,12 +140,12 @@ async fn what_was_acknowledged_survives_kill() {
         let acknowledged = read_acknowledgements(&mut child, floor + 20 * round);
         let store = open(dir.path()).unwrap();
         let counted = read_counter(&store).await;
-        assert!(counted >= acknowledged, "{counted} is stored, {acknowledged} was acknowledged");
+        assert!(counted >= acknowledged, "{counted} is stored, but {acknowledged} was acknowledged");
         floor = counted;
     }
 }
 
-/// Reads until `enough` was acknowledged, kills the child, and reads on to the last that it said.
+/// Reads until `enough` is acknowledged, kills the child, and reads the rest of its output. Returns the last acknowledged count.
 fn read_acknowledgements(child: &mut Child, enough: u64) -> u64 {
     let output = child.stdout.take().unwrap();
     let (mut last, mut killed) = (0, false);
@@ -160,7 +160,7 @@ fn read_acknowledgements(child: &mut Child, enough: u64) -> u64 {
         }
     }
     child.wait().unwrap();
-    assert!(killed, "the child ended by itself after {last}");
+    assert!(killed, "the child was not killed, but ended after {last}");
     last
 }
 
@@ -174,7 +174,7 @@ fn spawn_child(dir: &Path) -> Child {
         .unwrap()
 }
 
-/// Not a test: what [`what_was_acknowledged_survives_kill`] starts in a process of its own.
+/// Not a test: what [`acknowledged_commits_survive_a_kill`] starts in its own process.
 #[tokio::test]
 #[ignore = "run by another test, in a process that is killed"]
 async fn child_that_counts() {

@@ -1,4 +1,4 @@
-//! Bases: all records at one revision, written beside the commits that go on.
+//! Bases: all records at one revision, written while commits continue.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,17 +12,17 @@ use super::super::error::{ArchiveError, DiskError};
 use super::super::frame;
 use super::super::journal::RawWrite;
 use super::super::ledger::Ledger;
-use super::super::quirks::caught;
+use super::super::quirks::catch_panic;
 use super::super::record;
 use super::super::snapshot::{Part, Reading};
 use super::files::{self, BasePart, Head, base_path};
 use crate::key::Key;
 use crate::pages::Page;
 
-/// Between two pages, so that commits have the store for themselves for most of the time.
+/// The pause between two pages, which leaves most of the store thread's time to commits.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A base that is being written, and has not got its name yet.
+/// A base that is being written under a temporary name.
 struct BaseFile {
     file: File,
     path: PathBuf,
@@ -47,7 +47,7 @@ impl BaseFile {
         self.write(&frame::seal(&BasePart { rows: page.into_iter().map(seal).collect(), count: None }))
     }
 
-    /// Makes it durable.
+    /// Writes the last frame and makes the file durable.
     fn finish(&mut self) -> Result<(), ArchiveError> {
         self.write(&frame::seal(&BasePart { rows: Vec::new(), count: Some(self.rows) }))?;
         self.file.sync_all().map_err(|error| ArchiveError::io(&self.path, error))
@@ -59,12 +59,12 @@ impl BaseFile {
     }
 }
 
-/// Writes a base of what `ledger` has now, and removes what is older.
+/// Writes a base of the current state of `ledger`, and removes older files. Returns the size of the base in bytes.
 pub(super) fn write(dir: &Path, head: &Head, ledger: &mut Ledger) -> Result<u64, DiskError> {
     let reading = Arc::new(Reading { prefix: Key::ROOT });
     let (mut base, mut after) = (BaseFile::create(dir, head)?, None);
     loop {
-        let Part { page, rest } = caught(|| ledger.page(&reading, after.as_ref()))??;
+        let Part { page, rest } = catch_panic(|| ledger.page(&reading, after.as_ref()))??;
         base.push(page)?;
         after = rest;
         if after.is_none() {
@@ -72,18 +72,18 @@ pub(super) fn write(dir: &Path, head: &Head, ledger: &mut Ledger) -> Result<u64,
         }
     }
     base.finish()?;
-    files::give_name(&base.path)?;
+    files::publish(&base.path)?;
     files::remove_older(dir, head)?;
     Ok(base.bytes)
 }
 
-/// What an archive and the thread that writes a base for it share.
+/// The state that an archive shares with the thread that writes its base.
 #[derive(Debug, Default)]
 pub(super) struct BaseState {
-    /// Whether the archive was let go of. Locked while a base gets its name.
+    /// True once the archive was dropped. Locked while a base is renamed to its final name.
     is_over: Mutex<bool>,
     is_running: AtomicBool,
-    /// The length of the newest base.
+    /// The size of the newest base in bytes.
     bytes: AtomicU64,
 }
 
@@ -96,13 +96,13 @@ impl BaseState {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns when nothing is changed in the directory any more.
+    /// Stops changes to the directory by the base thread, and waits for a change in progress.
     pub(super) fn end(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
-/// A base to be written in the background.
+/// A job that writes a base in the background.
 #[derive(Debug)]
 pub(in crate::sled) struct BaseJob {
     dir: PathBuf,
@@ -111,14 +111,14 @@ pub(in crate::sled) struct BaseJob {
 }
 
 impl BaseJob {
-    /// `None` while another one is being written.
+    /// `None` while another base is being written.
     pub(super) fn new(dir: &Path, head: Head, state: &Arc<BaseState>) -> Option<Self> {
         let is_first = !state.is_running.swap(true, Ordering::Relaxed);
         is_first.then(|| Self { dir: dir.to_owned(), head, state: Arc::clone(state) })
     }
 
-    /// Writes it on a thread of its own, which ends soon after `next` has nothing more to give: the first page, and what follows a
-    /// key until there is no more.
+    /// Writes the base on its own thread: the first page, and then the pages from `next`, which gets the last key. The thread ends
+    /// early if `next` returns `None`.
     pub(in crate::sled) fn start(
         self,
         first: Part,
@@ -130,12 +130,14 @@ impl BaseJob {
                 tracing::info!(dir = %self.dir.display(), revision = self.head.revision, "the archive has a new base");
             }
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "the archive gets no new base for now"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot write a new base of the archive; the next attempt follows later")
+            }
         };
-        thread.spawn(run).inspect_err(|error| tracing::warn!(%error, "the archive gets no new base for now")).ok()
+        thread.spawn(run).inspect_err(|error| tracing::warn!(%error, "cannot write a new base of the archive; the next attempt follows later")).ok()
     }
 
-    /// False if it was given up.
+    /// False if the base was abandoned.
     fn write(&self, first: Part, mut next: impl FnMut(Key) -> Option<Part>) -> Result<bool, ArchiveError> {
         let mut base = BaseFile::create(&self.dir, &self.head)?;
         let mut part = first;
@@ -151,7 +153,7 @@ impl BaseJob {
         if *is_over {
             return Ok(false);
         }
-        files::give_name(&base.path)?;
+        files::publish(&base.path)?;
         self.state.bytes.store(base.bytes, Ordering::Relaxed);
         files::remove_older(&self.dir, &self.head)?;
         Ok(true)

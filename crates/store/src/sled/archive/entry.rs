@@ -1,4 +1,4 @@
-//! How a store and its archive find each other when the store is opened: whether they are each other's, and what either lacks.
+//! Opening a store with its archive: checks that they belong together, and finds the commits that either lacks.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -12,79 +12,79 @@ use super::read::Chain;
 use super::{Archiving, Ending, Generation};
 use crate::store::StoreId;
 
-/// What is to be done with an archive when the store is opened. Nothing was changed so far but an empty directory.
+/// What to do with the archive when a store is opened. Finding it changes nothing, except that it can create an empty directory.
 #[derive(Debug)]
 pub(in crate::sled) enum Entry {
-    /// There is none.
+    /// No archive.
     None,
-    /// It begins.
+    /// Start a new archive.
     Begin(Place, Generation),
-    /// It goes on.
-    GoOn(Place, Chain),
-    /// It ends, and is told.
+    /// Continue the archive.
+    Resume(Place, Chain),
+    /// End the archive, and record that in it.
     End(Place, Chain),
-    /// It ends, and cannot be told more than this directory takes.
+    /// End the archive, and record that in this directory if possible.
     Forget(PathBuf),
 }
 
-/// The directory of the store's archive, held by this process.
+/// The directory of the store's archive, locked by this process.
 #[derive(Debug)]
 pub(in crate::sled) struct Place {
-    /// The directory that was named.
+    /// The directory of the setting.
     pub(super) named: PathBuf,
-    /// The one in it that is the store's.
+    /// The store's own directory in it.
     pub(super) dir: PathBuf,
     pub(super) base_after: u64,
     pub(super) _lock: Lock,
 }
 
-/// The lock, which is let go of by word: see the store's own.
+/// The lock. It is unlocked explicitly, as that of the store's directory.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // OK because it ends with the process in any case.
+        // OK because the lock ends with the process at the latest.
         let _ = self.0.unlock();
     }
 }
 
 impl Entry {
-    /// For a store at this revision, with this mark. `drawn` is the generation of an archive that begins.
+    /// Finds the archive of a store with this mark and revision. `new_generation` is the generation for a new archive.
     pub(in crate::sled) fn find(
         archiving: &Archiving,
         id: StoreId,
         mark: Option<Mark>,
-        drawn: Generation,
+        new_generation: Generation,
         revision: u64,
     ) -> Result<Self, ArchiveError> {
         match (archiving, mark) {
             (Archiving::None | Archiving::End { .. }, None) | (Archiving::ReadOnly, _) => Ok(Self::None),
-            (Archiving::None, Some(mark)) => Err(ArchiveError::NotAsked { dir: mark.dir.into() }),
+            (Archiving::None, Some(mark)) => Err(ArchiveError::NotConfigured { dir: mark.dir.into() }),
             (Archiving::To { dir, base_after }, mark) => {
                 let named = std::path::absolute(dir).map_err(|error| ArchiveError::io(dir, error))?;
-                let store = Sought { id, mark, drawn, revision };
+                let store = Seeker { id, mark, new_generation, revision };
                 store.find(named, *base_after)
             }
             (Archiving::End { even_if_lost }, Some(mark)) => {
                 let named = PathBuf::from(&mark.dir);
                 let (begun, dir) = (mark.begun, named.join(id.to_string()));
-                let store = Sought { id, mark: Some(mark), drawn, revision };
+                let store = Seeker { id, mark: Some(mark), new_generation, revision };
                 match store.find(named, u64::MAX) {
-                    Ok(Self::GoOn(place, chain)) => Ok(Self::End(place, chain)),
-                    // It was told before, or there was never anything in it.
+                    Ok(Self::Resume(place, chain)) => Ok(Self::End(place, chain)),
+                    // The end was recorded before, or the archive was never complete.
                     Ok(_) => Ok(Self::Forget(dir)),
                     Err(error) if !error.may_be_lost() => Err(error),
                     Err(_) if *even_if_lost || !begun => Ok(Self::Forget(dir)),
-                    Err(error) => Err(ArchiveError::Untold(Box::new(error))),
+                    Err(error) => Err(ArchiveError::CannotEnd(Box::new(error))),
                 }
             }
         }
     }
 
-    /// Batches that the archive has and the store, at this revision, has not. `journal` is what the store's journal has.
+    /// The batches of the archive that a store at this revision lacks. `journal` has the batches of the store's journal.
     pub(in crate::sled) fn missed(&self, revision: u64, journal: &[Redo]) -> Result<Vec<Redo>, ArchiveError> {
-        let (Self::GoOn(place, chain) | Self::End(place, chain)) = self else { return Ok(Vec::new()) };
+        let (Self::Resume(place, chain) | Self::End(place, chain)) = self else { return Ok(Vec::new()) };
         for redo in &chain.redos {
             let ours = journal.iter().find(|ours| ours.first == redo.first);
             if ours.is_some_and(|ours| ours != redo) {
@@ -95,7 +95,7 @@ impl Entry {
         if let Some(first) = missed.first() {
             tracing::warn!(
                 archive = %place.dir.display(), revision, from = first.first, to = chain.last,
-                "the archive has commits that the store has not: they are taken into the store"
+                "the store lacks commits of its archive: replaying them"
             );
         }
         Ok(missed)
@@ -103,30 +103,30 @@ impl Entry {
 }
 
 impl ArchiveError {
-    /// Whether the archive is of no more use to its store.
+    /// True if the archive can be abandoned after this error with `--no-archive=lost`.
     fn may_be_lost(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Damaged { .. } | Self::Record { .. } | Self::Nothing { .. } => true,
             Self::Missing { .. } => true,
-            Self::InUse { .. } | Self::NotAsked { .. } | Self::Untold(_) => false,
+            Self::InUse { .. } | Self::NotConfigured { .. } | Self::CannotEnd(_) => false,
             Self::Unknown { .. } | Self::OldCopy { .. } | Self::Differs { .. } => false,
             Self::Restored { .. } | Self::Left { .. } => false,
         }
     }
 }
 
-/// A store that looks for its archive.
-struct Sought {
+/// A store whose archive is to be found.
+struct Seeker {
     id: StoreId,
     mark: Option<Mark>,
-    drawn: Generation,
+    new_generation: Generation,
     revision: u64,
 }
 
-impl Sought {
+impl Seeker {
     fn find(self, named: PathBuf, base_after: u64) -> Result<Entry, ArchiveError> {
         let dir = named.join(self.id.to_string());
-        // A directory that is not mounted is empty, or not there: what was begun elsewhere does not begin there anew.
+        // An unmounted disk is an empty or missing directory: an archive that exists elsewhere must not start again there.
         let begins_here = self.mark.as_ref().is_none_or(|mark| !mark.begun && Path::new(&mark.dir) == named);
         if !named.is_dir() {
             return Err(ArchiveError::io(&named, ErrorKind::NotFound.into()));
@@ -139,25 +139,25 @@ impl Sought {
         let lock = Lock(files::lock(&dir)?);
         let place = Place { named, dir, base_after, _lock: lock };
         let Some(chain) = Chain::read(&place.dir, Some(self.revision))? else {
-            return Ok(Entry::Begin(place, self.drawn));
+            return Ok(Entry::Begin(place, self.new_generation));
         };
         let old_copy = |base| ArchiveError::OldCopy { dir: place.named.clone(), revision: self.revision, base };
-        match files::read_ended(&place.dir)?.filter(|(head, _)| head.is_beside(&chain.base)) {
+        match files::read_ended(&place.dir)?.filter(|(head, _)| head.is_same_archive(&chain.base)) {
             Some((_, Ending::Restored { into, place: made })) => {
                 Err(ArchiveError::Restored { dir: place.dir.clone(), into, place: made })
             }
             Some((Head { revision, .. }, Ending::Left)) if self.revision < revision => Err(old_copy(revision)),
-            Some((_, Ending::Left)) => Ok(Entry::Begin(place, self.drawn)),
+            Some((_, Ending::Left)) => Ok(Entry::Begin(place, self.new_generation)),
             None if self.mark.is_none_or(|mark| mark.generation != chain.base.generation) => {
                 Err(ArchiveError::Unknown { dir: place.named })
             }
             None if self.revision < chain.base.revision => Err(old_copy(chain.base.revision)),
-            None => Ok(Entry::GoOn(place, chain)),
+            None => Ok(Entry::Resume(place, chain)),
         }
     }
 }
 
-/// Creates the directory of a store, durably, in one that is there.
+/// Creates the directory of a store durably in an existing directory.
 fn create_dir(dir: &Path) -> Result<(), ArchiveError> {
     match fs::create_dir(dir) {
         Ok(()) => files::sync_dir(dir.parent().unwrap_or(Path::new("."))),

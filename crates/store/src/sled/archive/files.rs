@@ -1,4 +1,4 @@
-//! The files of an archive: what they are called, what is in them, and how each is written whole.
+//! The files of an archive: their names, their contents, and atomic writes.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,17 +16,17 @@ use crate::store::StoreId;
 const BASE: &str = "base.";
 const COMMITS: &str = "commits.";
 const ENDED: &str = "ended";
-/// Added to the name of a file that is not whole yet.
+/// The suffix of the temporary name of an incomplete file.
 const UNFINISHED: &str = ".new";
 
-/// The first frame of every file: whose it is.
+/// The first frame of every file: the archive that it belongs to.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Head {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) store: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) generation: Vec<u8>,
-    /// That of the records of a base; the one before the first commit of a segment; the last of an archive that ended.
+    /// In a base: the revision of its records. In a segment: the revision before its first commit. In `ended`: the last revision.
     #[prost(uint64, tag = "3")]
     pub(super) revision: u64,
 }
@@ -37,7 +37,7 @@ pub(super) struct BasePart {
     /// Raw keys and values of records, in order.
     #[prost(message, repeated, tag = "11")]
     pub(super) rows: Vec<RawWrite>,
-    /// In the last frame: how many records there are.
+    /// In the last frame: the number of records.
     #[prost(uint64, optional, tag = "12")]
     pub(super) count: Option<u64>,
 }
@@ -45,7 +45,7 @@ pub(super) struct BasePart {
 /// The second frame of `ended`.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct EndedPart {
-    /// The identity of the store that goes on, if it was restored.
+    /// The identity of the restored store. `None` if the store continued without the archive.
     #[prost(bytes = "vec", optional, tag = "21")]
     into: Option<Vec<u8>>,
     #[prost(string, tag = "22")]
@@ -57,13 +57,13 @@ impl Head {
         Self { store: store.to_bytes().into(), generation: generation.into(), revision }
     }
 
-    /// Whether both are of one archive.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    /// True if both belong to the same archive.
+    pub(super) fn is_same_archive(&self, other: &Self) -> bool {
         (&self.store, &self.generation) == (&other.store, &other.generation)
     }
 }
 
-/// What is in the directory: the revisions in the names of bases and segments, in order.
+/// The files in the directory: the revisions in the names of bases and segments, sorted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) bases: Vec<u64>,
@@ -72,7 +72,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Of a directory that need not be there.
+    /// Lists a directory. A missing one is empty.
     pub(super) fn of(dir: &Path) -> Result<Self, ArchiveError> {
         let mut listing = Self::default();
         let entries = match fs::read_dir(dir) {
@@ -104,7 +104,7 @@ impl Listing {
         let head = read_head(&path)?;
         match head.revision == *revision {
             true => Ok(Some((*revision, head))),
-            false => Err(ArchiveError::Damaged { path, at: 0, what: "it is of another revision than its name" }),
+            false => Err(ArchiveError::Damaged { path, at: 0, what: "its revision differs from that in its name" }),
         }
     }
 }
@@ -123,25 +123,25 @@ pub(super) fn unfinished(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// A segment as it was read.
+/// The contents of a segment.
 #[derive(Debug)]
 pub(super) struct Segment {
-    /// The batches, the oldest first.
+    /// The batches, oldest first.
     pub(super) redos: Vec<Redo>,
-    /// The head and the frames of the batches.
+    /// The bytes of the head and of the frames.
     pub(super) bytes: Vec<u8>,
-    /// What follows them is not what a file has that was only begun: a frame that was torn, or damaged.
+    /// True if other bytes than zeros follow: a torn or damaged frame.
     pub(super) is_torn: bool,
 }
 
 impl Segment {
-    /// Reads a segment of the archive of `base`. Only the last one may end in a frame that is torn.
+    /// Reads a segment of the archive of `base`. Only the last one may end with a torn frame.
     pub(super) fn read(path: &Path, base: &Head, is_last: bool) -> Result<Self, ArchiveError> {
         let damaged = |at: usize, what| ArchiveError::Damaged { path: path.to_owned(), at: at as u64, what };
         let mut bytes = fs::read(path).map_err(|error| ArchiveError::io(path, error))?;
-        let (head, mut at): (Head, usize) = frame::open(&bytes).ok_or_else(|| damaged(0, "its head"))?;
-        if !head.is_beside(base) {
-            return Err(damaged(0, "it is of another archive"));
+        let (head, mut at): (Head, usize) = frame::open(&bytes).ok_or_else(|| damaged(0, "its head is damaged"))?;
+        if !head.is_same_archive(base) {
+            return Err(damaged(0, "it belongs to another archive"));
         }
         let (mut redos, mut last, mut is_torn) = (Vec::<Redo>::new(), head.revision, false);
         while at < bytes.len() {
@@ -165,33 +165,33 @@ impl Segment {
     }
 }
 
-/// The head of a file.
+/// Reads the head of a file.
 fn read_head(path: &Path) -> Result<Head, ArchiveError> {
     let mut block = Vec::new();
     let read = File::open(path).and_then(|file| file.take(BLOCK_BYTES as u64).read_to_end(&mut block));
     read.map_err(|error| ArchiveError::io(path, error))?;
     let head = frame::open(&block).map(|(head, _)| head);
-    head.ok_or_else(|| ArchiveError::Damaged { path: path.to_owned(), at: 0, what: "its head" })
+    head.ok_or_else(|| ArchiveError::Damaged { path: path.to_owned(), at: 0, what: "its head is damaged" })
 }
 
-/// Writes a file so that it is there whole, or not at all, under its name.
-pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<File, ArchiveError> {
+/// Writes a file atomically: under its name it is complete or does not exist.
+pub(super) fn write_atomic(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<File, ArchiveError> {
     let mut file = create(path)?;
     let written = write(&mut file).and_then(|()| file.sync_all());
     written.map_err(|error| ArchiveError::io(&unfinished(path), error))?;
-    give_name(path)?;
+    publish(path)?;
     Ok(file)
 }
 
-/// Creates a file that has not got its name yet.
+/// Creates a file under its temporary name.
 pub(super) fn create(path: &Path) -> Result<File, ArchiveError> {
     let path = unfinished(path);
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
     file.map_err(|error| ArchiveError::io(&path, error))
 }
 
-/// Gives a file that is whole its name, durably.
-pub(super) fn give_name(path: &Path) -> Result<(), ArchiveError> {
+/// Renames a complete file from its temporary to its final name durably.
+pub(super) fn publish(path: &Path) -> Result<(), ArchiveError> {
     fs::rename(unfinished(path), path).map_err(|error| ArchiveError::io(path, error))?;
     sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
@@ -207,32 +207,32 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| ArchiveError::io(dir, error))
 }
 
-/// Writes a segment with these frames behind its head, and zeros up to `length` behind them.
+/// Writes a segment with its head and these frames, filled up with zeros to `length`.
 pub(super) fn write_segment(
     dir: &Path,
     first: u64,
     head_and_frames: &[u8],
     length: usize,
 ) -> Result<File, ArchiveError> {
-    write_whole(&segment_path(dir, first), |file| {
+    write_atomic(&segment_path(dir, first), |file| {
         file.write_all(head_and_frames)?;
         file.write_all(&vec![0; length.saturating_sub(head_and_frames.len())])
     })
 }
 
-/// Removes what is older than a base of this archive, and what was said of an archive before it.
+/// Removes files that are older than a base, and the `ended` file of an earlier archive.
 pub(super) fn remove_older(dir: &Path, base: &Head) -> Result<(), ArchiveError> {
     let listing = Listing::of(dir)?;
     let bases = listing.bases.iter().filter(|revision| **revision < base.revision).map(|it| base_path(dir, *it));
     let segments = listing.segments.iter().filter(|first| **first <= base.revision).map(|it| segment_path(dir, *it));
     bases.chain(segments).try_for_each(|path| remove(&path))?;
-    if read_ended(dir)?.is_some_and(|(head, _)| !head.is_beside(base)) {
+    if read_ended(dir)?.is_some_and(|(head, _)| !head.is_same_archive(base)) {
         remove(&dir.join(ENDED))?;
     }
     sync_dir(dir)
 }
 
-/// What is said in an archive to which nothing more is written, and of which one.
+/// Reads why an archive ended, and which one.
 pub(super) fn read_ended(dir: &Path) -> Result<Option<(Head, Ending)>, ArchiveError> {
     let path = dir.join(ENDED);
     let bytes = match fs::read(&path) {
@@ -240,7 +240,7 @@ pub(super) fn read_ended(dir: &Path) -> Result<Option<(Head, Ending)>, ArchiveEr
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(ArchiveError::io(&path, error)),
     };
-    let damaged = |at: usize| ArchiveError::Damaged { path: path.clone(), at: at as u64, what: "it is not whole" };
+    let damaged = |at: usize| ArchiveError::Damaged { path: path.clone(), at: at as u64, what: "it is incomplete" };
     let (head, length) = frame::open::<Head>(&bytes).ok_or_else(|| damaged(0))?;
     let (part, _) = frame::open::<EndedPart>(&bytes[length..]).ok_or_else(|| damaged(length))?;
     let ending = match part.into {
@@ -253,24 +253,24 @@ pub(super) fn read_ended(dir: &Path) -> Result<Option<(Head, Ending)>, ArchiveEr
     Ok(Some((head, ending)))
 }
 
-/// Says that nothing more is written.
+/// Records why an archive ended.
 pub(super) fn write_ended(dir: &Path, head: &Head, ending: &Ending) -> Result<(), ArchiveError> {
     let part = match ending {
         Ending::Left => EndedPart::default(),
         Ending::Restored { into, place } => EndedPart { into: Some(into.to_bytes().into()), place: place.clone() },
     };
     let bytes = [frame::seal(head), frame::seal(&part)].concat();
-    write_whole(&dir.join(ENDED), |file| file.write_all(&bytes)).map(drop)
+    write_atomic(&dir.join(ENDED), |file| file.write_all(&bytes)).map(drop)
 }
 
-/// The file of the newest revision that was acknowledged.
+/// Opens the file of the newest acknowledged revision.
 pub(super) fn newest(dir: &Path) -> Result<Newest, ArchiveError> {
     let path = dir.join("newest");
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     file.map(Newest::new).map_err(|error| ArchiveError::io(&path, error))
 }
 
-/// The newest revision that was acknowledged, as far as it is known. Nothing is written.
+/// Reads the newest acknowledged revision, if it is known. Creates no file.
 pub(super) fn read_newest(dir: &Path) -> Result<Option<u64>, ArchiveError> {
     let path = dir.join("newest");
     match File::open(&path).and_then(|file| Newest::new(file).read()) {
@@ -279,7 +279,7 @@ pub(super) fn read_newest(dir: &Path) -> Result<Option<u64>, ArchiveError> {
     }
 }
 
-/// Takes hold of an archive's directory, until the file is unlocked.
+/// Locks an archive's directory until the file is unlocked.
 pub(super) fn lock(dir: &Path) -> Result<File, ArchiveError> {
     let path = dir.join("lock");
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);

@@ -1,4 +1,4 @@
-//! Reading an archive: its commits, for the store that goes on with it, and all of it, to be restored.
+//! Reads an archive: its newest commits when a store is opened, or everything for a restore.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,25 +14,25 @@ use crate::error::ReadError;
 use crate::key::Key;
 use crate::store::StoreId;
 
-/// The newest base, and commits behind it.
+/// The newest base and the commits after it.
 #[derive(Debug)]
 pub(in crate::sled) struct Chain {
     pub(super) base: Head,
-    /// Batches up to the last one, the oldest first; those of the beginning may be left out.
+    /// The batches up to the last one, oldest first. The first ones can be omitted.
     pub(super) redos: Vec<Redo>,
     /// The revision of the last commit.
     pub(super) last: u64,
-    /// The first revision of the last segment, and what is in it.
+    /// The first revision of the last segment, and its contents.
     pub(super) tail: Option<(u64, Vec<u8>)>,
 }
 
 impl Chain {
-    /// Reads what follows a revision, or everything behind the base. `None` if there is no archive.
+    /// Reads the commits after a revision, or all commits after the base. `None` if there is no archive.
     pub(super) fn read(dir: &Path, after: Option<u64>) -> Result<Option<Self>, ArchiveError> {
         let listing = Listing::of(dir)?;
         let Some((revision, base)) = listing.base(dir)? else { return Ok(None) };
         let firsts: Vec<u64> = listing.segments.into_iter().filter(|first| *first > revision).collect();
-        // From the segment on that has the revision itself, so that it can be compared.
+        // Start with the segment that has the revision itself, so that its commit can be compared.
         let skipped = after.and_then(|after| firsts.iter().rposition(|first| *first <= after)).unwrap_or(0);
         let mut last = if skipped == 0 { revision } else { firsts[skipped] - 1 };
         let (mut redos, mut tail) = (Vec::new(), None);
@@ -45,7 +45,7 @@ impl Chain {
             last = segment.redos.last().map_or(last, |redo| redo.last);
             redos.extend(segment.redos);
             if segment.is_torn {
-                tracing::info!(path = %path.display(), "a commit that was not acknowledged is cut off the archive");
+                tracing::info!(path = %path.display(), "discarding a torn commit of the archive that was not acknowledged");
             }
             tail = Some((*first, segment.bytes));
         }
@@ -61,7 +61,7 @@ fn missing(path: PathBuf, at: usize) -> ArchiveError {
     ArchiveError::Damaged { path, at: at as u64, what: "commits that were acknowledged are missing" }
 }
 
-/// The archive of one store, as it was read.
+/// The contents of the archive of a store.
 #[derive(Debug)]
 pub struct Archived {
     /// The identity of the store.
@@ -70,22 +70,22 @@ pub struct Archived {
     pub revision: u64,
     /// All records.
     pub records: Vec<(Key, Vec<u8>)>,
-    /// Why nothing more is written, if that is so.
+    /// Why the archive ended. `None` if it has not ended.
     pub ending: Option<Ending>,
 }
 
 impl Archived {
-    /// Whether a directory is the archive of one store.
+    /// True if a directory is the archive of a store.
     #[must_use]
     pub fn is_one(dir: &Path) -> bool {
         Listing::of(dir).is_ok_and(|listing| !listing.bases.is_empty())
     }
 
-    /// The stores that are archived in a directory, and whether their archives have ended.
+    /// The archives of stores in a directory, and why they ended.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`].
+    /// [`ArchiveError`] if the directory or an archive cannot be read.
     pub fn list(dir: &Path) -> Result<Vec<(PathBuf, Option<Ending>)>, ArchiveError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(dir).map_err(|error| ArchiveError::io(dir, error))? {
@@ -99,11 +99,11 @@ impl Archived {
         Ok(found)
     }
 
-    /// Reads the archive of one store.
+    /// Reads the archive of a store.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`], which says where it is damaged.
+    /// [`ArchiveError`], with the place of any damage.
     pub fn read(dir: &Path) -> Result<Self, ArchiveError> {
         let nothing = || ArchiveError::Nothing { dir: dir.to_owned() };
         let Chain { base, redos, last, .. } = Chain::read(dir, None)?.ok_or_else(nothing)?;
@@ -122,26 +122,26 @@ impl Archived {
         };
         let records = rows.into_iter().map(open).collect::<Result<Vec<_>, _>>();
         let records = records.map_err(|source| ArchiveError::Record { dir: dir.to_owned(), source })?;
-        let whose = || ArchiveError::Damaged { path: path.clone(), at: 0, what: "its head" };
-        let store = StoreId::new(base.store.clone().try_into().map_err(|_| whose())?);
+        let bad_store = || ArchiveError::Damaged { path: path.clone(), at: 0, what: "its head is damaged" };
+        let store = StoreId::new(base.store.clone().try_into().map_err(|_| bad_store())?);
         Ok(Self { store, revision: last, records, ending: ending(dir)? })
     }
 }
 
-/// Why nothing more is written to the archive, if that is so.
+/// Why the archive ended. `None` if it has not ended.
 fn ending(dir: &Path) -> Result<Option<Ending>, ArchiveError> {
     let Some((_, base)) = Listing::of(dir)?.base(dir)? else { return Ok(None) };
-    let ended = files::read_ended(dir)?.filter(|(head, _)| head.is_beside(&base));
+    let ended = files::read_ended(dir)?.filter(|(head, _)| head.is_same_archive(&base));
     Ok(ended.map(|(_, ending)| ending))
 }
 
-/// The raw values of a base by raw keys.
+/// Reads a base: raw values by raw keys.
 fn read_base(path: &Path, head: &Head) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, ArchiveError> {
     let damaged = |at: usize, what| ArchiveError::Damaged { path: path.to_owned(), at: at as u64, what };
     let bytes = fs::read(path).map_err(|error| ArchiveError::io(path, error))?;
-    let (own, mut at) = frame::open::<Head>(&bytes).ok_or_else(|| damaged(0, "its head"))?;
+    let (own, mut at) = frame::open::<Head>(&bytes).ok_or_else(|| damaged(0, "its head is damaged"))?;
     if own != *head {
-        return Err(damaged(0, "its head"));
+        return Err(damaged(0, "its head is damaged"));
     }
     let mut rows = BTreeMap::new();
     loop {
@@ -151,12 +151,12 @@ fn read_base(path: &Path, head: &Head) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Arc
         match part.count {
             None => {}
             Some(count) if count == rows.len() as u64 && at == bytes.len() => return Ok(rows),
-            Some(_) => return Err(damaged(at, "it does not have as many records as it says")),
+            Some(_) => return Err(damaged(at, "the number of records is wrong")),
         }
     }
 }
 
-/// The archive of one store, held so that no daemon writes to it.
+/// The archive of a store, locked so that no daemon writes to it.
 #[derive(Debug)]
 pub struct ArchiveLock {
     dir: PathBuf,
@@ -164,11 +164,11 @@ pub struct ArchiveLock {
 }
 
 impl ArchiveLock {
-    /// Takes hold of it.
+    /// Locks the archive.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`]; [`ArchiveError::InUse`] while a daemon writes to it.
+    /// [`ArchiveError::InUse`] while a daemon writes to the archive, [`ArchiveError::Nothing`] if there is none.
     pub fn take(dir: &Path) -> Result<Self, ArchiveError> {
         match Archived::is_one(dir) {
             true => Ok(Self { dir: dir.to_owned(), lock: files::lock(dir)? }),
@@ -176,12 +176,12 @@ impl ArchiveLock {
         }
     }
 
-    /// Says that the store goes on as another one: from here on it cannot be restored as another one, and it is never started again. The
-    /// same can be said again.
+    /// Records that the archive was restored as another store. From then on, the old store is refused, and so is a restore as a third
+    /// store. Repeating the call with the same store does nothing.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`], as well if it has ended before.
+    /// [`ArchiveError`], also if the archive has already ended in another way.
     pub fn hand_over(&self, into: StoreId, place: &str) -> Result<(), ArchiveError> {
         let dir = || self.dir.clone();
         match ending(&self.dir)? {
@@ -200,7 +200,7 @@ impl ArchiveLock {
 
 impl Drop for ArchiveLock {
     fn drop(&mut self) {
-        // OK because the lock ends with the file in any case.
+        // OK because closing the file ends the lock as well.
         let _ = self.lock.unlock();
     }
 }

@@ -1,4 +1,4 @@
-//! Archives: their format, and what a store and its archive do when one of them is not what it should be.
+//! Tests of archives: their format, failures, damage, and stores and archives that do not belong together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -26,18 +26,18 @@ use crate::txn::{Committed, Txn};
 const ID: StoreId = StoreId::new([7; 16]);
 const LOAD: u64 = 128 * 1024;
 
-/// What happens to what is written.
+/// What a scripted write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It is there, durably.
+    /// Writes durably.
     Work,
-    /// It is not there, and an error says so.
+    /// Writes nothing and fails.
     Lose,
-    /// It is there, and an error says that it is not.
+    /// Writes durably and fails.
     KeepButFail,
 }
 
-/// Follows a script, then works.
+/// Follows a script, and then works normally.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<VecDeque<Step>>>);
 
@@ -55,13 +55,13 @@ impl Script {
     }
 }
 
-impl Ship for Script {
+impl FrameWriter for Script {
     fn append(&mut self, file: &File, frame: &[u8], at: u64) -> io::Result<()> {
         self.follow(|| file.write_all_at(frame, at))
     }
 }
 
-/// The journal of a disk that forgets nothing: what is measured elsewhere is not measured here.
+/// Writes the journal without a sync. Other tests cover power cuts.
 impl Durability for Script {
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError> {
         Ok(self.follow(|| journal.write_all_at(frame, at))?)
@@ -72,7 +72,7 @@ impl Durability for Script {
     }
 }
 
-/// A store and its archive, in a directory that is gone at the end.
+/// A store and its archive in a temporary directory.
 struct Pair {
     dir: TempDir,
     journal: Script,
@@ -99,8 +99,8 @@ impl Pair {
         Archiving::To { dir: self.at(dir), base_after: LOAD }
     }
 
-    fn open_as(&self, data: &str, drawn: u8, archiving: Archiving) -> Result<SledStore, OpenError> {
-        let options = SledOptions { dir: self.at(data), new_id: [drawn; 16] };
+    fn open_as(&self, data: &str, new_generation: u8, archiving: Archiving) -> Result<SledStore, OpenError> {
+        let options = SledOptions { dir: self.at(data), new_id: [new_generation; 16] };
         SledStore::open_with(options, archiving, Box::new(self.journal.clone()), Box::new(self.archive.clone()))
     }
 
@@ -144,7 +144,7 @@ async fn all(store: &SledStore) -> BTreeMap<Key, Vec<u8>> {
     store.scan(&Key::ROOT).await.unwrap().into_iter().map(|(key, it)| (key, it.value)).collect()
 }
 
-/// Commits until the archive has got a new base, and returns when what is older was removed.
+/// Commits until the archive has a new base and older files are removed.
 async fn until_a_new_base(pair: &Pair, store: &SledStore) {
     let before = Listing::of(&pair.own()).unwrap().bases;
     for round in 0..2000_u32 {
@@ -179,7 +179,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever fails in the journal, in the archive or in both: what was acknowledged is in both, and they have the same.
+    /// After any failures of the journal and the archive, both have the same commits, including all acknowledged ones.
     #[test]
     fn ok_an_archive_has_what_its_store_has(acts in acts()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -207,7 +207,7 @@ proptest! {
                     (None | Some(Step::Work), None | Some(Step::Work)));
                 let committed = store.commit(txn.clone()).await;
                 prop_assert_eq!(committed.is_err(), fails, "{:?}", committed);
-                // One that failed may have been made, and reading tells.
+                // A failed commit may have been made. A read shows that.
                 let found = all(&store).await;
                 for (key, value) in txn.writes() {
                     match (committed.is_ok() || found.get(key) == value.as_ref(), value) {
@@ -218,7 +218,7 @@ proptest! {
                 }
                 prop_assert_eq!(&found, &known);
                 if fails {
-                    prop_assert_eq!(&pair.archived().unwrap(), &known, "what can be seen is in both");
+                    prop_assert_eq!(&pair.archived().unwrap(), &known, "the archive has everything that reads show");
                 }
             }
             store.close().await;
@@ -228,9 +228,9 @@ proptest! {
     }
 }
 
-/// The commit would be lost with the store's disk.
+/// Otherwise the commit would be lost with the store's disk.
 #[tokio::test]
-async fn err_what_the_archive_did_not_take_is_not_acknowledged() {
+async fn err_a_commit_that_the_archive_lacks_is_not_acknowledged() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -239,23 +239,23 @@ async fn err_what_the_archive_did_not_take_is_not_acknowledged() {
     assert!(matches!(error, CommitError::Unknown(_)), "{error}");
     assert!(error.to_string().contains("the archive cannot be used: "), "{error}");
     assert_eq!(pair.archived().unwrap().len(), 1);
-    // It is in the journal, so it goes to the archive before anybody sees it.
+    // It is in the journal, so the next opening writes it to the archive before reads show it.
     assert_eq!(all(&store).await.len(), 2);
     assert_eq!(pair.archived().unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn ok_what_only_the_archive_has_is_taken_into_the_store() {
+async fn ok_a_commit_that_only_the_archive_has_is_replayed() {
     let pair = Pair::new();
     let store = pair.open();
     pair.journal.next(Step::Lose);
     put(&store, 1, b"one").await.unwrap_err();
     assert_eq!(pair.archived().unwrap().len(), 1);
-    assert_eq!(all(&store).await.len(), 1, "its revision is never used again for something else");
+    assert_eq!(all(&store).await.len(), 1, "its revision is not used for another commit");
 }
 
 #[tokio::test]
-async fn ok_an_archive_stays_small_and_whole_while_bases_follow_each_other() {
+async fn ok_an_archive_stays_small_and_complete_over_several_bases() {
     let pair = Pair::new();
     let store = pair.open();
     for _ in 0..4 {
@@ -268,9 +268,9 @@ async fn ok_an_archive_stays_small_and_whole_while_bases_follow_each_other() {
     assert!(listing.segments[0] > listing.bases[0], "{listing:?}");
 }
 
-/// A segment in which a crash left what it likes of the newest commit, which was not acknowledged.
+/// After a crash, a segment can have any part of the newest commit, which was not acknowledged.
 #[tokio::test]
-async fn ok_a_torn_commit_is_cut_off_at_every_byte() {
+async fn ok_a_torn_commit_is_discarded_at_every_byte() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -303,20 +303,20 @@ async fn ok_a_torn_commit_is_cut_off_at_every_byte() {
         }
         assert!(!check(&torn), "blocks {lost:b} are lost");
     }
-    // A store that was killed then goes on behind what is whole.
+    // A store that was killed continues after the last complete commit.
     let mut torn = whole.clone();
     torn[head + 5000] ^= 1;
     fs::write(&path, &torn).unwrap();
     let store = pair.open();
-    assert_eq!(all(&store).await, after, "the store had it");
+    assert_eq!(all(&store).await, after, "the store has the commit");
     put(&store, 3, b"three").await.unwrap();
     store.close().await;
     assert_eq!(pair.archived().unwrap().len(), 3);
 }
 
-/// Of a commit that was acknowledged nothing is cut off, also of the last one.
+/// No part of an acknowledged commit is discarded, not even of the last one.
 #[tokio::test]
-async fn err_a_flipped_bit_is_told_with_its_place() {
+async fn err_a_flipped_bit_is_reported_with_its_place() {
     let pair = Pair::new();
     let store = pair.open();
     until_a_new_base(&pair, &store).await;
@@ -351,9 +351,9 @@ async fn err_a_flipped_bit_is_told_with_its_place() {
     assert!(refused > 100, "{refused} refused");
 }
 
-/// It is noticed by the commits behind it, also where a power cut has taken back what was acknowledged last.
+/// The later commits show the damage, even if a power cut has undone `newest`.
 #[tokio::test]
-async fn err_a_flipped_bit_before_the_last_commit_is_not_taken_for_a_torn_one() {
+async fn err_a_flipped_bit_before_the_last_commit_is_not_a_torn_commit() {
     let pair = Pair::new();
     let store = pair.open();
     for number in 0..3 {
@@ -370,7 +370,7 @@ async fn err_a_flipped_bit_before_the_last_commit_is_not_taken_for_a_torn_one() 
 }
 
 #[tokio::test]
-async fn err_an_archive_of_which_a_part_is_missing() {
+async fn err_an_archive_with_a_missing_file() {
     let pair = Pair::new();
     let long = Archiving::To { dir: pair.at("archive"), base_after: 1 << 20 };
     let store = pair.open_as("data", 7, long).unwrap();
@@ -393,7 +393,7 @@ async fn err_an_archive_of_which_a_part_is_missing() {
 }
 
 #[tokio::test]
-async fn err_a_store_is_not_opened_without_its_archive() {
+async fn err_a_store_is_refused_without_its_archive() {
     let pair = Pair::new();
     drop(pair.open_as("data", 7, Archiving::None).unwrap());
     let store = pair.open();
@@ -402,17 +402,17 @@ async fn err_a_store_is_not_opened_without_its_archive() {
     store.close().await;
     let refusal = pair.refusal("data", Archiving::None);
     assert!(refusal.to_string().contains("--no-archive"), "{refusal}");
-    // What would be a new archive is a mount point without its disk.
+    // An empty directory can be a mount point without its disk, so no new archive starts there.
     fs::create_dir(pair.at("other")).unwrap();
     assert!(matches!(pair.refusal("data", pair.to("other")), ArchiveError::Missing { .. }));
     assert!(matches!(pair.refusal("data", pair.to("nowhere")), ArchiveError::Io { .. }));
     assert_eq!(fs::read_dir(pair.at("other")).unwrap().count(), 0);
-    // It can be read, and no more.
+    // It can be opened read-only.
     let reader = pair.open_as("data", 7, Archiving::ReadOnly).unwrap();
     assert_eq!(all(&reader).await.len(), 1);
     assert!(put(&reader, 1, b"two").await.unwrap_err().has_no_side_effects());
     drop(reader);
-    // The archive may move.
+    // The archive can be moved.
     fs::remove_dir(pair.at("other")).unwrap();
     fs::rename(pair.at("archive"), pair.at("other")).unwrap();
     let store = pair.open_as("data", 7, pair.to("other")).unwrap();
@@ -422,7 +422,7 @@ async fn err_a_store_is_not_opened_without_its_archive() {
 }
 
 #[tokio::test]
-async fn ok_an_old_copy_of_the_store_gets_what_the_archive_has() {
+async fn ok_an_old_copy_of_the_store_gets_the_commits_of_the_archive() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -437,11 +437,11 @@ async fn ok_an_old_copy_of_the_store_gets_what_the_archive_has() {
     assert_eq!(all(&store).await, known);
     put(&store, 3, b"three").await.unwrap();
     store.close().await;
-    assert_eq!(all(&pair.open()).await.len(), 3, "and so does the other one, which is the old copy now");
+    assert_eq!(all(&pair.open()).await.len(), 3, "the other copy, which is the old one now, gets them as well");
 }
 
 #[tokio::test]
-async fn err_an_old_copy_that_the_archive_cannot_help() {
+async fn err_an_old_copy_that_the_archive_cannot_complete() {
     let pair = Pair::new();
     drop(pair.open_as("data", 7, Archiving::None).unwrap());
     pair.copy("data", "before");
@@ -449,7 +449,7 @@ async fn err_an_old_copy_that_the_archive_cannot_help() {
     put(&store, 1, b"one").await.unwrap();
     store.close().await;
     pair.copy("data", "old");
-    // From before the archive began: it may have done anything since.
+    // A copy from before the archive started: the archive does not show what the copy has done since.
     assert!(matches!(pair.refusal("before", pair.to("archive")), ArchiveError::Unknown { .. }));
     let store = pair.open();
     until_a_new_base(&pair, &store).await;
@@ -458,13 +458,13 @@ async fn err_an_old_copy_that_the_archive_cannot_help() {
         let refusal = pair.refusal("old", archiving);
         assert!(matches!(refusal, ArchiveError::OldCopy { .. }), "{refusal}");
     }
-    // A directory that is refused is left as it was.
+    // A refused directory is not changed.
     assert_eq!(all(&pair.open_as("old", 7, Archiving::ReadOnly).unwrap()).await.len(), 1);
 }
 
-/// Two copies that were archived in turns, one of which has a commit that was never answered.
+/// Two copies of a store used the same archive in turn, and one of them has an unacknowledged commit.
 #[tokio::test]
-async fn err_other_commits_of_the_same_revision() {
+async fn err_different_commits_at_the_same_revision() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -504,7 +504,7 @@ async fn ok_an_archive_that_was_set_back_gets_a_new_base() {
 }
 
 #[tokio::test]
-async fn ok_an_archive_ends_is_told_and_another_one_begins() {
+async fn ok_an_archive_ends_and_another_one_starts() {
     let pair = Pair::new();
     let end = || Archiving::End { even_if_lost: false };
     let store = pair.open();
@@ -526,13 +526,13 @@ async fn ok_an_archive_ends_is_told_and_another_one_begins() {
     store.close().await;
     let read = Archived::read(&pair.own()).unwrap();
     assert!(read.ending.is_none() && read.records.len() == 3);
-    // The copy knows an archive that is not there any more.
+    // The copy knows an archive that no longer exists.
     assert!(matches!(pair.refusal("old", pair.to("archive")), ArchiveError::Unknown { .. }));
 }
 
-/// The store forgot its archive in the moment after it had told it.
+/// A crash after the end was recorded in the archive and before the store removed its mark.
 #[tokio::test]
-async fn ok_a_crash_between_telling_and_forgetting() {
+async fn ok_a_crash_while_an_archive_ends() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -543,29 +543,29 @@ async fn ok_a_crash_between_telling_and_forgetting() {
     drop(pair.open_as("again", 7, Archiving::End { even_if_lost: false }).unwrap());
     let store = pair.open_as("as-before", 8, pair.to("archive")).unwrap();
     assert_eq!(all(&store).await.len(), 1);
-    assert!(Archived::read(&pair.own()).unwrap().ending.is_none(), "it was begun anew");
+    assert!(Archived::read(&pair.own()).unwrap().ending.is_none(), "a new archive was started");
 }
 
 #[tokio::test]
-async fn ok_an_archive_that_is_lost_is_given_up_by_word_only() {
+async fn ok_a_lost_archive_is_abandoned_only_explicitly() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
     store.close().await;
     fs::rename(pair.at("archive"), pair.at("gone")).unwrap();
     let refusal = pair.refusal("data", Archiving::End { even_if_lost: false });
-    assert!(matches!(refusal, ArchiveError::Untold(_)), "{refusal}");
+    assert!(matches!(refusal, ArchiveError::CannotEnd(_)), "{refusal}");
     let store = pair.open_as("data", 7, Archiving::End { even_if_lost: true }).unwrap();
     put(&store, 2, b"two").await.unwrap();
     store.close().await;
     drop(pair.open_as("data", 7, Archiving::None).unwrap());
-    // It turns up again: it is not the store's any more.
+    // If the lost archive reappears, it no longer belongs to the store.
     fs::rename(pair.at("gone"), pair.at("archive")).unwrap();
     assert!(matches!(pair.refusal("data", pair.to("archive")), ArchiveError::Unknown { .. }));
 }
 
 #[tokio::test]
-async fn err_a_store_that_was_restored_is_never_started_again() {
+async fn err_a_restored_store_is_never_opened_again() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -584,14 +584,14 @@ async fn err_a_store_that_was_restored_is_never_started_again() {
     }
 }
 
-/// The start was broken off when the store knew its archive, and before there was one, or before the store knew that there is one.
+/// The first start with an archive crashed after the store got its mark: before the archive existed, or before the mark was updated.
 #[tokio::test]
-async fn ok_an_archive_whose_begin_was_broken_off_begins() {
+async fn ok_an_interrupted_start_of_an_archive_is_repeated() {
     let pair = Pair::new();
     let store = pair.open_as("data", 7, Archiving::None).unwrap();
     put(&store, 1, b"one").await.unwrap();
     store.close().await;
-    let remember = || {
+    let write_mark = || {
         let named = pair.at("archive").to_string_lossy().into_owned();
         let mark = Mark { generation: vec![7; 16], begun: false, dir: named };
         let config = ::sled::Config::new().path(pair.at("data")).segment_size(2 << 20).flush_every_ms(None);
@@ -605,19 +605,19 @@ async fn ok_an_archive_whose_begin_was_broken_off_begins() {
         drop(db);
         File::open(pair.at("data/db")).unwrap().lock().unwrap();
     };
-    remember();
+    write_mark();
     let refusal = pair.refusal("data", Archiving::None);
-    assert!(matches!(refusal, ArchiveError::NotAsked { .. }), "{refusal}");
+    assert!(matches!(refusal, ArchiveError::NotConfigured { .. }), "{refusal}");
     drop(pair.open());
     assert_eq!(pair.archived().unwrap().len(), 1);
-    remember();
+    write_mark();
     drop(pair.open());
     assert_eq!(pair.archived().unwrap().len(), 1);
 }
 
-/// A file that was removed can still be written to.
+/// Writes to a removed file succeed, so the store checks that the file still exists.
 #[tokio::test]
-async fn err_an_archive_that_vanishes_under_the_store() {
+async fn err_an_archive_that_disappears_while_the_store_is_open() {
     let pair = Pair::new();
     let store = pair.open();
     put(&store, 1, b"one").await.unwrap();
@@ -633,7 +633,7 @@ async fn err_an_archive_that_vanishes_under_the_store() {
     assert_eq!(pair.archived().unwrap().len(), 2);
 }
 
-/// What was written once must be read for ever: these bytes never change.
+/// Stored frames must stay readable forever: these bytes never change.
 #[test]
 fn ok_golden_frames() {
     let head = frame::seal(&Head::new(StoreId::new([1; 16]), [2; 16], 3));

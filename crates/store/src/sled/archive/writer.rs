@@ -1,4 +1,4 @@
-//! An archive that is written to: begun, gone on with, and given one frame after the other.
+//! Writes an archive: starts or resumes it, and appends frames.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ use super::read::Chain;
 use super::{Ending, Generation};
 use crate::store::StoreId;
 
-/// The length of a segment: a sixteenth of what makes a base, between these.
+/// The bounds for the length of a segment, which is a sixteenth of the commits between two bases.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
 const SEGMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -29,23 +29,24 @@ pub(in crate::sled) struct Archive {
     place: Place,
     store: StoreId,
     generation: Generation,
-    /// The segment that is written, and where its next frame goes.
+    /// The current segment.
     file: Arc<File>,
     path: PathBuf,
+    /// The position of the next frame in it.
     at: usize,
     newest: Newest,
-    /// Bytes of segments since a base was last begun.
+    /// The bytes of segments since the last base was started.
     since_base: u64,
     base: Arc<BaseState>,
-    /// The revision before a segment that was just begun.
+    /// The revision before the current segment, if that was just started.
     rolled_after: Option<u64>,
 }
 
 impl Archive {
-    /// Begins one: all that the store has is its base.
+    /// Starts an archive with the current state of the store as its base.
     pub(in crate::sled) fn begin(place: Place, generation: Generation, ledger: &mut Ledger) -> Result<Self, DiskError> {
         let revision = ledger.revision();
-        // Those of an archive that ended before hold nothing: they would follow the base.
+        // Remove segments of an earlier archive, which would otherwise seem to follow the base.
         let listing = Listing::of(&place.dir)?;
         let stale = listing.segments.into_iter().filter(|first| *first > revision);
         stale.map(|first| segment_path(&place.dir, first)).try_for_each(|path| files::remove(&path))?;
@@ -61,8 +62,8 @@ impl Archive {
         Ok(Self::open(place, store, generation, (revision, revision + 1, &frames), bytes)?)
     }
 
-    /// Goes on with one that has everything up to `chain`, for a store that has as much, or more: its `journal` may say what.
-    pub(in crate::sled) fn go_on(
+    /// Resumes an archive that has everything up to `chain`. If the store has more, its `journal` may have the missing commits.
+    pub(in crate::sled) fn resume(
         place: Place,
         chain: Chain,
         journal: &[Redo],
@@ -78,7 +79,7 @@ impl Archive {
             }
         }
         if last != revision {
-            tracing::warn!(archive = %dir.display(), "the archive lacks commits of the store: it gets a new base");
+            tracing::warn!(archive = %dir.display(), "the archive lacks commits of the store: writing a new base");
             return Self::with_base(place, generation, ledger);
         }
         let head = Head { revision: chain.last, ..chain.base };
@@ -90,7 +91,7 @@ impl Archive {
         Ok(Self::open(place, ledger.id(), generation, (revision, first, &bytes), base)?)
     }
 
-    /// Writes the last segment anew, since what was read of it may not be durable, and goes on behind it.
+    /// Writes the last segment again, since what was read of it may not be durable, and continues after it.
     fn open(
         place: Place,
         store: StoreId,
@@ -109,14 +110,14 @@ impl Archive {
         Ok(Self { place, store, generation, file, path, at, newest, since_base, base, rolled_after: None })
     }
 
-    /// What the store remembers of it.
+    /// The mark of the archive for the store.
     pub(in crate::sled) fn mark(&self) -> Mark {
         mark(&self.place, self.generation, true)
     }
 
-    /// Makes room for a frame, whose first commit has this revision. Nothing of it is written yet.
-    pub(in crate::sled) fn make_room(&mut self, bytes: usize, first: u64) -> Result<(), ArchiveError> {
-        // A file that was removed can still be written to, and what is written is lost.
+    /// Makes sure that a frame fits into the current segment, or starts a new one. `first` is the revision of its first commit.
+    pub(in crate::sled) fn prepare_segment(&mut self, bytes: usize, first: u64) -> Result<(), ArchiveError> {
+        // Writes to a file that was removed succeed and are lost.
         if !self.path.try_exists().map_err(|error| ArchiveError::io(&self.path, error))? {
             return Err(ArchiveError::io(&self.path, ErrorKind::NotFound.into()));
         }
@@ -133,7 +134,7 @@ impl Archive {
         Ok(())
     }
 
-    /// A base that is to be written now, before anything of the segment is committed that was just begun.
+    /// The job for a new base, if one is due. It must start before the first commit of the new segment.
     pub(in crate::sled) fn due_base(&mut self) -> Option<BaseJob> {
         let revision = self.rolled_after.take()?;
         if self.since_base < self.place.base_after.max(2 * self.base.bytes()) {
@@ -144,23 +145,23 @@ impl Archive {
         Some(job)
     }
 
-    /// Begins to write a frame.
+    /// Starts to write a frame.
     pub(in crate::sled) fn begin_append(&self, appender: &Appender, frame: &Arc<Vec<u8>>) {
         appender.begin(Job { file: Arc::clone(&self.file), frame: Arc::clone(frame), at: self.at as u64 });
     }
 
-    /// Returns when the frame is durable.
+    /// Waits until the frame is durable.
     pub(in crate::sled) fn end_append(&mut self, appender: &Appender, frame: &[u8]) -> Result<(), ArchiveError> {
         let late = || {
             let dir = self.place.dir.display();
-            tracing::warn!(archive = %dir, "the archive takes more than 2 s for a write; commits wait for it");
+            tracing::warn!(archive = %dir, "a write of the archive takes more than 2 s; commits wait for it");
         };
         appender.end(late).map_err(|error| ArchiveError::io(&self.path, error))?;
         self.at += frame.len();
         Ok(())
     }
 
-    /// Takes note of a revision that is durable.
+    /// Records a durable revision.
     pub(in crate::sled) fn settle(&mut self, revision: u64) -> Result<(), ArchiveError> {
         self.newest.write(revision).map_err(|error| ArchiveError::io(&self.place.dir, error))
     }
@@ -172,8 +173,8 @@ impl Drop for Archive {
     }
 }
 
-/// The mark of an archive that begins.
-pub(in crate::sled) fn begins(place: &Place, generation: Generation) -> Mark {
+/// The mark of an archive that is about to start.
+pub(in crate::sled) fn initial_mark(place: &Place, generation: Generation) -> Mark {
     mark(place, generation, false)
 }
 
@@ -181,25 +182,26 @@ fn mark(place: &Place, generation: Generation, begun: bool) -> Mark {
     Mark { generation: generation.into(), begun, dir: place.named.to_string_lossy().into_owned() }
 }
 
-/// Says in an archive that its store goes on without it.
+/// Records in an archive that its store continues without it.
 pub(in crate::sled) fn end(place: &Place, chain: &Chain, revision: u64) -> Result<(), ArchiveError> {
     files::write_ended(&place.dir, &Head { revision, ..chain.base.clone() }, &Ending::Left)
 }
 
-/// Says it if that is possible.
+/// Records the same if that is possible.
 pub(in crate::sled) fn try_end(dir: &Path, revision: u64) {
     if let Ok(Some((_, base))) = Listing::of(dir).and_then(|listing| listing.base(dir)) {
-        // OK because the operator has said that it is lost.
+        // OK because the operator has declared the archive as lost.
         let _ = files::write_ended(dir, &Head { revision, ..base }, &Ending::Left);
     }
 }
 
 fn generation(dir: &Path, base: &Head) -> Result<Generation, ArchiveError> {
-    let damaged = |_| ArchiveError::Damaged { path: files::base_path(dir, base.revision), at: 0, what: "its head" };
+    let damaged =
+        |_| ArchiveError::Damaged { path: files::base_path(dir, base.revision), at: 0, what: "its head is damaged" };
     base.generation.clone().try_into().map_err(damaged)
 }
 
 fn segment_bytes(base_after: u64) -> usize {
-    // OK because it is between two numbers that fit.
+    // OK because both bounds fit.
     (base_after / 16).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize
 }

@@ -1,18 +1,18 @@
-//! How much sled may have to write for a write: no less than the leaf of its tree in which the key is.
+//! An upper bound for the bytes that sled writes for one write: the leaf of its tree that has the key.
 //!
-//! Which entries share a leaf is sled's secret, but not how many may: the leaf is among as many before the key, and as many
-//! behind it. Keys come in order, so that an entry is looked at once for all keys near it.
+//! sled does not show which entries share a leaf, but the most entries of a leaf are known. So the leaf lies within that many entries
+//! before the key and that many after it. Keys come in order, so each entry is read only once for all keys near it.
 
 use std::collections::VecDeque;
 
 use super::{ENTRY_OVERHEAD_BYTES, LEAF_ENTRIES_MAX};
 
-/// The neighbourhood of a key, which moves on with the keys.
+/// The entries around a key. The window moves forward with the keys.
 pub(in crate::sled) struct Leaves<'d> {
     db: &'d ::sled::Db,
-    /// The bytes of the entries before the key, the nearest last.
+    /// The sizes of the entries before the key, nearest last, in bytes.
     before: VecDeque<usize>,
-    /// The entries from the key on, and their bytes.
+    /// The entries from the key on, and their sizes in bytes.
     behind: VecDeque<(::sled::IVec, usize)>,
     rest: ::sled::Iter,
 }
@@ -22,7 +22,7 @@ impl<'d> Leaves<'d> {
         Self { db, before: VecDeque::new(), behind: VecDeque::new(), rest: db.iter() }
     }
 
-    /// No less than the bytes of the leaf in which this key is with this value, or was. The key is behind the one before.
+    /// An upper bound for the size of the leaf that has this key, with the new value or the old one. Keys must be ascending.
     pub(in crate::sled) fn around(&mut self, key: &[u8], value: Option<&[u8]>) -> ::sled::Result<usize> {
         while let Some((_, bytes)) = self.behind.pop_front_if(|(other, _)| other.as_ref() < key) {
             self.pass(bytes);
@@ -45,7 +45,7 @@ impl<'d> Leaves<'d> {
         Ok(there + own)
     }
 
-    /// Looks anew: the key is far from the one before.
+    /// Starts a new window at a key that is far from the previous one.
     fn seek(&mut self, key: &[u8]) -> ::sled::Result<()> {
         self.before.clear();
         for entry in self.db.range(..key).rev().take(LEAF_ENTRIES_MAX) {
@@ -72,7 +72,7 @@ fn bytes(key: &[u8], value: Option<&[u8]>) -> usize {
 mod tests {
     use super::*;
 
-    /// Even keys are there, and every tenth of them has a large value.
+    /// A database with the even keys. Every tenth of them has a large value.
     fn db() -> ::sled::Db {
         let db = ::sled::Config::new().temporary(true).open().unwrap();
         for number in (0..1000_u32).step_by(2) {
@@ -82,24 +82,24 @@ mod tests {
         db
     }
 
-    /// What a look at all entries around finds.
-    fn plainly(db: &::sled::Db, key: &[u8], value: &[u8]) -> usize {
+    /// The same bound, computed from all entries around the key.
+    fn reference(db: &::sled::Db, key: &[u8], value: &[u8]) -> usize {
         let entries = db.range(..key).rev().take(LEAF_ENTRIES_MAX).chain(db.range(key..).take(LEAF_ENTRIES_MAX));
         let there: usize = entries.map(Result::unwrap).map(|(key, value)| bytes(&key, Some(&value))).sum();
         there + bytes(key, Some(value))
     }
 
     #[test]
-    fn ok_nothing_around_is_missed_wherever_the_keys_lie() {
+    fn ok_no_entry_around_a_key_is_missed() {
         for numbers in [vec![3, 4, 5, 90, 91, 500, 501, 503, 504, 998, 2000], (0..1000).collect(), vec![777]] {
             let (db, value) = (db(), [1; 30]);
             let mut leaves = Leaves::new(&db);
             for number in numbers {
                 let key = u32::to_be_bytes(number);
-                let (found, expected) = (leaves.around(&key, Some(&value)).unwrap(), plainly(&db, &key, &value));
+                let (found, expected) = (leaves.around(&key, Some(&value)).unwrap(), reference(&db, &key, &value));
                 assert!(found >= expected, "{number}: {found} of {expected}");
-                // Large values that were replaced meanwhile may still be counted.
-                assert!(found <= expected + 5 * 5_100, "{number}: {found}, where {expected} are");
+                // Large values that were replaced in the meantime may still be counted.
+                assert!(found <= expected + 5 * 5_100, "{number}: {found}, expected {expected}");
                 db.insert(key, &value).unwrap();
             }
         }

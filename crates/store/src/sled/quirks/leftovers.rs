@@ -1,41 +1,42 @@
-//! What sled leaves in the directory when it ends in the middle of something, made good before it is opened again.
+//! Cleans up incomplete files that sled leaves in the directory after a crash, before sled is opened again.
 //!
-//! sled takes a small file that is torn for a damaged database, and does not look for one that has not got its name yet.
+//! sled reports a torn small file as a damaged database, and ignores a complete snapshot that still has its temporary name.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// How sled's snapshots are called, the newest last in order of names, and what is added while one is written.
+/// The prefix of sled's snapshots. The newest one has the highest name.
 const SNAPSHOT: &str = "snap.";
-const BEGUN: &str = ".generating";
+/// The suffix of the temporary name of a snapshot.
+const TEMPORARY: &str = ".generating";
 /// sled's file of settings.
 const SETTINGS: &str = "conf";
 
-/// Finishes or removes what sled had begun in `dir`.
-pub(in crate::sled) fn tidy(dir: &Path) -> io::Result<()> {
+/// Completes or removes incomplete files of sled in `dir`.
+pub(in crate::sled) fn clean_up(dir: &Path) -> io::Result<()> {
     finish_snapshots(dir)?;
     remove_torn_settings(dir)
 }
 
-/// sled writes and syncs a snapshot under a name of its own, gives it another, which is not synced, and blanks the segments of the
-/// log that are of no use with it: a snapshot that is whole may be the only one that fits the log. One that is torn, as on a disk
-/// that was full, is removed.
+/// sled writes and syncs a snapshot under a temporary name, renames it without a sync of the directory, and then blanks the segments
+/// of the log that the snapshot replaces. So a complete snapshot with a temporary name may be the only one that matches the log:
+/// rename it. Remove a torn one, as a full disk leaves it.
 fn finish_snapshots(dir: &Path) -> io::Result<()> {
-    let (mut begun, mut done) = (Vec::new(), Vec::new());
+    let (mut temporary, mut done) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        match name.strip_suffix(BEGUN) {
+        match name.strip_suffix(TEMPORARY) {
             _ if !name.starts_with(SNAPSHOT) => {}
-            Some(named) => begun.push(named.to_owned()),
+            Some(named) => temporary.push(named.to_owned()),
             None => done.push(name),
         }
     }
     let newest = done.into_iter().max();
-    for name in begun {
-        let path = dir.join(format!("{name}{BEGUN}"));
-        if newest.as_ref() < Some(&name) && is_whole_snapshot(&fs::read(&path)?) {
-            tracing::info!(path = %path.display(), "sled's snapshot is given the name that it should have");
+    for name in temporary {
+        let path = dir.join(format!("{name}{TEMPORARY}"));
+        if newest.as_ref() < Some(&name) && is_complete_snapshot(&fs::read(&path)?) {
+            tracing::info!(path = %path.display(), "renaming a complete snapshot of sled to its final name");
             fs::rename(&path, dir.join(name))?;
         } else {
             fs::remove_file(&path)?;
@@ -44,8 +45,7 @@ fn finish_snapshots(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Torn settings, as after a power cut when the database was made, are removed: sled writes the same again, since ours are always
-/// the same.
+/// Removes torn settings, as left by a power cut when the database was created. sled writes the same settings again.
 fn remove_torn_settings(dir: &Path) -> io::Result<()> {
     let path = dir.join(SETTINGS);
     let bytes = match fs::read(&path) {
@@ -54,14 +54,14 @@ fn remove_torn_settings(dir: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     if bytes.split_last_chunk().is_none_or(|(text, sum)| !is_sum_of(text, *sum)) {
-        tracing::warn!(path = %path.display(), "sled's settings are torn; they are written again");
+        tracing::warn!(path = %path.display(), "removing sled's torn settings; sled writes them again");
         fs::remove_file(&path)?;
     }
     Ok(())
 }
 
-/// Whether a snapshot is there to its end: behind the contents are their length, eight bytes, and their checksum.
-fn is_whole_snapshot(bytes: &[u8]) -> bool {
+/// True if a snapshot is complete: its contents are followed by their length (8 bytes) and their checksum.
+fn is_complete_snapshot(bytes: &[u8]) -> bool {
     let parts = bytes.split_last_chunk().and_then(|(rest, sum)| Some((rest.split_last_chunk::<8>()?.0, sum)));
     parts.is_some_and(|(contents, sum)| !contents.is_empty() && is_sum_of(contents, *sum))
 }
@@ -74,14 +74,14 @@ fn is_sum_of(bytes: &[u8], sum: [u8; 4]) -> bool {
 mod tests {
     use super::*;
 
-    /// A snapshot as sled writes it.
+    /// A snapshot in sled's format.
     fn snapshot(contents: &[u8]) -> Vec<u8> {
         let (length, sum) = (contents.len() as u64, crc32fast::hash(contents));
         [contents, &length.to_le_bytes(), &sum.to_le_bytes()].concat()
     }
 
     #[test]
-    fn a_snapshot_that_is_whole_and_newer_gets_its_name() {
+    fn a_complete_and_newer_snapshot_is_renamed() {
         let (whole, torn) = (snapshot(b"contents"), snapshot(b"contents")[..15].to_vec());
         for (there, left) in [
             (vec![("snap.02.generating", &whole)], vec!["snap.02"]),
@@ -95,7 +95,7 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             there.iter().for_each(|(name, bytes)| fs::write(dir.path().join(name), bytes).unwrap());
-            tidy(dir.path()).unwrap();
+            clean_up(dir.path()).unwrap();
             let mut names: Vec<_> = fs::read_dir(dir.path())
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())

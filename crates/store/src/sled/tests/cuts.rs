@@ -1,29 +1,28 @@
-//! Power cuts while sled is being written or opened: of what it has done since our last sync, a disk may have kept any part.
+//! Simulated power cuts during checkpoints and while sled is opened. The disk keeps any part of sled's writes since our last sync.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// What a test knows to be acknowledged.
+/// The acknowledged records.
 type Known = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// At each flush, looks at what a disk may hold if the power fails before the sync: of what sled has written since the last one,
-/// any part.
+/// At each flush, builds states of the disk after a power cut before the sync, and checks that the store opens with each of them.
 struct Cutting {
     dir: std::path::PathBuf,
-    /// What was synced last.
+    /// The log at the last sync.
     synced: Vec<u8>,
-    known: Known,
+    acknowledged: Known,
     random: u64,
     tried: Arc<Mutex<Tried>>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Debug, Default)]
 struct Tried {
     states: usize,
     wrong: Vec<String>,
-    /// The most bytes that sled wrote between two syncs of ours, after the first, which blanks what is free.
+    /// The most bytes that sled wrote between two of our syncs, without the first one, which blanks free segments.
     largest: usize,
 }
 
@@ -42,21 +41,21 @@ impl Durability for Cutting {
         let block = |image: &[u8], at: usize| image[at..(at + BLOCK).min(image.len())].to_vec();
         let differ: Vec<usize> =
             blocks.into_iter().filter(|at| block(&written, *at) != block(&self.synced, *at)).collect();
-        if !self.known.lock().unwrap().is_empty() {
+        if !self.acknowledged.lock().unwrap().is_empty() {
             let mut tried = self.tried.lock().unwrap();
             tried.largest = tried.largest.max(differ.len() * BLOCK);
         }
         for way in 0..3 {
-            if differ.is_empty() || !self.draw().is_multiple_of(10) {
+            if differ.is_empty() || !self.next_random().is_multiple_of(10) {
                 continue;
             }
-            let one = differ[self.draw() as usize % differ.len()];
+            let one = differ[self.next_random() as usize % differ.len()];
             let mut mixed = written.clone();
             for at in &differ {
                 let lost = match way {
                     0 => *at == one,
                     1 => at / quirks::SEGMENT_BYTES == one / quirks::SEGMENT_BYTES,
-                    _ => self.draw().is_multiple_of(2),
+                    _ => self.next_random().is_multiple_of(2),
                 };
                 if lost {
                     mixed[*at..(at + BLOCK).min(written.len())].copy_from_slice(&block(&self.synced, *at));
@@ -70,27 +69,27 @@ impl Durability for Cutting {
 }
 
 impl Cutting {
-    fn draw(&mut self) -> u64 {
+    fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.random >> 33
     }
 
-    /// Opens a copy of the directory with this as sled's log.
+    /// Opens a copy of the directory with these contents of sled's log.
     fn check(&self, log: &[u8], way: usize) {
         let after = tempfile::tempdir().unwrap();
         copy(&self.dir, after.path(), |_| true, "");
         std::fs::write(after.path().join("db"), log).unwrap();
-        let trouble = trouble(after.path(), &self.known.lock().unwrap());
+        let problem = find_problem(after.path(), &self.acknowledged.lock().unwrap());
         let mut tried = self.tried.lock().unwrap();
         tried.states += 1;
         let number = tried.states;
-        tried.wrong.extend(trouble.map(|trouble| format!("state {number}, way {way}: {trouble}")));
+        tried.wrong.extend(problem.map(|problem| format!("state {number}, way {way}: {problem}")));
     }
 }
 
-/// What is wrong with a directory in which all of this was acknowledged.
-fn trouble(dir: &Path, known: &BTreeMap<String, Vec<u8>>) -> Option<String> {
-    // On a thread of its own, since the first flush is called from the test's runtime.
+/// Opens the store and compares it with the acknowledged records. Returns a description of any difference.
+fn find_problem(dir: &Path, acknowledged: &BTreeMap<String, Vec<u8>>) -> Option<String> {
+    // On its own thread, because the first flush is called from the test's runtime.
     let read = || {
         let store = SledStore::open(options(dir)).map_err(|error| error.to_string())?;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -100,22 +99,27 @@ fn trouble(dir: &Path, known: &BTreeMap<String, Vec<u8>>) -> Option<String> {
     let by_key = |(key, it): (Key, crate::Versioned)| (key.as_str().to_owned(), it.value);
     let found = found.map(|found| found.into_iter().map(by_key).collect::<BTreeMap<_, _>>());
     match found {
-        Ok(found) if found == *known => None,
-        Ok(found) => Some(format!("{} records, not what was acknowledged", found.len())),
+        Ok(found) if found == *acknowledged => None,
+        Ok(found) => Some(format!("{} records differ from the acknowledged ones", found.len())),
         Err(error) => Some(error),
     }
 }
 
-/// A store that is cut, in `dir`.
+/// Opens a store in `dir` with simulated power cuts.
 fn cut(dir: &Path) -> (Known, Arc<Mutex<Tried>>, SledStore) {
     let (known, tried) = (Known::default(), Arc::<Mutex<Tried>>::default());
-    let cutting =
-        Cutting { dir: dir.to_owned(), synced: Vec::new(), known: known.clone(), random: 7, tried: tried.clone() };
+    let cutting = Cutting {
+        dir: dir.to_owned(),
+        synced: Vec::new(),
+        acknowledged: known.clone(),
+        random: 7,
+        tried: tried.clone(),
+    };
     let store = SledStore::open_with(options(dir), Archiving::None, Box::new(cutting), Box::new(WriteAndSync)).unwrap();
     (known, tried, store)
 }
 
-/// Commits these values together.
+/// Commits these values in one transaction.
 async fn put(store: &SledStore, known: &Known, values: Vec<(String, Vec<u8>)>) {
     let txn =
         values.iter().fold(Txn::new(), |txn, (key, value)| txn.put(Key::new(key.clone()).unwrap(), value.clone()));
@@ -124,17 +128,17 @@ async fn put(store: &SledStore, known: &Known, values: Vec<(String, Vec<u8>)>) {
 }
 
 #[track_caller]
-fn nothing_is_wrong(tried: &Tried) {
+fn check_tried(tried: &Tried) {
     let Tried { states, wrong, largest } = tried;
     assert!(*states > 50, "{states} states only");
     assert!(wrong.is_empty(), "{} of {states} states are wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
-    // What is lost in more than one segment sled does not recover from.
+    // sled cannot recover if parts of more than one segment are lost.
     assert!(*largest < quirks::SEGMENT_BYTES, "{largest} bytes between two syncs");
 }
 
-/// Small values that share sled's leaves with large ones: every write may move a leaf of some hundred KiB.
+/// Small values share sled's leaves with large ones, so a write can move a leaf of some hundred KiB.
 #[tokio::test]
-async fn a_power_cut_while_sled_is_written_loses_nothing() {
+async fn a_power_cut_during_a_checkpoint_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (known, tried, store) = cut(dir.path());
     let mut random = 1_u64;
@@ -147,7 +151,7 @@ async fn a_power_cut_while_sled_is_written_loses_nothing() {
             if written.iter().any(|(other, _)| *other == key) {
                 continue;
             }
-            // The large ones are written once.
+            // Large values are written only once.
             let is_large = number.is_multiple_of(2_u64);
             if is_large && (known.lock().unwrap().contains_key(&key) || written.len() > 60) {
                 continue;
@@ -157,13 +161,13 @@ async fn a_power_cut_while_sled_is_written_loses_nothing() {
         put(&store, &known, written).await;
     }
     store.close().await;
-    nothing_is_wrong(&tried.lock().unwrap());
+    check_tried(&tried.lock().unwrap());
 }
 
-/// One small value that is written all the time among large ones that are written once, in each of many leaves: sled writes a leaf
-/// anew with every tenth write to it, and here all of them at the same time.
+/// Each of many leaves has large values that are written once and a small value that is written again and again. sled rewrites a
+/// leaf after about ten writes to it, here all leaves at the same time.
 #[tokio::test]
-async fn leaves_that_are_written_anew_together_are_synced_apart() {
+async fn leaves_that_are_rewritten_together_are_synced_apart() {
     const LEAVES: u32 = 40;
     let dir = tempfile::tempdir().unwrap();
     let (known, tried, store) = cut(dir.path());
@@ -171,17 +175,17 @@ async fn leaves_that_are_written_anew_together_are_synced_apart() {
         let large = (0..14).map(|number| (format!("k/{leaf:03}/{number:03}"), vec![leaf as u8; 6_000]));
         put(&store, &known, large.collect()).await;
     }
-    // Some 14 turns of the journal.
+    // The journal is filled about 14 times.
     for round in 0..2_400_u64 {
         let small = (0..LEAVES).map(|leaf| (format!("k/{leaf:03}/small"), round.to_be_bytes().repeat(6)));
         put(&store, &known, small.collect()).await;
     }
     store.close().await;
-    nothing_is_wrong(&tried.lock().unwrap());
+    check_tried(&tried.lock().unwrap());
 }
 
-/// The power fails while the store is opened: sled has written a snapshot under the name that it has at first, and has blanked the
-/// segments that are of no use with it, and the disk has all of this, but not the snapshot's new name.
+/// The power fails while the store is opened. sled has written a snapshot under its temporary name, has renamed it and has blanked
+/// the segments that it replaces. The disk has all of this except the rename.
 #[tokio::test]
 async fn a_power_cut_while_sled_is_opened_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -200,8 +204,9 @@ async fn a_power_cut_while_sled_is_opened_loses_nothing() {
                 copy(&data, &after, |name| !is_snapshot(name), "");
                 copy(&data, &after, |name| is_snapshot(name) && !before.join(name).exists(), ".generating");
                 copy(&before, &after, |_| has_old, "");
-                let trouble = trouble(&after, &known.lock().unwrap());
-                wrong.extend(trouble.map(|trouble| format!("life {life}, the old one is there: {has_old}: {trouble}")));
+                let problem = find_problem(&after, &known.lock().unwrap());
+                wrong
+                    .extend(problem.map(|problem| format!("life {life}, with the old snapshot: {has_old}: {problem}")));
             }
         }
         for round in 0..1_500_u64 {
@@ -213,13 +218,13 @@ async fn a_power_cut_while_sled_is_opened_loses_nothing() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Copies files, with something added to their names.
-fn copy(from: &Path, to: &Path, which: impl Fn(&str) -> bool, ending: &str) {
+/// Copies the files whose names `matches` accepts, and appends `suffix` to their names.
+fn copy(from: &Path, to: &Path, matches: impl Fn(&str) -> bool, suffix: &str) {
     std::fs::create_dir_all(to.join("blobs")).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
-        if entry.file_type().unwrap().is_file() && which(&name) {
-            std::fs::copy(entry.path(), to.join(name + ending)).unwrap();
+        if entry.file_type().unwrap().is_file() && matches(&name) {
+            std::fs::copy(entry.path(), to.join(name + suffix)).unwrap();
         }
     }
 }
