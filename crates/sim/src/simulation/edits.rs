@@ -1,4 +1,4 @@
-//! Edits that an operator may ask for, each as often as it takes: with a request_id it is made once.
+//! Random edits of operators. Each has a request_id, so that repeated requests apply it once.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
@@ -12,18 +12,18 @@ use super::{
     world::Dice,
 };
 
-/// An edit of one space that can be asked for again.
+/// An edit of one space that can be sent repeatedly.
 pub(crate) struct Edit {
     pub(crate) space: String,
     pub(crate) request_id: String,
-    /// The region that it is about, if it was there before.
+    /// The existing region that it changes, if any.
     pub(crate) region: Option<String>,
-    /// Regions that it makes.
+    /// The regions that it creates.
     pub(crate) made: Vec<String>,
     pub(crate) what: What,
 }
 
-/// What an edit does.
+/// The kind and the message of an edit.
 pub(crate) enum What {
     Create(CreateRegionRequest),
     Expand(ExpandRegionRequest),
@@ -38,7 +38,7 @@ pub(crate) enum What {
 }
 
 impl Edit {
-    /// An edit of any kind, of any space. Only one operator may seal: who sealed last is otherwise not known.
+    /// A random edit of a random space. Only one operator may seal, so that the order of its seals is known.
     pub(crate) fn choose(dice: &Dice, places: &Places, request_id: String, may_seal: bool) -> Self {
         let space = places.space(dice);
         match places.region(dice, Some(&space)).filter(|_| !dice.per_mille(250)) {
@@ -47,7 +47,7 @@ impl Edit {
         }
     }
 
-    /// A new region.
+    /// An edit that creates a region.
     fn create(dice: &Dice, places: &Places, space: String, request_id: String) -> Self {
         let region_id = places.fresh();
         let suffix_max = if space == SPACES[0] { 20 } else { 5 };
@@ -70,7 +70,7 @@ impl Edit {
         Self { space, request_id, region: None, made: vec![region_id], what: What::Create(create) }
     }
 
-    /// An edit of a region.
+    /// A random edit of an existing region.
     fn of(dice: &Dice, places: &Places, place: Place, request_id: String, may_seal: bool) -> Self {
         let Place { space, region } = place;
         let (name, id) = (format!("spaces/{space}/regions/{region}"), request_id.clone());
@@ -109,8 +109,8 @@ impl Edit {
         Self { space, request_id, region: Some(region), made, what }
     }
 
-    /// Asks for it once.
-    pub(crate) async fn ask(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
+    /// Sends the edit once.
+    pub(crate) async fn send(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
         let made = match &self.what {
             What::Create(create) => regions.create_region(Request::new(create.clone())).await,
             What::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
@@ -127,7 +127,7 @@ impl Edit {
     }
 }
 
-/// Subregions: the all-zero one closes the region, another one makes it partial.
+/// Adds a subregion: an all-zero one closes the region, any other makes it partial.
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);
@@ -160,7 +160,7 @@ fn policy(dice: &Dice) -> Policy {
     }
 }
 
-/// A small number.
+/// A random number from `low` to `high`.
 fn bits(dice: &Dice, low: u32, high: u32) -> u32 {
     // OK because it is at most `high`.
     dice.between(low.into(), high.into()) as u32
