@@ -117,7 +117,7 @@ pub(crate) enum DaemonCommand {
     /// Show the state of the daemon's clock, or confirm that the clock is right.
     #[command(after_help = CLOCK_HELP)]
     Clock {
-        /// Without a command, show the clock.
+        /// The action; by default, show the clock.
         #[command(subcommand)]
         command: Option<ClockCommand>,
     },
@@ -176,7 +176,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
-    /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, or another source from the list above.
+    /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, or another source (see --help).
     pub(crate) source: Source,
     /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
     /// Best use a UUID of version 7 (kent alloc uuidv7): the daemon keeps it for kentd --request-retention. It keeps other
@@ -251,7 +251,7 @@ pub(crate) struct ClassifyArgs {
 
 const CLASSIFY_HELP: &str = "\
 Statuses:
-    member       an identifier of the region; the column ISSUED says whether it was issued
+  member       an identifier of the region; the column ISSUED says whether it was issued
   reserved     a bit of the region's expansion zone is set
   unassigned   inside a closed region, but in none of its subregions
   free         not inside any region
@@ -382,7 +382,7 @@ pub(crate) struct ImportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kent watch\n  kent watch --after 12 --json")]
 pub(crate) struct WatchArgs {
-    /// Resume after this revision. Without it, print the present regions first.
+    /// Resume after this revision. By default, print the present regions first.
     #[arg(long, value_name = "REVISION", default_value = "0", hide_default_value = true)]
     pub(crate) after: u64,
     #[command(flatten)]

@@ -68,7 +68,7 @@ pub(crate) struct TreeArgs {
     /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Draw every region. Without it, only the first 40 of more than 40 siblings are drawn.
+    /// Draw every region. By default, of more than 40 siblings only the first 40 are drawn.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
