@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     contest::{Contender, Contest, Options, Slice, Unit},
     figures::now,
-    process::beside,
+    process::sibling,
 };
 
 /// Measure lines per second of `kent codec`, and compare with parsing and writing the same JSON on one core.
@@ -50,7 +50,7 @@ const REQUESTS: [(&str, Request); 4] = [
 ];
 
 pub(crate) fn run(args: &CodecArgs) -> anyhow::Result<()> {
-    let kent = beside("kent", args.kent.as_ref())?;
+    let kent = sibling("kent", args.kent.as_ref())?;
     let contest = Contest::new("codec", Unit::Each("lines"), &args.options)?;
     let sample = lines(args.lines, REQUESTS[1].1);
     let slice = |took| Slice { count: args.lines.into(), took, ..Slice::default() };

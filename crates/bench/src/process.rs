@@ -119,13 +119,13 @@ pub(crate) struct Served {
 
 /// The daemon to measure: `named`, or the `kentd` in the directory of this program.
 fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
-    let mut command = Command::new(beside("kentd", named)?);
+    let mut command = Command::new(sibling("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
     Ok(command)
 }
 
 /// The program `named`, or the program of this workspace in the directory of this program.
-pub(crate) fn beside(name: &str, named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+pub(crate) fn sibling(name: &str, named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let program = match named {
         Some(path) => path.clone(),
         None => env::current_exe()?.with_file_name(name),

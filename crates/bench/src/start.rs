@@ -10,7 +10,7 @@ use crate::{
     contest::{Bound, Contender, Contest, Options, Slice, Unit},
     figures::now,
     load::{self, lease},
-    process::{Served, beside, installed},
+    process::{Served, installed, sibling},
 };
 
 /// Measure the start of a daemon up to the first grant, its memory and processor time when idle, and its size on disk.
@@ -85,7 +85,7 @@ async fn grant(address: &str) -> anyhow::Result<()> {
 fn stripped(kentd: Option<&PathBuf>) -> anyhow::Result<Option<u64>> {
     let Some(strip) = installed("strip", &[]) else { return Ok(None) };
     let file = tempfile::NamedTempFile::new()?;
-    let status = Command::new(strip).arg("-o").arg(file.path()).arg(beside("kentd", kentd)?).status()?;
+    let status = Command::new(strip).arg("-o").arg(file.path()).arg(sibling("kentd", kentd)?).status()?;
     ensure!(status.success(), "strip failed");
     Ok(Some(file.path().metadata()?.len()))
 }

@@ -18,7 +18,7 @@ use uuid::{Uuid, fmt::Hyphenated};
 use crate::{
     contest::{Bound, Contender, Contest, Options, Slice, Unit},
     figures::now,
-    process::{Served, beside},
+    process::{Served, sibling},
 };
 
 /// Measure identifiers as text: nanoseconds per identifier in process, then lines per second by the command `kent`.
@@ -133,7 +133,7 @@ fn spin<V, T>(length: Duration, values: &[V], act: impl Fn(&V) -> T) -> Slice {
 }
 
 fn commands(args: &TextArgs) -> anyhow::Result<()> {
-    let kent = beside("kent", args.kent.as_ref())?;
+    let kent = sibling("kent", args.kent.as_ref())?;
     let data = tempfile::tempdir()?;
     let daemon = Served::kentd(args.options.kentd.as_ref(), data.path())?;
     let contest = Contest::new("text", Unit::Each("lines"), &args.options)?;

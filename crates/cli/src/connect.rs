@@ -17,12 +17,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time for which a request is retried once a daemon has answered, because replicas and stores may restart.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client for endpoints separated by commas, which are tried in this order.
 pub(crate) fn client(endpoints: &str) -> Result<Client, ConfigError> {
-    let settings =
-        Client::builder().connect_timeout(CONNECT_TIMEOUT).attempt_timeout(CALL_TIMEOUT).request_timeout(PATIENCE);
+    let settings = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .attempt_timeout(CALL_TIMEOUT)
+        .request_timeout(REQUEST_TIMEOUT);
     // An empty KENT_ENDPOINT counts as unset.
     let endpoints = if endpoints.is_empty() { DEFAULT_ENDPOINT } else { endpoints };
     endpoints.split(',').fold(settings, |settings, endpoint| settings.endpoint(endpoint.trim())).build()

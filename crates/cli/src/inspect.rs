@@ -107,7 +107,7 @@ impl InspectArgs {
 
 /// The explanation of an identifier, with its classification if requested.
 #[derive(Serialize)]
-struct Placed<'a> {
+struct Explanation<'a> {
     #[serde(flatten)]
     inspection: &'a Inspection,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ struct Placed<'a> {
 fn show(inspection: &Inspection, place: Option<&Classification>, is_json: bool, palette: Palette) -> String {
     if is_json {
         let classification = place.map(classify::to_json);
-        let line = serde_json::to_string(&Placed { inspection, classification });
+        let line = serde_json::to_string(&Explanation { inspection, classification });
         return line.unwrap_or_default() + "\n"; // OK because strings and numbers always serialize
     }
     let mut text = render(inspection, palette);

@@ -29,7 +29,9 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
             Err(error) => Err(format!("{text:?} is neither a number nor a uid11: {error}")),
         };
     }
-    parse(text).map_err(|error| format!("{text:?} is not a valid identifier: {error}, or the 11 symbols of a uid11"))
+    parse(text).map_err(|error| {
+        format!("{text:?} is not a valid identifier: {error} (the 11 symbols of a uid11 are valid, too)")
+    })
 }
 
 /// The text form of the identifiers of a space.

@@ -108,7 +108,7 @@ impl Mutant {
 }
 
 /// The result of checking a model.
-struct Found {
+struct Report {
     name: &'static str,
     bounds: String,
     states: usize,
@@ -150,8 +150,8 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(found: &Found) -> anyhow::Result<()> {
-    let Found { name, bounds, states, unique, depth, seconds, .. } = found;
+fn print(found: &Report) -> anyhow::Result<()> {
+    let Report { name, bounds, states, unique, depth, seconds, .. } = found;
     println!("{name}: {unique} states ({states} with repetitions), up to {depth} steps deep, in {seconds:.1} s");
     println!("  {bounds}");
     if let Some(idle) = found.idle {
@@ -213,7 +213,7 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
 }
 
 /// Checks the models to which a mutant applies, and returns those that find it.
-fn mutated(mutant: Mutant) -> Vec<Found> {
+fn mutated(mutant: Mutant) -> Vec<Report> {
     let mut found = Vec::new();
     if matches!(mutant.scope(), Scope::Slots | Scope::Both) {
         found.push(explore(&slots_under_wild_clocks(Some(mutant)), "slots"));
@@ -235,7 +235,7 @@ fn mutated(mutant: Mutant) -> Vec<Found> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the duration of a check is only printed")]
-fn explore<M>(model: &M, name: &'static str) -> Found
+fn explore<M>(model: &M, name: &'static str) -> Report
 where
     M: Model + Clone + Debug + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
@@ -257,10 +257,10 @@ where
     }
     let bounds = format!("{model:?}");
     let (states, unique, depth) = (checker.state_count(), checker.unique_state_count(), checker.max_depth());
-    Found { name, bounds, states, unique, depth, seconds: began.elapsed().as_secs_f64(), broken, idle }
+    Report { name, bounds, states, unique, depth, seconds: began.elapsed().as_secs_f64(), broken, idle }
 }
 
-fn counterexample(found: &Found) -> String {
+fn counterexample(found: &Report) -> String {
     let mut text = String::new();
     if let Some((property, steps)) = &found.broken {
         // OK because writing to a string cannot fail.
@@ -276,7 +276,7 @@ fn counterexample(found: &Found) -> String {
 mod tests {
     use super::*;
 
-    fn check_holds(found: &Found) {
+    fn check_holds(found: &Report) {
         assert!(found.broken.is_none(), "{}", counterexample(found));
         assert_eq!(found.idle, None, "{}: an event never happens", found.name);
     }

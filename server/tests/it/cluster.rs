@@ -204,7 +204,7 @@ async fn ok_a_replica_bridges_an_etcd_outage_for_its_window() {
     assert_eq!(status, 503, "{body}");
     assert!(body.contains("the store has not been reached for too long"), "{body}");
     etcd.resume(0);
-    eventually("it goes on", async || {
+    eventually("it grants again", async || {
         let (time, region) = (draw(&daemon, "uuidv7", 1).await, draw(&daemon, "region:orders", 1).await);
         let over = time.is_ok() && region.is_ok();
         ledger.record("uuidv7", time.unwrap_or_default());
@@ -434,7 +434,7 @@ async fn ok_replicas_of_two_schemas_work_together_until_all_are_new() {
         new_id: [0; 16],
         schema: 1,
     };
-    let store = EtcdStore::open(options).await.expect("etcd is there");
+    let store = EtcdStore::open(options).await.expect("etcd is up");
     let schema = async || store.get(&Key::from_static("schema")).await.expect("read");
     eventually("the new schema is in force", async || schema().await.is_some()).await;
     let mut command = kentd(data_dir().path());

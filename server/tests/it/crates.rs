@@ -31,7 +31,7 @@ const IMPURE: [&str; 6] = ["tokio", "rand", "tonic", "sled", "tracing", "async-t
 fn ok_every_crate_has_exactly_its_allowed_dependencies() {
     for (name, folder, allowed) in CRATES {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("Cargo.toml");
-        let text = fs::read_to_string(&manifest).expect("the manifest is there");
+        let text = fs::read_to_string(&manifest).expect("the manifest exists");
         let manifest: toml::Table = text.parse().expect("a manifest");
         let named = manifest["package"]["name"].as_str();
         assert_eq!(named, Some(name), "{folder}");

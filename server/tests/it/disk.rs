@@ -161,7 +161,7 @@ pub(crate) async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User)
 async fn ok_a_full_disk_loses_nothing_and_recovers() {
     let dir = data_dir();
     let Some(disk) = SmallDisk::mount(dir.path()) else {
-        eprintln!("skipped: this machine lets nobody mount a disk in a namespace");
+        eprintln!("skipped: this machine does not allow mounting a disk in a user namespace");
         return;
     };
     let mut daemon = Daemon::spawn(&mut disk.kentd());

@@ -182,7 +182,7 @@ fn differences(page: &Path) -> String {
 #[test]
 fn ok_pages_show_the_real_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let docs = std::fs::read_dir(root.join("docs")).expect("the docs are there");
+    let docs = std::fs::read_dir(root.join("docs")).expect("the docs exist");
     let pages = docs.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
     let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
     let different: String = pages.map(|page| differences(&page)).collect();

@@ -67,7 +67,7 @@ async fn ok_a_backup_is_a_consistent_snapshot_and_concurrent_backups_are_limited
     let mut bytes = Vec::new();
     let mut parts = reader(&daemon).backup(BackupRequest {}).await.expect("a backup").into_inner();
     loop {
-        let part = parts.message().await.expect("begun").expect("it goes on");
+        let part = parts.message().await.expect("a part").expect("not the end");
         bytes.extend(part.encode_length_delimited_to_vec());
         if matches!(part.part, Some(Part::Records(_))) {
             break;

@@ -34,7 +34,7 @@ fn args(from: &Path, to: &str) -> MigrateArgs {
 async fn open(address: &str) -> EtcdStore {
     let (address, new_id) = (address.parse().expect("an address"), [0; 16]);
     let options = EtcdOptions { address, tls: None, credentials: None, new_id, schema: SCHEMA };
-    EtcdStore::open(options).await.expect("etcd is there")
+    EtcdStore::open(options).await.expect("etcd is up")
 }
 
 async fn draw_all(daemon: &Daemon, ledger: &mut Ledger) {

@@ -171,7 +171,7 @@ async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
     // A watch from before the restore cannot resume, because its revision is a million revisions behind.
     let watch = WatchTableRequest { parent: "spaces/default".to_owned(), after_revision: 4 };
     let mut events = daemon.regions().watch_table(watch).await.expect("4 is kept").into_inner();
-    let refused = events.message().await.expect_err("it begins anew");
+    let refused = events.message().await.expect_err("it cannot resume");
     let facts = refused.get_details_error_info().map(|info| info.metadata).unwrap_or_default();
     assert_eq!(facts.get("resume_after").map(String::as_str), Some("0"), "{refused}");
     for round in 5..=7 {

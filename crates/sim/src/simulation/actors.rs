@@ -13,7 +13,7 @@ use tokio::time::{self, Instant};
 use tonic::{Code, Request, Response, Status};
 
 use super::{
-    edits::{Edit, What},
+    edits::{Edit, EditKind},
     ledger::Grant,
     places::{Place, Places, RUSHED, SPACES, STRICT, STRICT_SPACE},
     run::{Life, REPLICAS, Run},
@@ -315,8 +315,8 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     }
     let was_restored = run.restores() > 0;
     match &mut edit.what {
-        What::Update(update) if was_restored && update.next.is_some() => None,
-        What::Create(create) => {
+        EditKind::Update(update) if was_restored && update.next.is_some() => None,
+        EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);
             if was_restored {
                 // An automatic split could take a region that differs from the lost store.
@@ -330,7 +330,7 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
 
 /// Sends an edit to random daemons until one answers definitely.
 async fn apply(run: &Run, edit: &Edit) {
-    if let (What::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
+    if let (EditKind::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
         run.places.may_be_renamed(region, &rename.region_id);
     }
     let restores = run.restores();
@@ -349,7 +349,7 @@ async fn apply(run: &Run, edit: &Edit) {
             time::sleep(Duration::from_millis(300)).await;
             continue;
         };
-        if let What::Unseal(unseal) = &edit.what {
+        if let EditKind::Unseal(unseal) = &edit.what {
             // From now on the region may grant again, even if the outcome stays unknown.
             let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
                 drop(gate);
@@ -363,14 +363,14 @@ async fn apply(run: &Run, edit: &Edit) {
                 if let Some(region) = &made.region {
                     let within = Duration::from_millis(made.effective_within_ms);
                     match &edit.what {
-                        What::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
-                        What::Unseal(_) => run.unsealed(&edit.space, region.number),
+                        EditKind::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
+                        EditKind::Unseal(_) => run.unsealed(&edit.space, region.number),
                         _ => {}
                     }
                 }
                 run.edited(&edit.space, &edit.request_id, made.revision);
                 record_names(&run.places, edit);
-                if let What::Create(create) = &edit.what
+                if let EditKind::Create(create) = &edit.what
                     && restores > 0
                     && run.dice.per_mille(700)
                 {
@@ -381,7 +381,7 @@ async fn apply(run: &Run, edit: &Edit) {
                     let next = Some(0.into());
                     let update =
                         UpdateRegionRequest { name, next, request_id: request_id.clone(), ..Default::default() };
-                    send_until_answered(run, &edit.space, request_id, What::Update(update)).await;
+                    send_until_answered(run, &edit.space, request_id, EditKind::Update(update)).await;
                 }
                 return;
             }
@@ -395,7 +395,7 @@ async fn apply(run: &Run, edit: &Edit) {
 }
 
 /// Sends an edit until a daemon answers definitely. Returns false if it is refused.
-pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: What) -> bool {
+pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: EditKind) -> bool {
     let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
     for _ in 0..TRIES {
         if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
@@ -418,8 +418,8 @@ pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: Stri
 fn record_names(places: &Places, edit: &Edit) {
     edit.made.iter().for_each(|region| places.add(&edit.space, region));
     match (&edit.what, &edit.region) {
-        (What::Delegate(_), Some(region)) => places.delegated(&edit.space, region),
-        (What::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
+        (EditKind::Delegate(_), Some(region)) => places.delegated(&edit.space, region),
+        (EditKind::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
         _ => {}
     }
 }

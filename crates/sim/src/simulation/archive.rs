@@ -27,7 +27,7 @@ pub(crate) struct Archive {
     foul: Arc<AtomicBool>,
     /// Held during a commit.
     turn: tokio::sync::Mutex<()>,
-    kept: Mutex<Kept>,
+    kept: Mutex<Contents>,
 }
 
 /// The speed of an archive.
@@ -41,7 +41,7 @@ pub(crate) enum Pace {
 
 /// The records of an archive.
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     records: BTreeMap<Key, Vec<u8>>,
     /// Answered writes that are not archived yet, for [`Mutant::EarlyAnswer`].
     late: VecDeque<Writes>,
@@ -67,7 +67,7 @@ impl Archive {
     ) -> Result<Self, ReadError> {
         let records =
             memory.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
-        let kept = Mutex::new(Kept { records, ..Kept::default() });
+        let kept = Mutex::new(Contents { records, ..Contents::default() });
         Ok(Self { dice, pace, mutant, foul, turn: tokio::sync::Mutex::default(), kept })
     }
 
@@ -128,12 +128,12 @@ impl Archive {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Contents {
     fn keep(&mut self, writes: Writes) {
         for (key, value) in writes {
             match value {

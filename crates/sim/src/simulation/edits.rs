@@ -20,11 +20,11 @@ pub(crate) struct Edit {
     pub(crate) region: Option<String>,
     /// The regions that it creates.
     pub(crate) made: Vec<String>,
-    pub(crate) what: What,
+    pub(crate) what: EditKind,
 }
 
 /// The kind and the message of an edit.
-pub(crate) enum What {
+pub(crate) enum EditKind {
     Create(CreateRegionRequest),
     Expand(ExpandRegionRequest),
     Shrink(ShrinkRegionRequest),
@@ -67,7 +67,7 @@ impl Edit {
             request_id: request_id.clone(),
             ..CreateRegionRequest::default()
         };
-        Self { space, request_id, region: None, made: vec![region_id], what: What::Create(create) }
+        Self { space, request_id, region: None, made: vec![region_id], what: EditKind::Create(create) }
     }
 
     /// A random edit of an existing region.
@@ -77,33 +77,33 @@ impl Edit {
         let by_bits = bits(dice, 1, 2);
         let mut made = Vec::new();
         let what = match dice.between(0, 12) {
-            0 | 1 => What::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
-            2 | 3 => What::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
+            0 | 1 => EditKind::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
+            2 | 3 => EditKind::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             4 => {
                 made = if dice.per_mille(500) { vec![places.fresh()] } else { Vec::new() };
                 let new_regions = made.iter().map(|name| new_region(name)).collect();
-                What::Split(SplitRegionRequest { name, by_bits, new_regions, request_id: id, ..Default::default() })
+                EditKind::Split(SplitRegionRequest { name, by_bits, new_regions, request_id: id, ..Default::default() })
             }
             5..8 => {
                 made = vec![places.fresh()];
-                What::Subdivide(subdivide(dice, name, by_bits, &made[0], id))
+                EditKind::Subdivide(subdivide(dice, name, by_bits, &made[0], id))
             }
-            8 => What::Delegate(DelegateRegionRequest { name, request_id: id, ..Default::default() }),
+            8 => EditKind::Delegate(DelegateRegionRequest { name, request_id: id, ..Default::default() }),
             9 if may_seal => {
                 let seal = SealRegionRequest { name, request_id: id, ..Default::default() };
-                if dice.per_mille(300) { What::Seal(seal) } else { What::Unseal(seal) }
+                if dice.per_mille(300) { EditKind::Seal(seal) } else { EditKind::Unseal(seal) }
             }
             10 => {
                 let region_id = places.fresh();
-                What::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
+                EditKind::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
             }
             11 => {
                 let policy = Some(policy(dice));
-                What::Update(UpdateRegionRequest { name, policy, request_id: id, ..Default::default() })
+                EditKind::Update(UpdateRegionRequest { name, policy, request_id: id, ..Default::default() })
             }
             _ => {
                 let next = Some(u128::from(dice.between(0, 20)).into());
-                What::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
+                EditKind::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
             }
         };
         Self { space, request_id, region: Some(region), made, what }
@@ -112,16 +112,16 @@ impl Edit {
     /// Sends the edit once.
     pub(crate) async fn send(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
         let made = match &self.what {
-            What::Create(create) => regions.create_region(Request::new(create.clone())).await,
-            What::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
-            What::Shrink(shrink) => regions.shrink_region(Request::new(shrink.clone())).await,
-            What::Split(split) => regions.split_region(Request::new(split.clone())).await,
-            What::Subdivide(divide) => regions.add_subregions(Request::new(divide.clone())).await,
-            What::Delegate(delegate) => regions.delegate_region(Request::new(delegate.clone())).await,
-            What::Seal(seal) => regions.seal_region(Request::new(seal.clone())).await,
-            What::Unseal(seal) => regions.unseal_region(Request::new(seal.clone())).await,
-            What::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
-            What::Update(update) => regions.update_region(Request::new(update.clone())).await,
+            EditKind::Create(create) => regions.create_region(Request::new(create.clone())).await,
+            EditKind::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
+            EditKind::Shrink(shrink) => regions.shrink_region(Request::new(shrink.clone())).await,
+            EditKind::Split(split) => regions.split_region(Request::new(split.clone())).await,
+            EditKind::Subdivide(divide) => regions.add_subregions(Request::new(divide.clone())).await,
+            EditKind::Delegate(delegate) => regions.delegate_region(Request::new(delegate.clone())).await,
+            EditKind::Seal(seal) => regions.seal_region(Request::new(seal.clone())).await,
+            EditKind::Unseal(seal) => regions.unseal_region(Request::new(seal.clone())).await,
+            EditKind::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
+            EditKind::Update(update) => regions.update_region(Request::new(update.clone())).await,
         };
         made.map(Response::into_inner)
     }

@@ -118,11 +118,11 @@ pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
     let Ok(lost) = tables(run).await else {
         return run.violation("cannot read the tables of the lost store".to_owned());
     };
-    let Some(Filled { backend, until, skips }) = fill(run, backup, &lost).await else { return };
+    let Some(Restored { backend, until, skips }) = fill(run, backup, &lost).await else { return };
     run.faults.restores.count();
     run.replace_store(backend, until);
     run.lose();
-    note_strict(run, &skips, &lost);
+    record_strict(run, &skips, &lost);
     let wait = run.until_all_are_past(until);
     let waits_first = run.dice.per_mille(500);
     if waits_first {
@@ -137,15 +137,15 @@ pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
         // Clients send requests while nothing may be issued yet. The rest of the time passes without daemons, which is cheap.
         drop(exclusive);
         time::sleep(run.dice.millis(1000, 5000)).await;
-        let _alone = run.gate.write().await;
+        let _exclusive = run.gate.write().await;
         run.crash_all().await;
         time::sleep(run.until_all_are_past(until)).await;
         run.start_all().await;
     }
 }
 
-/// Takes note of where strict regions go on.
-fn note_strict(run: &Run, skips: &[Skip], lost: &Tables) {
+/// Records the numbers with which strict regions continue.
+fn record_strict(run: &Run, skips: &[Skip], lost: &Tables) {
     let Some((_, table)) = lost.iter().find(|(space, _)| space == STRICT_SPACE) else { return };
     for region in STRICT.iter().filter_map(|name| table.named(name).ok()) {
         let source = kent_ids::Source::Region { name: region.name.clone(), space: STRICT_SPACE.to_owned() }.to_string();
@@ -153,21 +153,21 @@ fn note_strict(run: &Run, skips: &[Skip], lost: &Tables) {
             Some((Some(from), to)) => {
                 run.with_ledger(|ledger| ledger.skip(region.number, from, to.and_then(Count::get)));
             }
-            skip => run.violation(format!("{source} is restored as {skip:?}")),
+            skip => run.violation(format!("unexpected skip of {source}: {skip:?}")),
         }
     }
 }
 
-/// What a restore came to.
-struct Filled {
+/// The result of a restore.
+struct Restored {
     backend: Backend,
-    /// From when on it may be issued from.
+    /// The time from which the store may issue.
     until: UnixNanos,
     skips: Vec<Skip>,
 }
 
 /// Creates the new store, with retries.
-async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
+async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored> {
     let host = run.any_machine();
     let Some(known) = known(run, backup).await else {
         run.violation("cannot read the tables of the backup".to_owned());
@@ -227,7 +227,7 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
         let limit = if run.dice.per_mille(200) { run.dice.millis(1, 200) } else { Duration::from_secs(1000) };
         if let Ok(Ok(())) = time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
             // A new archive begins with the restored contents.
-            return Some(Filled { backend: backend.archived(ARCHIVED).await.ok()?, until, skips });
+            return Some(Restored { backend: backend.archived(ARCHIVED).await.ok()?, until, skips });
         }
     }
     run.violation("a restore does not finish".to_owned());

@@ -12,7 +12,7 @@ use tokio::time;
 use super::super::{
     actors::{TRIES, send_until_answered},
     checks::{Tables, table},
-    edits::What,
+    edits::EditKind,
     run::{REPLICAS, Run},
 };
 
@@ -80,7 +80,7 @@ impl Repair<'_> {
         format!("{}-{}-{what}", self.id, was.number.0)
     }
 
-    async fn send_until_answered(&self, request_id: String, what: What) -> bool {
+    async fn send_until_answered(&self, request_id: String, what: EditKind) -> bool {
         send_until_answered(self.run, self.space, request_id, what).await
     }
 
@@ -91,7 +91,7 @@ impl Repair<'_> {
             let request_id = self.id(was, "rename");
             let (name, region_id) = (name_of(space, &now.name), was.name.clone());
             let rename = RenameRegionRequest { name, region_id, request_id: request_id.clone(), ..Default::default() };
-            if !self.send_until_answered(request_id, What::Rename(rename)).await {
+            if !self.send_until_answered(request_id, EditKind::Rename(rename)).await {
                 return false;
             }
         }
@@ -107,7 +107,7 @@ impl Repair<'_> {
             let (request_id, by_bits) = (self.id(was, "shrink"), (now.suffix - was.suffix).into());
             let (name, id) = (name.clone(), request_id.clone());
             let shrink = ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() };
-            if !self.send_until_answered(request_id, What::Shrink(shrink)).await {
+            if !self.send_until_answered(request_id, EditKind::Shrink(shrink)).await {
                 return false;
             }
             run.faults.shrinks.count();
@@ -116,7 +116,7 @@ impl Repair<'_> {
             let (request_id, by_bits) = (self.id(was, "split"), by_split.into());
             let (name, id) = (name.clone(), request_id.clone());
             let split = SplitRegionRequest { name, by_bits, request_id: id, ..Default::default() };
-            if !self.send_until_answered(request_id, What::Split(split)).await {
+            if !self.send_until_answered(request_id, EditKind::Split(split)).await {
                 return false;
             }
             run.faults.splits.count();
@@ -125,7 +125,7 @@ impl Repair<'_> {
             let (request_id, by_bits) = (self.id(was, "expand"), (was.suffix - now.suffix).into());
             let (name, id) = (name.clone(), request_id.clone());
             let expand = ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() };
-            if !self.send_until_answered(request_id, What::Expand(expand)).await {
+            if !self.send_until_answered(request_id, EditKind::Expand(expand)).await {
                 return false;
             }
             let is_floored = self.floored.contains(&(run.places.origin(space), was.number.0));
@@ -139,7 +139,7 @@ impl Repair<'_> {
     async fn delegate(&self, was: &Region) -> bool {
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "delegate"));
         let delegate = DelegateRegionRequest { name, request_id: request_id.clone(), ..Default::default() };
-        let made = self.send_until_answered(request_id, What::Delegate(delegate)).await;
+        let made = self.send_until_answered(request_id, EditKind::Delegate(delegate)).await;
         if made {
             self.run.places.delegated(self.space, &was.name);
             self.run.faults.delegations.count();
@@ -157,7 +157,7 @@ impl Repair<'_> {
             request_id: request_id.clone(),
             ..Default::default()
         };
-        self.send_until_answered(request_id, What::Update(update)).await
+        self.send_until_answered(request_id, EditKind::Update(update)).await
     }
 
     /// Creates a region that the backup lacks with its old prefix, unless another region covers the prefix.
@@ -196,7 +196,7 @@ impl Repair<'_> {
             request_id: request_id.clone(),
             ..CreateRegionRequest::default()
         };
-        if !self.send_until_answered(request_id, What::Create(create)).await {
+        if !self.send_until_answered(request_id, EditKind::Create(create)).await {
             // Otherwise its prefix could go to another region.
             return run.violation(format!("cannot create {} of {space} again", was.name));
         }
@@ -218,7 +218,7 @@ impl Repair<'_> {
         }
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "unseal"));
         let unseal = SealRegionRequest { name, request_id: request_id.clone(), ..SealRegionRequest::default() };
-        self.send_until_answered(request_id, What::Unseal(unseal)).await;
+        self.send_until_answered(request_id, EditKind::Unseal(unseal)).await;
     }
 }
 
