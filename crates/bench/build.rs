@@ -1,4 +1,4 @@
-//! Compiles the interface of a peer with protox, so that no `protoc` is needed.
+//! Compiles the interface of ferroid-tonic-server with protox, which avoids a dependency on `protoc`.
 
 use std::error::Error;
 

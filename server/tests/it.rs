@@ -1,4 +1,4 @@
-//! The daemon from the outside: real processes, real sockets, the embedded store on a real disk.
+//! End-to-end tests of the daemon: real processes, real sockets, and the embedded store on a real disk.
 
 mod it {
     mod allocate;

@@ -1,4 +1,4 @@
-//! What most scenarios need: a fresh daemon, the bare transport beside it, and what makes load on both.
+//! The setup of most scenarios: a fresh daemon, the bare transport, and a runtime for the load on both.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::{
     process::Served,
 };
 
-/// Ends with all that it started.
+/// The setup of a scenario. Dropping it ends all programs that it started.
 pub(crate) struct Arena {
     pub(crate) options: Options,
     pub(crate) contest: Contest,
@@ -35,12 +35,12 @@ impl Arena {
         })
     }
 
-    /// The bare transport under a load.
+    /// The bare transport under a load, as a contender.
     pub(crate) fn bare<'a>(&'a self, load: &'a Load) -> Contender<'a> {
         Contender::new("bare", || self.slice(&self.bare, load))
     }
 
-    /// The daemon under a load.
+    /// The daemon under a load, as a contender.
     pub(crate) fn kentd<'a>(&'a self, load: &'a Load) -> Contender<'a> {
         Contender::new("kentd", || self.slice(&self.daemon, load))
     }
@@ -51,20 +51,20 @@ impl Arena {
         server.process.watched(slice)
     }
 
-    /// A client of the daemon. Use it inside of the runtime.
+    /// A client of the daemon. Use it inside the runtime.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         Ok(Client::new(format!("http://{}", self.daemon.address))?)
     }
 
-    /// The directory around the daemon's store: what is written here is on the same disk.
+    /// The directory that contains the daemon's store, so that files in it are on the same disk.
     pub(crate) fn data(&self) -> &Path {
         self.data.path()
     }
 
-    /// Says what was to be seen, and ends everything.
+    /// Prints the facts, and ends all programs.
     pub(crate) fn close(self) -> anyhow::Result<()> {
         self.contest.finish();
-        // Connections would keep the daemon from ending at once.
+        // Open connections would delay the shutdown of the daemon.
         drop(self.runtime);
         self.daemon.stop()
     }

@@ -1,5 +1,4 @@
-//! The bare transport: a tonic server on the daemon's threads and with its settings, which answers every request with the same
-//! message.
+//! The bare transport: a tonic server with the threads and settings of the daemon that answers every request with the same message.
 
 use std::{net::Ipv4Addr, pin::Pin, sync::LazyLock, thread};
 
@@ -19,7 +18,7 @@ use tokio_stream::{Stream, StreamExt};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming, service::Routes};
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) fn run() -> anyhow::Result<()> {
     Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -54,11 +53,11 @@ impl Allocator for Bare {
     }
 }
 
-/// A message as large as the daemon's.
+/// A message of the same size as the daemon's.
 fn answer(request: &AllocateRequest) -> AllocateResponse {
     let identifiers = match request.encoding() {
         Encoding::Packed => {
-            // Not zeros, which a kernel keeps once for all, and a processor reads faster than anything that is sent in earnest.
+            // Not zeros: the kernel shares zero pages, so that a processor would read them faster than real data.
             static BYTES: LazyLock<Bytes> = LazyLock::new(|| vec![0xa5; 16 << 20].into());
             let bytes = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(BYTES.len());
             let data = BYTES.slice(..bytes);

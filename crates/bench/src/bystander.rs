@@ -1,4 +1,4 @@
-//! `kent-bench bystander`: what grants cost while another caller asks for all that is large.
+//! `kent-bench bystander`: the latency of grants while another caller makes large requests.
 
 use std::{
     path::PathBuf,
@@ -33,35 +33,35 @@ use crate::{
     regions, table,
 };
 
-/// Grants beside backups, inspections at their limits and pages of an old table: requests a second and latencies.
+/// Measure grants during backups, inspections of maximum size and listings of an old table: requests per second and latencies.
 ///
-/// The daemon serves all connections by one thread, and what is large is asked by a thread of its own here, again and again.
-/// The column `p99` says how many times as long the slowest of a hundred grants takes as without that.
+/// The daemon serves all connections on one thread. A second thread of this program repeats the large requests. The last
+/// column `p99` is the 99th percentile of the latency relative to grants alone.
 #[derive(Debug, Args)]
 pub(crate) struct BystanderArgs {
     #[command(flatten)]
     options: Options,
-    /// How many regions the table has.
+    /// Number of regions in the table.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     regions: u64,
-    /// How many strict grants with a request_id there are.
+    /// Number of strict grants with a request_id in the store.
     #[arg(long, default_value_t = 0)]
     strict_grants: u64,
-    /// Keep the store in this directory, and go on with what is in it the next time: to fill it takes minutes.
+    /// Keep the store in this directory and reuse it in the next run, because filling it takes minutes.
     #[arg(long)]
     data: Option<PathBuf>,
 }
 
-/// What the others' calls may cost.
+/// The bound for the ratio of latencies.
 const COST: Bound = Bound::AtMost(1.5);
-/// What `Codec.Inspect` takes at most.
+/// The maximum number of texts per `Codec.Inspect`.
 const TEXTS: usize = 1000;
-/// How many edits back the table is that is asked for.
+/// The age of the requested old table, in edits.
 const BACK: u64 = 500;
 const PAGE: u32 = 1000;
-/// Streams that fill the strict region: as many grants as share a commit.
+/// The number of streams that fill the strict region, equal to the number of grants that share a commit.
 const STREAMS: u64 = 100;
-/// Requests that wait in each.
+/// Requests in flight per stream.
 const DEPTH: usize = 8;
 
 pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
@@ -76,21 +76,21 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
             regions::create(&client, "granted").await?;
             regions::create_strict(&client, "strict").await?;
         }
-        number(&client, &daemon.address, args.strict_grants).await
+        fill_strict(&client, &daemon.address, args.strict_grants).await
     })?;
-    let plain = |source: &str| Load::Unary { ask: lease(source, 1), connections: 1, in_flight: 1 };
+    let plain = |source: &str| Load::Unary { request: lease(source, 1), connections: 1, in_flight: 1 };
     for source in ["uuidv7", "region:granted", "region:strict"] {
         let load = plain(source);
         let alone = || runtime.block_on(load::run(&load, &daemon.address, options.length()));
         let mut contenders = vec![Contender::new("alone", alone)];
-        for trouble in Trouble::ALL {
+        for other in OtherCaller::ALL {
             let address = &daemon.address;
-            contenders.push(Contender::new(trouble.name(), move || trouble.beside(address, alone)));
+            contenders.push(Contender::new(other.name(), move || other.during(address, alone)));
         }
         let outcomes = contest.run(source, contenders)?;
-        for trouble in Trouble::ALL {
-            let ratio = outcomes.percentile_ratio(2, trouble.name(), "alone");
-            contest.fact(format!("{source} {}, p99", trouble.name()), ratio, COST);
+        for other in OtherCaller::ALL {
+            let ratio = outcomes.percentile_ratio(2, other.name(), "alone");
+            contest.fact(format!("{source} {}, p99", other.name()), ratio, COST);
         }
     }
     contest.finish();
@@ -98,17 +98,17 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Draws from the strict region until this many are granted, each under a request_id of its own: a UUID of version 7, as the docs advise.
-/// A stream is answered in its order, so there are several, whose requests share commits. What was refused for the moment is asked
-/// for again.
-async fn number(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
+/// Allocates from the strict region until this many identifiers are granted, each under its own request_id, a UUID of version 7 as
+/// the docs recommend. Several streams are used because a stream is answered in order, and requests of several streams share
+/// commits. Temporary refusals are retried.
+async fn fill_strict(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
     let region = client.connect().await?.regions().get_region(GetRegionRequest { name }).await?.into_inner();
     let mut missing = grants.saturating_sub(region.reserved.parse()?);
     while missing > 0 {
         let mut streams = JoinSet::new();
         for stream in 0..STREAMS {
-            streams.spawn(draw(address.to_owned(), (missing + stream) / STREAMS));
+            streams.spawn(fill_stream(address.to_owned(), (missing + stream) / STREAMS));
         }
         missing = 0;
         while let Some(stream) = streams.join_next().await {
@@ -118,17 +118,17 @@ async fn number(client: &Client, address: &str, grants: u64) -> anyhow::Result<(
     Ok(())
 }
 
-/// Draws, and returns how many were refused for the moment.
-async fn draw(address: String, grants: u64) -> anyhow::Result<u64> {
+/// Requests grants on one stream, and returns the number of temporary refusals.
+async fn fill_stream(address: String, grants: u64) -> anyhow::Result<u64> {
     let (requests, outgoing) = tokio::sync::mpsc::channel(DEPTH);
-    let asking = async move {
+    let sending = async move {
         for _ in 0..grants {
-            let ask = AllocateRequest { request_id: Uuid::now_v7().to_string(), ..lease("region:strict", 1) };
-            requests.send(ask).await.ok().context("the stream takes no more")?;
+            let request = AllocateRequest { request_id: Uuid::now_v7().to_string(), ..lease("region:strict", 1) };
+            requests.send(request).await.ok().context("the stream is closed")?;
         }
         anyhow::Ok(())
     };
-    let answered = async {
+    let receiving = async {
         let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
         let mut client = AllocatorClient::new(load::connect(&address).await?);
         let mut replies = client.allocate_stream(outgoing).await?.into_inner();
@@ -137,65 +137,65 @@ async fn draw(address: String, grants: u64) -> anyhow::Result<u64> {
             match reply.outcome {
                 Some(Outcome::Granted(_)) => {}
                 Some(Outcome::Refused(status)) if status.code == tonic::Code::Unavailable as i32 => refused += 1,
-                other => return Err(anyhow!("no grant: {other:?}")),
+                other => return Err(anyhow!("expected a grant, got {other:?}")),
             }
         }
         Ok(refused)
     };
-    tokio::try_join!(asking, answered).map(|((), refused)| refused)
+    tokio::try_join!(sending, receiving).map(|((), refused)| refused)
 }
 
-/// What the other caller asks for.
+/// The requests of the other caller.
 #[derive(Clone, Copy)]
-enum Trouble {
+enum OtherCaller {
     Backup,
     Inspect,
     OldTable,
     All,
 }
 
-impl Trouble {
+impl OtherCaller {
     const ALL: [Self; 4] = [Self::Backup, Self::Inspect, Self::OldTable, Self::All];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Backup => "beside backups",
-            Self::Inspect => "beside inspections",
-            Self::OldTable => "beside an old table",
-            Self::All => "beside all three",
+            Self::Backup => "during backups",
+            Self::Inspect => "during inspections",
+            Self::OldTable => "during old listings",
+            Self::All => "during all three",
         }
     }
 
-    /// Makes trouble for as long as a slice takes.
-    fn beside(self, address: &str, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
+    /// Repeats the requests while a slice runs.
+    fn during(self, address: &str, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
         let (address, stop) = (address.to_owned(), Arc::new(AtomicBool::new(false)));
         let stopped = stop.clone();
-        let troubling = thread::spawn(move || {
-            // The other caller is on another machine: what it does with its answers must not take the processor from the daemon.
-            // OK because it fails only where nobody may change priorities.
+        let other = thread::spawn(move || {
+            // A real other caller is on another machine, so this one must not take processor time from the daemon.
+            // OK because it fails only where the system forbids changing priorities.
             let _ = set_thread_priority_and_policy(
                 thread_native_id(),
                 ThreadPriority::Min,
                 ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
             );
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(self.make(&address, &stopped))
+            runtime.block_on(self.repeat(&address, &stopped))
         });
         let slice = slice();
         stop.store(true, Relaxed);
-        troubling.join().map_err(|_| anyhow!("the other caller panicked"))??;
+        other.join().map_err(|_| anyhow!("the other caller panicked"))??;
         slice
     }
 
-    async fn make(self, address: &str, stop: &AtomicBool) -> anyhow::Result<()> {
+    async fn repeat(self, address: &str, stop: &AtomicBool) -> anyhow::Result<()> {
         let channel = load::connect(address).await?;
         match self {
             Self::Backup => back_up(channel, stop).await,
             Self::Inspect => inspect(channel, stop).await,
-            Self::OldTable => look_back(channel, stop).await,
+            Self::OldTable => list_old_tables(channel, stop).await,
             Self::All => {
                 let (one, two) = (channel.clone(), channel.clone());
-                tokio::try_join!(back_up(one, stop), inspect(two, stop), look_back(channel, stop)).map(drop)
+                tokio::try_join!(back_up(one, stop), inspect(two, stop), list_old_tables(channel, stop)).map(drop)
             }
         }
     }
@@ -206,7 +206,7 @@ async fn back_up(channel: Channel, stop: &AtomicBool) -> anyhow::Result<()> {
     while !stop.load(Relaxed) {
         let mut parts = match client.backup(BackupRequest {}).await {
             Ok(parts) => parts.into_inner(),
-            // The one of the slice before is still being given up.
+            // The daemon is still cancelling the backup of the previous slice.
             Err(status) if status.code() == tonic::Code::ResourceExhausted => continue,
             Err(status) => return Err(status.into()),
         };
@@ -224,7 +224,7 @@ async fn inspect(channel: Channel, stop: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn look_back(channel: Channel, stop: &AtomicBool) -> anyhow::Result<()> {
+async fn list_old_tables(channel: Channel, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut client = RegionsClient::new(channel).max_decoding_message_size(usize::MAX);
     let parent = || regions::SPACE.to_owned();
     let present =
@@ -232,10 +232,10 @@ async fn look_back(channel: Channel, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut at_revision = present.into_inner().revision.saturating_sub(BACK).max(1);
     let mut page_token = String::new();
     while !stop.load(Relaxed) {
-        let ask = ListRegionsRequest { parent: parent(), page_size: PAGE, page_token, at_revision };
-        page_token = client.list_regions(ask).await?.into_inner().next_page_token;
+        let request = ListRegionsRequest { parent: parent(), page_size: PAGE, page_token, at_revision };
+        page_token = client.list_regions(request).await?.into_inner().next_page_token;
         if page_token.is_empty() {
-            // Another one, which has to be made first.
+            // List another revision, which the daemon has to rebuild first.
             at_revision = at_revision.saturating_sub(1).max(1);
         }
     }

@@ -1,4 +1,4 @@
-//! `kent-bench classify`: to which regions identifiers belong, as the daemon says and as a client's copy of the table does.
+//! `kent-bench classify`: classification of identifiers by the daemon and by a client's copy of the table.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -21,24 +21,24 @@ use crate::{
     table,
 };
 
-/// Identifiers classified a second: by the daemon over gRPC, and by a client's copy of the table.
+/// Measure identifiers classified per second by the daemon over gRPC and by a client's copy of the table.
 #[derive(Debug, Args)]
 pub(crate) struct ClassifyArgs {
     #[command(flatten)]
     options: Options,
-    /// How many regions the tables have. Each has a daemon of its own.
+    /// Numbers of regions in the tables. Each table has its own daemon.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 1000, 100_000], value_name = "COUNT,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     regions: Vec<u64>,
-    /// Identifiers in a call.
+    /// Number of identifiers per call.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     identifiers: u32,
-    /// Calls at once.
+    /// Number of calls in flight.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
 }
 
-/// A daemon with a table.
+/// A daemon with a table of `regions` regions.
 struct Table {
     regions: u64,
     served: Served,
@@ -49,10 +49,10 @@ struct Table {
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let options = &args.options;
-    // A copy follows the daemon in a task, so that this needs a thread of its own.
+    // A copy follows the daemon in a task, which needs a worker thread.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut rng = rand::rng();
-    // The lower half of the space is where the regions are.
+    // All regions are in the lower half of the space.
     let identifiers: Arc<[u128]> = (0..args.identifiers).map(|_| u128::from(rng.random::<u64>() >> 1)).collect();
     let contest = Contest::new("classify", Unit::Each("identifiers"), options)?;
     let mut tables = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Calls of the daemon, so many at once on one connection.
+/// Calls the daemon on one connection with `in_flight` calls in flight.
 async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Options) -> anyhow::Result<Slice> {
     let channel = load::connect(&table.served.address).await?;
     let (mut tasks, began) = (JoinSet::new(), now());
@@ -99,15 +99,18 @@ async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Optio
         let mut stub = RegionsClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
         let identifiers: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
         tasks.spawn(async move {
-            let (mut slice, mut asked) = (Slice::default(), began);
-            while asked < began + length {
+            let (mut slice, mut sent) = (Slice::default(), began);
+            while sent < began + length {
                 let request = ClassifyRequest { parent: SPACE.to_owned(), identifiers: identifiers.clone() };
                 let answer = stub.classify(request).await?.into_inner();
-                ensure!(answer.classifications.len() == identifiers.len(), "not all were classified");
+                ensure!(
+                    answer.classifications.len() == identifiers.len(),
+                    "the daemon did not classify all identifiers"
+                );
                 let answered = now();
-                slice.call(answered - asked);
+                slice.call(answered - sent);
                 slice.count += identifiers.len() as u64; // OK because a usize has 64 bits at most
-                asked = answered;
+                sent = answered;
             }
             Ok(slice)
         });
@@ -118,7 +121,7 @@ async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Optio
     slice
 }
 
-/// The same by the copy, on one thread.
+/// Classifies by the copy on one thread.
 fn copied(table: &Table, ids: &[u128], options: &Options) -> Slice {
     let (began, mut slice) = (now(), Slice::default());
     while slice.took < options.length() {

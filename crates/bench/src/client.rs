@@ -1,4 +1,4 @@
-//! `kent-bench client`: identifiers taken from the client crate, against generators in process.
+//! `kent-bench client`: identifiers from the client crate, compared with generators in process.
 
 use std::{
     hint::black_box,
@@ -30,36 +30,36 @@ use crate::{
     regions,
 };
 
-/// Identifiers in process: nanoseconds each, from the client crate and from generators that need no service.
+/// Measure nanoseconds per identifier from the client crate and from generators that need no service.
 ///
-/// `try_next` takes one identifier from those that a handle has in hand, while the handle fetches more from a real daemon;
-/// what a caller waits for them is part of the figure. `take` asks for a million at once. Several threads share one handle, and
-/// the figure is for all of them together. A stall is the time from one identifier to the next.
+/// `try_next` takes one identifier from the stock of a handle, while the handle prefetches more from a real daemon; the figure
+/// includes the time a caller waits. `take` requests a million identifiers. Several threads share one handle, and the figure is
+/// for all of them together. A stall is the time from one identifier to the next.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     options: Options,
-    /// How many threads take identifiers at once, beside one alone.
+    /// Number of concurrent threads to measure in addition to a single thread.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(2..=256))]
     threads: u64,
-    /// Over how many identifiers the longest stall is sought.
+    /// Number of identifiers over which to find the longest stall.
     #[arg(long, default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
 }
 
-/// What `take` is asked for at once.
+/// The number of identifiers per `take`.
 const BULK: usize = 1_000_000;
-/// The clock of xid is faster than the others here in the long run. A burst of so many does not wait for it.
+/// The size of a burst of xids that does not wait for the clock, which limits their sustained rate.
 const XID_BURST: u64 = 20_000_000;
-/// Between two looks at the clock.
+/// The number of identifiers between two readings of the clock.
 const PIECE: u64 = 1024;
-/// As often progress is told and Ctrl-C looked for, while a stall is sought.
-const LOOK: u64 = 1 << 20;
+/// The number of identifiers between two updates of the progress bar and checks for Ctrl-C during the search for a stall.
+const CHECK_INTERVAL: u64 = 1 << 20;
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// What the slices run with.
-struct Ring {
+/// The generators under measurement.
+struct Generators {
     length: Duration,
     runtime: Runtime,
     uuids: Handle<Uuid>,
@@ -71,11 +71,11 @@ struct Ring {
 pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<()> {
     let data = tempfile::tempdir()?;
     let daemon = Served::kentd(args.options.kentd.as_ref(), data.path())?;
-    // The handles fetch in tasks, so that these need a thread besides those that take.
+    // The handles prefetch in tasks, which need a thread in addition to those that take identifiers.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let client = Client::new(format!("http://{}", daemon.address))?;
     runtime.block_on(regions::create(&client, "taken"))?;
-    let ring = Ring {
+    let generators = Generators {
         length: args.options.length(),
         runtime,
         uuids: client.uuid_v7(),
@@ -84,28 +84,28 @@ pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<()> {
         snowflakes: AtomicSnowflakeGenerator::new(0, MonotonicClock::default()),
     };
     let contest = Contest::new("client", Unit::Nanos("identifier"), &args.options)?;
-    let mut alone = ring.contenders(1);
-    alone.push(ring.bulk("uuidv7 take", &ring.uuids, u64::MAX));
-    alone.push(ring.bulk("xid take", &ring.xids, XID_BURST));
-    alone.push(ring.bulk("region take", &ring.regional, u64::MAX));
+    let mut alone = generators.contenders(1);
+    alone.push(generators.bulk("uuidv7 take", &generators.uuids, u64::MAX));
+    alone.push(generators.bulk("xid take", &generators.xids, XID_BURST));
+    alone.push(generators.bulk("region take", &generators.regional, u64::MAX));
     let one = contest.run("1 thread", alone)?;
-    let many = contest.run(&format!("{} threads", args.threads), ring.contenders(args.threads))?;
+    let many = contest.run(&format!("{} threads", args.threads), generators.contenders(args.threads))?;
     facts(&contest, &one, &many);
 
-    let bar = contest.progress("longest stall", 2 * (args.count / LOOK));
+    let bar = contest.progress("longest stall", 2 * (args.count / CHECK_INTERVAL));
     let counter = stall(args.count, bar, || Some(COUNTER.fetch_add(1, Ordering::Relaxed)))?;
-    let uuids = ring.runtime.block_on(async { stall(args.count, bar, || ring.uuids.try_next()) })?;
+    let uuids = generators.runtime.block_on(async { stall(args.count, bar, || generators.uuids.try_next()) })?;
     let millis = |stall: Duration| Some(stall.as_secs_f64() * 1e3);
     contest.fact(format!("longest stall of {} numbers from fetch_add, ms", args.count), millis(counter), Bound::Any);
     contest.fact(format!("longest stall of {} uuidv7 from try_next, ms", args.count), millis(uuids), Bound::Any);
     contest.finish();
     drop(client);
-    drop(ring);
+    drop(generators);
     daemon.stop()
 }
 
 fn facts(contest: &Contest, one: &Outcomes, many: &Outcomes) {
-    // Of times, not of rates.
+    // The ratio of times, which is the inverse of the ratio of rates.
     let time = |name, of| one.ratio(of, name);
     contest.fact("try_next of uuidv7, of uuid's now_v7", time("uuidv7 try_next", "uuid now_v7"), Bound::AtMost(0.1));
     for name in ["xid try_next", "region try_next"] {
@@ -120,8 +120,8 @@ fn facts(contest: &Contest, one: &Outcomes, many: &Outcomes) {
     }
 }
 
-impl Ring {
-    /// All that give one identifier after the other.
+impl Generators {
+    /// All generators of single identifiers.
     fn contenders(&self, threads: u64) -> Vec<Contender<'_>> {
         vec![
             self.one("uuid now_v7", threads, u64::MAX, || Uuid::now_v7),
@@ -132,13 +132,13 @@ impl Ring {
             self.one("ferroid ulid", threads, u64::MAX, || || FerroidUlid::new_ulid_mono(|_| thread::yield_now())),
             self.one("ferroid snowflake", threads, u64::MAX, || || self.snowflakes.next_id(|_| thread::yield_now())),
             self.one("fetch_add", threads, u64::MAX, || || COUNTER.fetch_add(1, Ordering::Relaxed)),
-            self.one("uuidv7 try_next", threads, u64::MAX, || patient(&self.uuids)),
-            self.one("xid try_next", threads, XID_BURST, || patient(&self.xids)),
-            self.one("region try_next", threads, u64::MAX, || patient(&self.regional)),
+            self.one("uuidv7 try_next", threads, u64::MAX, || blocking(&self.uuids)),
+            self.one("xid try_next", threads, XID_BURST, || blocking(&self.xids)),
+            self.one("region try_next", threads, u64::MAX, || blocking(&self.regional)),
         ]
     }
 
-    /// Threads that take one identifier after the other, each with what `make` makes for it; at most so many in all.
+    /// Threads that take single identifiers, each from the generator that `make` returns; at most `most` in total.
     fn one<'a, T, N: FnMut() -> T>(
         &'a self,
         name: &str,
@@ -178,8 +178,8 @@ impl Ring {
     }
 }
 
-/// The next identifier of a handle, waited for.
-fn patient<T: Identifier>(handle: &Handle<T>) -> impl FnMut() -> T {
+/// A closure that waits for the next identifier of a handle.
+fn blocking<T: Identifier>(handle: &Handle<T>) -> impl FnMut() -> T {
     let handle = handle.clone();
     move || {
         loop {
@@ -217,10 +217,10 @@ fn stall<T>(count: u64, bar: &ProgressBar, mut next: impl FnMut() -> Option<T>) 
         let time = now();
         longest = longest.max(time - last);
         last = time;
-        if taken % LOOK == 0 {
+        if taken % CHECK_INTERVAL == 0 {
             bar.inc(1);
             interrupt::check()?;
-            // What these took is nobody's stall.
+            // The time of the update and the check is not part of a stall.
             last = now();
         }
     }

@@ -1,5 +1,4 @@
-//! `kent-bench codec`: lines a second through `kent codec`, one process on one core, against what reading and writing the same
-//! JSON costs by itself.
+//! `kent-bench codec`: lines per second of `kent codec`, compared with parsing and writing the same JSON alone.
 
 use std::{
     fs::File,
@@ -17,33 +16,33 @@ use serde_json::{Value, json};
 use crate::{
     contest::{Contender, Contest, Options, Slice, Unit},
     figures::now,
-    process::beside,
+    process::sibling,
 };
 
-/// `kent codec`: lines a second of one process on one core, beside what reading and writing the same JSON costs by itself.
+/// Measure lines per second of `kent codec`, and compare with parsing and writing the same JSON on one core.
 #[derive(Debug, Args)]
 pub(crate) struct CodecArgs {
     #[command(flatten)]
     options: Options,
-    /// How many lines each slice has.
+    /// Number of lines per slice.
     #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1..))]
     lines: u32,
-    /// The command to measure; without it, `kent` beside this program.
+    /// The command to measure [default: kent in the directory of this program].
     #[arg(long, value_name = "PATH")]
     kent: Option<PathBuf>,
 }
 
-/// What is asked, one line at random.
-type Question = fn(&mut dyn Rng) -> Value;
+/// Generates a random request.
+type Request = fn(&mut dyn Rng) -> Value;
 
-const QUESTIONS: [(&str, Question); 4] = [
+const REQUESTS: [(&str, Request); 4] = [
     ("uuid.parse", |rng| json!({"verb": "uuid.parse", "in": {"text": uuid(rng, 4)}})),
     ("uuid.inspect", |rng| {
         let version = [1, 6, 7][rng.random_range(0..3)];
         json!({"verb": "uuid.inspect", "in": {"uuid": uuid(rng, version)}})
     }),
     ("uid11.unpack", |rng| {
-        // Its first symbol is at most i, so that every text has a value.
+        // A first symbol up to i keeps the value below 2^64.
         let text = format!("5{}", symbols(rng, 10));
         json!({"verb": "uid11.unpack", "in": {"profile": "xid", "text": text}})
     }),
@@ -51,13 +50,13 @@ const QUESTIONS: [(&str, Question); 4] = [
 ];
 
 pub(crate) fn run(args: &CodecArgs) -> anyhow::Result<()> {
-    let kent = beside("kent", args.kent.as_ref())?;
+    let kent = sibling("kent", args.kent.as_ref())?;
     let contest = Contest::new("codec", Unit::Each("lines"), &args.options)?;
-    let sample = lines(args.lines, QUESTIONS[1].1);
+    let sample = lines(args.lines, REQUESTS[1].1);
     let slice = |took| Slice { count: args.lines.into(), took, ..Slice::default() };
     let mut contenders = vec![Contender::new("bare JSON", || Ok(slice(bare_json(&sample)?)))];
-    for (name, question) in QUESTIONS {
-        let (mut input, kent) = (write(args.lines, question)?, &kent);
+    for (name, request) in REQUESTS {
+        let (mut input, kent) = (write(args.lines, request)?, &kent);
         contenders.push(Contender::new(name, move || Ok(slice(answer(kent, &mut input)?))));
     }
     contest.run("JSON lines", contenders)?;
@@ -65,16 +64,16 @@ pub(crate) fn run(args: &CodecArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long a process takes to answer a file, from start to end.
+/// The time of a process to answer a file, from its start to its end.
 fn answer(kent: &PathBuf, input: &mut File) -> anyhow::Result<Duration> {
     input.rewind()?;
     let began = now();
     let status = Command::new(kent).arg("codec").stdin(input.try_clone()?).stdout(Stdio::null()).status();
-    ensure!(status.context("the command did not start")?.success(), "the command failed");
+    ensure!(status.context("cannot start the command")?.success(), "the command failed");
     Ok(began.elapsed())
 }
 
-/// How long it takes to read and write the lines as JSON, and nothing else.
+/// The time to parse the lines as JSON and write them again.
 fn bare_json(lines: &[String]) -> anyhow::Result<Duration> {
     let began = now();
     let mut written = 0;
@@ -82,18 +81,18 @@ fn bare_json(lines: &[String]) -> anyhow::Result<Duration> {
         let value: Value = serde_json::from_str(line)?;
         written += value.to_string().len();
     }
-    ensure!(written > 0, "nothing was written");
+    ensure!(written > 0, "the JSON is empty");
     Ok(began.elapsed())
 }
 
-fn lines(count: u32, question: Question) -> Vec<String> {
+fn lines(count: u32, request: Request) -> Vec<String> {
     let mut rng = rand::rng();
-    (0..count).map(|_| question(&mut rng).to_string()).collect()
+    (0..count).map(|_| request(&mut rng).to_string()).collect()
 }
 
-fn write(count: u32, question: Question) -> anyhow::Result<File> {
+fn write(count: u32, request: Request) -> anyhow::Result<File> {
     let mut file = BufWriter::new(tempfile::tempfile()?);
-    for line in lines(count, question) {
+    for line in lines(count, request) {
         writeln!(file, "{line}")?;
     }
     Ok(file.into_inner()?)

@@ -1,7 +1,7 @@
-//! Contenders measured in turn, slice by slice: A B C, A B C. One loop, one table and one form of JSON for every scenario.
+//! Measures contenders in turn, slice by slice: A B C, A B C. All scenarios share this loop, its table and its JSON.
 //!
-//! Machines are shared and noisy. What disturbs one contender's slice disturbs its neighbours' as well, so that ratios are
-//! taken within each round, and told as the median over the rounds.
+//! Machines are shared and noisy, and a disturbance affects neighbouring slices alike. So ratios are computed within each round,
+//! and reported as the median over the rounds.
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
@@ -15,33 +15,33 @@ use crate::{
     interrupt,
 };
 
-/// How long, how often, and of what.
+/// Options common to all scenarios.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Slices of each contender, after one that warms up.
+    /// Number of slices per contender, after one to warm up.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Milliseconds of a slice.
+    /// Length of a slice in milliseconds.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
     pub(crate) millis: u64,
-    /// The daemon to measure; without it, `kentd` beside this program.
+    /// The daemon to measure [default: kentd in the directory of this program].
     #[arg(long, value_name = "PATH")]
     pub(crate) kentd: Option<PathBuf>,
-    /// Threads that make the load, of all contenders alike. The servers need the other processors.
+    /// Number of threads that generate load, the same for all contenders. The servers need the other processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) load_threads: u32,
-    /// One JSON object a line instead of a table. `kent-bench plot` draws what is kept of them.
+    /// Print one JSON object per line instead of a table. `kent-bench plot` draws them.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Options {
-    /// How long a slice is.
+    /// The length of a slice.
     pub(crate) fn length(&self) -> Duration {
         Duration::from_millis(self.millis)
     }
 
-    /// What the load runs on.
+    /// The runtime for the load.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         let mut builder = match self.load_threads {
             1 => runtime::Builder::new_current_thread(),
@@ -51,25 +51,25 @@ impl Options {
     }
 }
 
-/// What a slice came to.
+/// The measurement of one slice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slice {
-    /// How many of what the scenario counts.
+    /// The number of items, in the unit of the scenario.
     pub(crate) count: u64,
     pub(crate) took: Duration,
-    /// How long each call took, in nanoseconds; empty where there are no calls.
+    /// The latency of each call in nanoseconds; empty for a slice without calls.
     pub(crate) nanos: Vec<u32>,
-    /// For how long processors worked for the server, if that was looked at.
+    /// The processor time of the server, if measured.
     pub(crate) busy: Option<Duration>,
 }
 
 impl Slice {
-    /// Takes note of a call.
+    /// Records the latency of a call.
     pub(crate) fn call(&mut self, took: Duration) {
-        self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because 4 s are as bad as more
+        self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because 4 s is as bad as more
     }
 
-    /// Adds what another task did at the same time.
+    /// Adds the slice of a concurrent task.
     pub(crate) fn add(&mut self, other: Self) {
         self.count += other.count;
         self.took = self.took.max(other.took);
@@ -77,27 +77,27 @@ impl Slice {
     }
 }
 
-/// What is counted, and how it is told.
+/// The item that a scenario counts, and the form of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// So many a second.
+    /// Items per second.
     Each(&'static str),
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes,
-    /// Nanoseconds each.
+    /// Nanoseconds per item.
     Nanos(&'static str),
 }
 
-/// What a contender is called.
+/// The name of a contender.
 #[derive(Clone, Debug, Default)]
 struct Label {
     name: String,
-    /// Its line in a plot.
+    /// The name of its line in a plot.
     series: String,
     at: Option<(&'static str, u64)>,
 }
 
-/// One of those that are compared.
+/// A contender in a comparison.
 pub(crate) struct Contender<'a> {
     label: Label,
     is_reference: bool,
@@ -111,36 +111,36 @@ impl<'a> Contender<'a> {
         Self { label, is_reference: false, slice: Box::new(slice) }
     }
 
-    /// Where it is on the axis of a plot. It is called `NAME, VALUE AXIS` then, and its line in the plot by the name alone.
+    /// Sets its position on the axis of a plot. Its name becomes `NAME, VALUE AXIS`; its line in the plot keeps the name.
     pub(crate) fn at(self, axis: &'static str, value: u64) -> Self {
         let series = self.label.series;
         let name = name_at(&series, value, axis);
         Self { label: Label { name, series, at: Some((axis, value)) }, ..self }
     }
 
-    /// Of those so marked, the fastest is what the others are compared with; without any, the first contender is.
+    /// Marks it as a reference. Ratios are relative to the fastest reference, or to the first contender if none is marked.
     pub(crate) fn reference(self) -> Self {
         Self { is_reference: true, ..self }
     }
 }
 
-/// What a contender is called that is somewhere on an axis.
+/// The name of a contender at a position on an axis.
 pub(crate) fn name_at(series: &str, value: u64, axis: &str) -> String {
     let axis = if value == 1 { axis.trim_end_matches('s') } else { axis };
     // OK because values on an axis are far below 2^53.
     format!("{series}, {} {axis}", rate(value as f64))
 }
 
-/// Which shares of the calls took at most so long, in the order of [`Outcome::percentiles`].
+/// The percentiles of the latency, in the order of [`Outcome::percentiles`].
 pub(crate) const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
-/// What the slices of one contender came to.
+/// The figures of one contender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     label: Label,
     rates: Figures,
     percentiles: [Figures; PERCENTILES.len()],
-    /// Microseconds of the server's processors for each that is counted.
+    /// The server's processor time per item in microseconds.
     busy: Figures,
 }
 
@@ -165,14 +165,14 @@ impl Outcome {
     }
 }
 
-/// What is at a share of sorted values.
+/// The value at a percentile of sorted values.
 fn at(sorted: &[u32], share: f64) -> Option<u32> {
     let last = sorted.len().checked_sub(1)?;
-    // OK because an index of a slice in hand is far below 2^53.
+    // OK because the length of a slice in memory is far below 2^53.
     sorted.get((sorted.len() as f64 * share) as usize).or(sorted.get(last)).copied()
 }
 
-/// What all contenders came to under one load.
+/// The figures of all contenders under one load.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcomes {
     all: Vec<Outcome>,
@@ -180,12 +180,12 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// How many times as fast one is as another; `None` if either did not take part.
+    /// The ratio of the rates of two contenders; `None` if either is missing.
     pub(crate) fn ratio(&self, one: &str, other: &str) -> Option<f64> {
         Some(self.of(one)?.rates.ratio(&self.of(other)?.rates))
     }
 
-    /// How many times as long a percentile of one takes as that of another.
+    /// The ratio of a percentile of the latency of two contenders.
     pub(crate) fn percentile_ratio(&self, index: usize, one: &str, other: &str) -> Option<f64> {
         Some(self.of(one)?.percentiles[index].ratio(&self.of(other)?.percentiles[index]))
     }
@@ -195,12 +195,12 @@ impl Outcomes {
         self.of(name)?.micros(0)
     }
 
-    /// The median of so many a second.
+    /// The median rate per second.
     pub(crate) fn rate(&self, name: &str) -> Option<f64> {
         Some(self.of(name)?.rates.median())
     }
 
-    /// The fastest of those whose names begin so, against the reference.
+    /// The highest ratio to the reference among contenders with this prefix.
     pub(crate) fn best(&self, prefix: &str) -> Option<f64> {
         let reference = &self.all.get(self.reference)?.rates;
         let named = self.all.iter().filter(|outcome| outcome.label.name.starts_with(prefix));
@@ -212,16 +212,16 @@ impl Outcomes {
     }
 }
 
-/// What a fact should be.
+/// The target for a fact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
-    /// It is told, and may be anything.
+    /// No target; the value is only reported.
     Any,
 }
 
-/// One scenario: its table, and what is to be seen from it.
+/// One scenario: its table, and the facts that follow from it.
 pub(crate) struct Contest {
     scenario: &'static str,
     unit: Unit,
@@ -280,14 +280,14 @@ impl Contest {
         &self.bar
     }
 
-    /// Takes note of what should be seen at the end, if it was measured.
+    /// Records a fact to print at the end, unless it was not measured.
     pub(crate) fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {
         if let Some(value) = value {
             self.facts.borrow_mut().push((what.into(), value, bound));
         }
     }
 
-    /// Says what was noted.
+    /// Prints the recorded facts.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
         for (what, value, bound) in self.facts.borrow().iter() {
@@ -320,7 +320,7 @@ impl Contest {
 
     fn row(&self, load: &str, outcome: &Outcome, reference: &Outcome) {
         let (slowest, fastest) = outcome.rates.extremes();
-        // The other way round as times.
+        // The slowest rate is the largest time.
         let (low, high) = if matches!(self.unit, Unit::Nanos(_)) { (fastest, slowest) } else { (slowest, fastest) };
         let (rates, ratio) = (outcome.rates.median(), outcome.rates.ratio(&reference.rates));
         let p99 = outcome.micros(2).map(|_| outcome.percentiles[2].ratio(&reference.percentiles[2]));
@@ -344,7 +344,7 @@ impl Contest {
         let micros = |index| outcome.micros(index).map(|micros| format!("{micros:.0}")).unwrap_or_default();
         let spread = format!("{}, {}", self.format(low), self.format(high));
         let p99 = p99.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-        // Of a byte there is nothing to tell.
+        // The processor time of a byte is too small to show.
         let busy = outcome.busy.if_any().filter(|_| matches!(self.unit, Unit::Each(_)));
         let busy = busy.map(|micros| format!("{micros:.2}")).unwrap_or_default();
         self.line(&format!(
@@ -374,7 +374,7 @@ impl Contest {
 }
 
 impl Figures {
-    /// How many times as large these are as others: the median over the rounds.
+    /// The median over the rounds of the ratio to other figures.
     fn ratio(&self, other: &Self) -> f64 {
         let ratios: Vec<f64> = self.all().iter().zip(other.all()).map(|(one, other)| one / other).collect();
         median(&ratios)
@@ -399,8 +399,8 @@ mod tests {
     }
 
     #[test]
-    fn ok_ratios_are_taken_within_a_round() {
-        // The machine was slow in the second round, for both.
+    fn ok_ratios_are_computed_within_a_round() {
+        // The machine is slow in the second round for both contenders.
         let all = vec![outcome("bare", &[100, 10, 100]), outcome("kentd", &[90, 9, 80])];
         let outcomes = Outcomes { all, reference: 0 };
         assert!(outcomes.ratio("kentd", "bare").is_some_and(|ratio| (ratio - 0.9).abs() < 1e-9));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_percentiles_are_values_that_were_seen() {
+    fn ok_percentiles_are_measured_values() {
         let values: Vec<u32> = (1..=1000).collect();
         assert_eq!(
             PERCENTILES.map(|share| at(&values, share)),

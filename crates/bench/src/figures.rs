@@ -1,40 +1,40 @@
-//! Medians of repeated measurements, and how they are told.
+//! Repeated measurements, their medians, and their text form.
 
 use std::time::{Duration, Instant};
 
 /// The one place where measurements read the clock.
-#[expect(clippy::disallowed_methods, reason = "what takes how long is what a benchmark is for")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Measurements of one thing.
+/// Repeated measurements of one quantity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures(Vec<f64>);
 
 impl Figures {
-    /// Takes note of `count` things that took so long.
+    /// Records the rate of `count` items in the time `took`.
     pub(crate) fn record(&mut self, count: u64, took: Duration) {
         // OK because counts of a measurement are far below 2^53.
         self.0.push(count as f64 / took.as_secs_f64());
     }
 
-    /// Takes note of a figure.
+    /// Records a figure.
     pub(crate) fn push(&mut self, figure: f64) {
         self.0.push(figure);
     }
 
-    /// All figures, in the order in which they were measured.
+    /// All figures in the order of measurement.
     pub(crate) fn all(&self) -> &[f64] {
         &self.0
     }
 
-    /// The median, in things a second.
+    /// The median; 0 without figures.
     pub(crate) fn median(&self) -> f64 {
         median(&self.0)
     }
 
-    /// The median, if there are any.
+    /// The median, or `None` without figures.
     pub(crate) fn if_any(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.median())
     }
@@ -46,7 +46,7 @@ impl Figures {
     }
 }
 
-/// The middle of some figures; 0 if there are none.
+/// The median of figures; 0 for an empty slice.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -58,17 +58,17 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// A figure to three digits, with the thousands set apart.
+/// A figure rounded to an integer, with its digits in groups of three.
 pub(crate) fn rate(figure: f64) -> String {
     let whole = format!("{figure:.0}");
-    let mut told = String::new();
+    let mut grouped = String::new();
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index) % 3 == 0 {
-            told.push(' ');
+            grouped.push(' ');
         }
-        told.push(digit);
+        grouped.push(digit);
     }
-    told
+    grouped
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_thousands_are_set_apart() {
+    fn ok_digits_are_grouped_by_three() {
         assert_eq!([rate(7.0), rate(1234.4), rate(1_234_567.0)], ["7", "1 234", "1 234 567"]);
     }
 }

@@ -9,12 +9,12 @@ use crate::{
     peers::{Peer, Peers, PeersArgs},
 };
 
-/// One block of 1000 uuidv7 a call, beside the bare transport and peers: requests a second and latencies.
+/// Compare grants of 1000 uuidv7 per call with the bare transport and peers: requests per second and latencies.
 ///
-/// The bare transport answers every call with the same message: no server of gRPC can do more on this machine. A peer's
-/// request raises a durable counter by 1000. The column `ratio` says how many times as fast as the first contender, and `p99`
-/// how many times as long the slowest of a hundred calls takes; `cpu us` is what processors work for a request in the server,
-/// which says more than the rate where the load is what keeps the machine busy.
+/// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. A request to
+/// a peer raises a durable counter by 1000. The column `ratio` is the rate relative to the first contender, the last column
+/// `p99` is the 99th percentile of the latency relative to it, and `cpu us` is the processor time of the server per request in
+/// microseconds. The processor time says more than the rate when the load generator limits the rate.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct GrantArgs {
     peers: PeersArgs,
 }
 
-/// What takes part.
+/// The servers under measurement.
 struct Rivals {
     arena: Arena,
     peers: Peers,
@@ -32,7 +32,7 @@ struct Rivals {
 /// Unary calls.
 pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
     let rivals = Rivals::open("grant", args, true)?;
-    let unary = |connections, in_flight| Load::Unary { ask: lease("uuidv7", 1000), connections, in_flight };
+    let unary = |connections, in_flight| Load::Unary { request: lease("uuidv7", 1000), connections, in_flight };
     let Peers { redis, postgres, etcd } = &rivals.peers;
     let one = rivals.run(
         "1 client",
@@ -59,11 +59,11 @@ pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
 /// Pipelined streams.
 pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
     let rivals = Rivals::open("stream", args, false)?;
-    let stream = |connections, depth| Load::Stream { ask: lease("uuidv7", 1000), connections, depth };
+    let stream = |connections, depth| Load::Stream { request: lease("uuidv7", 1000), connections, depth };
     let redis = as_peer(&rivals.peers.redis);
     let one = rivals.run("1 stream, 64 deep", &stream(1, 64), 1, 64, &[("redis", redis)])?;
     let four = rivals.run("4 streams, 16 deep", &stream(4, 16), 4, 16, &[("redis", redis)])?;
-    // Redis as most clients use it: a connection each, and one command at a time.
+    // Redis as most clients use it: each has its own connection, with one command at a time.
     let fifty = rivals.run(
         "50 streams, 16 deep",
         &stream(50, 16),
@@ -90,7 +90,7 @@ impl Rivals {
         Ok(Self { arena: Arena::open(scenario, Unit::Each("requests"), &args.options)?, peers })
     }
 
-    /// The bare transport, the daemon, and those peers that are there.
+    /// Measures the bare transport, the daemon, and those peers that could be started.
     fn run(
         &self,
         name: &str,

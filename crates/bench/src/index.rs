@@ -1,7 +1,7 @@
-//! `kent-bench index`: how long it takes to find the innermost region of an identifier, in tables of up to a million regions.
+//! `kent-bench index`: the time to find the innermost region of an identifier, in tables of up to a million regions.
 //!
-//! The index of crates/regions is compared with the paper's method (Kent 1992: one prefix length after another), with searches
-//! of the same intervals, and with public crates for longest prefix matches. All answers are compared with each other.
+//! It compares the index of crates/regions with the paper's method (Kent 1992: one prefix length after another), with searches
+//! of the same intervals, and with public crates for longest prefix matches. All methods must return the same answers.
 
 pub(crate) mod regions;
 mod rivals;
@@ -22,35 +22,35 @@ use crate::{
     svg::{self, Axes, Line, Panel},
 };
 
-/// How long it takes to find the region of an identifier, by number of regions.
+/// Measure the time to find the region of an identifier, by number of regions.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// How many regions the tables have.
+    /// Numbers of regions in the tables.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000, 100_000, 1_000_000])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     regions: Vec<u32>,
-    /// How wide the identifiers are.
+    /// Widths of the identifiers in bits.
     #[arg(long, value_delimiter = ',', default_values_t = [64, 128])]
     #[arg(value_parser = clap::value_parser!(u8).range(64..=128))]
     bits: Vec<u8>,
-    /// How many identifiers are looked up in each round, new ones each time.
+    /// Number of lookups per round. Each round uses new identifiers.
     #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..))]
     lookups: u32,
-    /// How many rounds; the figures are their medians.
+    /// Number of rounds. The figures are medians over the rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Where tables and identifiers begin: the same ones for the same number.
+    /// Seed of tables and identifiers. The same seed generates the same ones.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a plot of the figures, as SVG.
+    /// Write a plot of the figures as SVG.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
-/// So many lookups make one measurement: few enough that most are not interrupted by what else the machine does.
+/// Lookups per measurement: few enough that other work of the machine interrupts only few measurements.
 const PIECE: usize = 4096;
 
-/// What was measured of one method with one table.
+/// The measurements of one method on one table.
 struct Measured {
     method: &'static Method,
     built: Option<Box<dyn Built>>,
@@ -58,7 +58,7 @@ struct Measured {
     lookups: [Figures; Stream::ALL.len()],
 }
 
-/// What was measured with one table.
+/// All measurements on one table.
 struct Size {
     regions: usize,
     measured: Vec<Measured>,
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &IndexArgs) -> anyhow::Result<()> {
         bar.suspend(|| print(args, *bits, &sizes));
         for (at, stream) in Stream::ALL.iter().enumerate() {
             let lines = METHODS.iter().map(|method| line(method, at, &sizes)).collect();
-            let title = format!("{bits} bits, identifiers {}: ns a lookup", stream.name());
+            let title = format!("{bits} bits, identifiers {}: ns per lookup", stream.name());
             panels.push(Panel { title, x: "regions".to_owned(), tick: svg::digits, lines });
         }
     }
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &IndexArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures every method with one table, in turns.
+/// Measures every method on one table, in turn.
 fn size(args: &IndexArgs, bits: u8, regions: u32, bar: &ProgressBar) -> anyhow::Result<Size> {
     let table = regions::table(bits, usize::try_from(regions)?, args.seed)?;
     let new = |method| Measured { method, built: None, build: Figures::default(), lookups: Default::default() };
@@ -107,7 +107,8 @@ fn size(args: &IndexArgs, bits: u8, regions: u32, bar: &ProgressBar) -> anyhow::
 }
 
 impl Measured {
-    /// Builds it, again unless that takes long, and looks everything up. What the answers sum to is the same for all methods.
+    /// Builds the method, unless a build takes longer than a second, and looks everything up. The sum of the answers must be the
+    /// same for all methods.
     fn round(&mut self, table: &Table, streams: &[Vec<u128>], sums: &mut [Option<u64>]) -> anyhow::Result<()> {
         let built = match self.built.take() {
             Some(built) if self.build.median() < 1.0 => built,
@@ -124,7 +125,7 @@ impl Measured {
                 figures.record(some.len() as u64, took); // OK because a length fits in 64 bits
                 found = found.wrapping_add(more);
             }
-            ensure!(*sum.get_or_insert(found) == found, "{} finds other regions", self.method.name);
+            ensure!(*sum.get_or_insert(found) == found, "{} found different regions", self.method.name);
         }
         self.built = Some(built);
         Ok(())
@@ -137,7 +138,7 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     (done, began.elapsed())
 }
 
-/// Nanoseconds each, from how many there are a second.
+/// Nanoseconds per item, from items per second.
 fn nanoseconds(figures: &Figures) -> f64 {
     1e9 / figures.median()
 }
@@ -152,7 +153,7 @@ impl Size {
         self.measured.iter().find(|measured| measured.method.name == method.name)
     }
 
-    /// How many regions there are.
+    /// The number of regions.
     fn count(&self) -> f64 {
         self.regions as f64 // OK because this is far below 2^53
     }
@@ -161,22 +162,22 @@ impl Size {
 /// Prints the figures of all tables of one width.
 fn print(args: &IndexArgs, bits: u8, sizes: &[Size]) {
     println!(
-        "\n{bits} bits, {} lookups a round, in pieces of {PIECE}, medians of {} rounds",
+        "\n{bits} bits, {} lookups per round, in pieces of {PIECE}, medians of {} rounds",
         args.lookups, args.rounds
     );
     for (at, stream) in Stream::ALL.iter().enumerate() {
-        section(&format!("ns a lookup, {}", stream.name()), sizes, |_, one| {
+        section(&format!("ns per lookup, {}", stream.name()), sizes, |_, one| {
             Some(format!("{:.1}", nanoseconds(&one.lookups[at])))
         });
     }
     section("ms to build", sizes, |_, one| Some(format!("{:.2}", nanoseconds(&one.build) / 1e6)));
-    section("bytes a region", sizes, |size, one| {
+    section("bytes per region", sizes, |size, one| {
         let bytes = one.built.as_ref()?.bytes()?;
         Some(format!("{:.1}", bytes as f64 / size.count())) // OK because this is far below 2^53
     });
 }
 
-/// One line for every method that has a figure.
+/// Prints one line for every method that has a figure.
 fn section(name: &str, sizes: &[Size], cell: impl Fn(&Size, &Measured) -> Option<String>) {
     row(name, sizes.iter().map(|size| rate(size.count())));
     for method in &METHODS {

@@ -1,7 +1,7 @@
-//! `kent-bench instructions`: how many instructions the hot pure functions take.
+//! `kent-bench instructions`: the instruction counts of hot pure functions.
 //!
-//! Instructions repeat where times do not: the same program counts the same on a busy machine. valgrind counts them, for a
-//! process that calls a function some times, and for one that only gets ready to.
+//! Unlike times, instruction counts are the same on a busy machine. valgrind counts them for a process that calls a function, and
+//! for one that only does the setup.
 
 use std::{env, hint::black_box, num::NonZeroU64, process::Command};
 
@@ -23,20 +23,20 @@ use serde_json::json;
 
 use crate::index::regions;
 
-/// Instructions of the hot pure functions, as valgrind counts them: the same on a busy machine as on an idle one.
+/// Count the instructions of hot pure functions with valgrind. The counts are the same on a busy machine.
 ///
-/// `cargo test -p kent-bench` runs this and fails if one takes more than it is allowed.
+/// `cargo test -p kent-bench` runs this and fails if a function exceeds its limit.
 #[derive(Debug, Args)]
 pub(crate) struct InstructionsArgs {
-    /// Only these.
+    /// Count only these functions [default: all].
     #[arg(value_enum)]
     hot: Vec<Hot>,
-    /// One JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     json: bool,
 }
 
-/// Calls one of them, for valgrind to count.
+/// Calls one function while valgrind counts.
 #[derive(Debug, Args)]
 pub(crate) struct HotArgs {
     hot: Hot,
@@ -48,33 +48,33 @@ pub(crate) struct HotArgs {
 enum Hot {
     /// Grant a block of a time-based format.
     GrantTime,
-    /// Cut a block from a chunk in hand.
+    /// Cut a block from a chunk in memory.
     GrantChunk,
-    /// Read a request for a lease and write its answer.
+    /// Decode a request for a lease and encode its response.
     AnswerLease,
-    /// One identifier of a packed uuidv7 reply, written into it.
+    /// Write one identifier of a packed uuidv7 response.
     PackUuidv7,
-    /// One identifier of a packed xid reply.
+    /// Write one identifier of a packed xid response.
     PackXid,
-    /// One identifier of a packed region reply.
+    /// Write one identifier of a packed response of a region.
     PackRegion,
-    /// One identifier of a packed reply of a region of scrambled order.
+    /// Write one identifier of a packed response of a scrambled region.
     PackScrambled,
     /// Write a uid11.
     Uid11Text,
     /// Read a uid11.
     Uid11Parse,
-    /// Find the region of an identifier among a thousand.
+    /// Find the region of an identifier among a thousand regions.
     Classify,
 }
 
-/// So often each is called.
+/// The number of calls of each function.
 const CALLS: u64 = 1 << 16;
 
 pub(crate) fn run(args: &InstructionsArgs) -> anyhow::Result<()> {
     let hot = if args.hot.is_empty() { Hot::value_variants() } else { &args.hot };
     for hot in hot {
-        let name = hot.to_possible_value().context("all have names")?.get_name().to_owned();
+        let name = hot.to_possible_value().context("a variant without a name")?.get_name().to_owned();
         // OK because counts are far below 2^53.
         let each = count(&name, CALLS)?.saturating_sub(count(&name, 0)?) as f64 / CALLS as f64;
         match args.json {
@@ -85,23 +85,24 @@ pub(crate) fn run(args: &InstructionsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The instructions of a process of its own that calls a function so often.
+/// The instruction count of a separate process that calls a function `calls` times.
 fn count(name: &str, calls: u64) -> anyhow::Result<u64> {
     let counted = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
         .arg(env::current_exe()?)
         .args(["hot", name, &calls.to_string()])
         .output()
-        .context("valgrind counts instructions: apt-get install valgrind")?;
-    let said = String::from_utf8_lossy(&counted.stderr);
-    ensure!(counted.status.success(), "valgrind failed: {said}");
-    let Some(count) = said.lines().find_map(|line| line.split_once("I   refs:").or(line.split_once("I refs:"))) else {
-        bail!("valgrind said {said:?}");
+        .context("cannot run valgrind; on Debian: apt-get install valgrind")?;
+    let output = String::from_utf8_lossy(&counted.stderr);
+    ensure!(counted.status.success(), "valgrind failed: {output}");
+    let Some(count) = output.lines().find_map(|line| line.split_once("I   refs:").or(line.split_once("I refs:")))
+    else {
+        bail!("expected a count of instructions from valgrind, got {output:?}");
     };
     Ok(count.1.trim().replace(',', "").parse()?)
 }
 
-/// Gets ready, and calls a function so often.
+/// Does the setup, and calls a function `calls` times.
 pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
     let calls = args.calls;
     match args.hot {
@@ -145,9 +146,9 @@ fn slot_constants() -> anyhow::Result<SlotConstants> {
     Ok(SlotConstants { slot, epoch: SlotEpoch::new(9), node, clock_seq: ClockSeq::from_random(77), key: KEY })
 }
 
-/// A block; of one identifier where none is wanted.
+/// A block of `count` identifiers, but at least one.
 fn time_based(token: &str, count: u64) -> anyhow::Result<Block> {
-    let format = Format::by_token(token).context("a format")?;
+    let format = Format::by_token(token).context("unknown format")?;
     Ok(Block::slot(format, slot_constants()?, Position::new(format.line().end().get() / 3), count.max(1))?)
 }
 
@@ -156,7 +157,7 @@ fn regional(scramble: Option<ClusterKey>, count: u64) -> anyhow::Result<Block> {
     Ok(Block::region(constants, Position::new(1_000_000), count.max(1))?)
 }
 
-/// Packs a block, unless none of its identifiers is wanted.
+/// Packs a block, unless `calls` is 0.
 fn pack(block: &Block, calls: u64) {
     let mut rng = Tails::from_rng(&mut StdRng::seed_from_u64(1));
     let mut out = Vec::with_capacity(block.packed_len());
@@ -173,7 +174,7 @@ fn grant_time(calls: u64) -> anyhow::Result<()> {
     let plan = issuer.plan_take(&[], &[], now, 7)?;
     now = now.offset(1_000_000_000);
     issuer.on_committed(plan, 1, now);
-    let (format, count) = (Format::by_token("uuidv7").context("a format")?, NonZeroU64::MIN.saturating_add(999));
+    let (format, count) = (Format::by_token("uuidv7").context("unknown format")?, NonZeroU64::MIN.saturating_add(999));
     for _ in 0..calls {
         now = now.offset(10_000);
         black_box(issuer.grant(format, count, now)?);
@@ -182,15 +183,15 @@ fn grant_time(calls: u64) -> anyhow::Result<()> {
 }
 
 fn answer_lease(calls: u64) -> anyhow::Result<()> {
-    let asked = AllocateRequest {
+    let request = AllocateRequest {
         source: "uuidv7".to_owned(),
         count: 1000,
         encoding: Encoding::Lease.into(),
         ..AllocateRequest::default()
     };
-    let (asked, block, mut out) = (asked.encode_to_vec(), time_based("uuidv7", 1000)?, Vec::with_capacity(1024));
+    let (request, block, mut out) = (request.encode_to_vec(), time_based("uuidv7", 1000)?, Vec::with_capacity(1024));
     for _ in 0..calls {
-        black_box(AllocateRequest::decode(black_box(&*asked))?);
+        black_box(AllocateRequest::decode(black_box(&*request))?);
         let identifiers = Some(Identifiers::Lease(proto::Block::from(&block)));
         out.clear();
         AllocateResponse { identifiers, clock_epoch: 1 }.encode(&mut out)?;
@@ -199,7 +200,7 @@ fn answer_lease(calls: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Numbers that are all over the place.
+/// Spreads consecutive numbers over the whole range.
 const fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run between two slices: what it started is ended, and what it wrote is removed.
+//! Ctrl-C ends a run between two slices. The run then ends the programs it started and removes its files.
 
 use std::{
     process,
@@ -11,13 +11,13 @@ use tokio::signal::unix::{SignalKind, signal};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The exit code of what Ctrl-C ended.
+/// The exit code after Ctrl-C.
 const EXIT: i32 = 130;
 
-/// Listens for Ctrl-C from now on. The second one ends the program at once.
+/// Handles Ctrl-C from now on. The second Ctrl-C ends the program immediately.
 pub(crate) fn watch() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // From here on, not from when the thread runs.
+    // Registered here, so that the handler is active before the thread runs.
     let mut signals = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
     thread::spawn(move || {
         runtime.block_on(async {
@@ -25,14 +25,14 @@ pub(crate) fn watch() -> anyhow::Result<()> {
                 if INTERRUPTED.swap(true, Ordering::Relaxed) {
                     process::exit(EXIT);
                 }
-                eprintln!("\nending what was started");
+                eprintln!("\nstopping all started programs; press Ctrl-C again to exit immediately");
             }
         });
     });
     Ok(())
 }
 
-/// Refuses to go on after Ctrl-C.
+/// Fails after Ctrl-C.
 pub(crate) fn check() -> anyhow::Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!("interrupted");

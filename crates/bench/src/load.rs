@@ -1,6 +1,6 @@
-//! Load on a server of `Allocator`: calls, streams and large replies, for a while.
+//! Load on a server of `Allocator`: unary calls, streams and large responses.
 //!
-//! Connections are made before the clock runs. The load shares the machine with the server, and is the same for all servers.
+//! Connections are opened before the measured time. The load shares the machine with the server, and is the same for all servers.
 
 use std::{
     collections::VecDeque,
@@ -20,71 +20,71 @@ use crate::{contest::Slice, figures::now, lean::Lean};
 /// A kind of load.
 #[derive(Clone, Debug)]
 pub(crate) enum Load {
-    /// Unary calls, so many at once in all. A caller goes from one of its connections to the next.
-    Unary { ask: AllocateRequest, connections: usize, in_flight: usize },
-    /// Streams on connections of their own, with so many requests on the way on each.
-    Stream { ask: AllocateRequest, connections: usize, depth: usize },
-    /// One stream, of which the bytes of packed identifiers are counted; at most so many.
-    Packed { ask: AllocateRequest, depth: usize, most: u64 },
+    /// Unary calls, with `in_flight` calls in flight in total. A caller uses its connections in turn.
+    Unary { request: AllocateRequest, connections: usize, in_flight: usize },
+    /// One stream per connection, with `depth` requests in flight on each.
+    Stream { request: AllocateRequest, connections: usize, depth: usize },
+    /// One stream with `depth` requests in flight. Counts the bytes of packed identifiers, and stops after `most` bytes.
+    Packed { request: AllocateRequest, depth: usize, most: u64 },
 }
 
-/// Large replies need large windows and frames on the client's side.
+/// Large responses need large windows and frames in the client.
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// How long connections have to close: so long, and as much for each.
+/// The time that connections have to close: a constant, and a part for each connection.
 const SETTLE: Duration = Duration::from_millis(3);
 const SETTLE_EACH: Duration = Duration::from_micros(100);
 
-/// A connection to a server of gRPC.
+/// Connects to a gRPC server.
 pub(crate) async fn connect(address: &str) -> anyhow::Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .tcp_nodelay(true)
         .initial_connection_window_size(WINDOW_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
         .max_frame_size(Some(FRAME_BYTES));
-    endpoint.connect().await.context("no connection")
+    endpoint.connect().await.context("cannot connect")
 }
 
-/// A request for a block, to be expanded by the client.
+/// A request for a lease, which the client expands.
 pub(crate) fn lease(source: &str, count: u64) -> AllocateRequest {
     AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
 }
 
-/// A request for finished identifiers.
+/// A request for packed identifiers.
 pub(crate) fn packed(source: &str, count: u64) -> AllocateRequest {
     AllocateRequest { encoding: Encoding::Packed.into(), ..lease(source, count) }
 }
 
-/// Puts load on a server for a while.
+/// Puts load on a server for the length of a slice.
 pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow::Result<Slice> {
     let mut tasks = JoinSet::new();
     let (began, connections) = match load {
-        Load::Unary { ask, connections, in_flight } => {
+        Load::Unary { request, connections, in_flight } => {
             let callers = (*connections).min(*in_flight);
             let mut own: Vec<Vec<Lean>> = (0..callers).map(|_| Vec::new()).collect();
             for number in 0..*connections {
-                own[number % callers].push(Lean::connect(address, ask).await?);
+                own[number % callers].push(Lean::connect(address, request).await?);
             }
             let began = now();
             for (number, own) in own.into_iter().enumerate() {
-                let at_once = in_flight / callers + usize::from(number < in_flight % callers);
-                tasks.spawn(call(own, at_once, began + length));
+                let depth = in_flight / callers + usize::from(number < in_flight % callers);
+                tasks.spawn(call(own, depth, began + length));
             }
             (began, *connections)
         }
-        Load::Stream { ask, connections, depth } => {
+        Load::Stream { request, connections, depth } => {
             let channels = connect_all(address, *connections).await?;
             let began = now();
             for channel in channels {
-                tasks.spawn(stream(channel, ask.clone(), *depth, began + length, None));
+                tasks.spawn(stream(channel, request.clone(), *depth, began + length, None));
             }
             (began, *connections)
         }
-        Load::Packed { ask, depth, most } => {
+        Load::Packed { request, depth, most } => {
             let channel = connect(address).await?;
             let began = now();
-            tasks.spawn(stream(channel, ask.clone(), *depth, began + length, Some(*most)));
+            tasks.spawn(stream(channel, request.clone(), *depth, began + length, Some(*most)));
             (began, 1)
         }
     };
@@ -101,12 +101,12 @@ async fn connect_all(address: &str, count: usize) -> anyhow::Result<Vec<Channel>
     Ok(channels)
 }
 
-/// Lets the tasks end, here and in the server, that close connections. They must not run at the cost of the next contender.
+/// Waits until the tasks that close connections have ended, here and in the server, so that they do not slow the next contender.
 pub(crate) async fn settle(connections: usize) {
     sleep(SETTLE + SETTLE_EACH * u32::try_from(connections).unwrap_or(u32::MAX)).await;
 }
 
-/// What all tasks did together, from their beginning to the end of the last one.
+/// The sum of the slices of all tasks, with the time until the last one ends.
 pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Instant) -> anyhow::Result<Slice> {
     let mut sum = Slice::default();
     while let Some(slice) = tasks.join_next().await {
@@ -116,12 +116,12 @@ pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Ins
     Ok(sum)
 }
 
-/// Calls on a connection, so many at once; on several, one call after the other on each in turn.
-async fn call(mut own: Vec<Lean>, at_once: usize, end: Instant) -> anyhow::Result<Slice> {
+/// Calls on one connection with `depth` calls in flight, or on several connections one call at a time, in turn.
+async fn call(mut own: Vec<Lean>, depth: usize, end: Instant) -> anyhow::Result<Slice> {
     if own.len() == 1
         && let Some(only) = own.pop()
     {
-        return only.run(at_once, end).await;
+        return only.run(depth, end).await;
     }
     let mut slice = Slice::default();
     loop {
@@ -134,42 +134,42 @@ async fn call(mut own: Vec<Lean>, at_once: usize, end: Instant) -> anyhow::Resul
     }
 }
 
-/// A stream with so many requests on the way. It counts answers, or else bytes up to a number.
+/// A stream with `depth` requests in flight. Counts responses or, with `bytes`, bytes up to that limit.
 async fn stream(
     channel: Channel,
-    ask: AllocateRequest,
+    request: AllocateRequest,
     depth: usize,
     end: Instant,
     bytes: Option<u64>,
 ) -> anyhow::Result<Slice> {
     let mut client = AllocatorClient::new(channel).max_decoding_message_size(usize::MAX);
     let (requests, outgoing) = tokio::sync::mpsc::channel(depth);
-    let (mut slice, mut asked) = (Slice::default(), VecDeque::new());
+    let (mut slice, mut sent) = (Slice::default(), VecDeque::new());
     for _ in 0..depth {
-        requests.try_send(ask.clone()).context("the channel has room")?;
-        asked.push_back(now());
+        requests.try_send(request.clone()).context("the channel is full")?;
+        sent.push_back(now());
     }
     let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
     let mut replies = client.allocate_stream(outgoing).await?.into_inner();
     loop {
         let Some(reply) = replies.message().await? else { bail!("the stream ended") };
         let answered = now();
-        if let Some(asked) = asked.pop_front() {
-            slice.call(answered - asked);
+        if let Some(sent) = sent.pop_front() {
+            slice.call(answered - sent);
         }
         slice.count += match (reply.outcome, bytes) {
             (Some(Outcome::Granted(granted)), Some(_)) => match granted.identifiers {
                 Some(Identifiers::Packed(packed)) => packed.data.len() as u64, // OK because a usize has 64 bits at most
-                _ => bail!("a lease instead of identifiers"),
+                _ => bail!("expected packed identifiers, got a lease"),
             },
             (Some(Outcome::Granted(_)), None) => 1,
             (Some(Outcome::Refused(status)), _) => bail!("refused: {}", status.message),
-            (None, _) => bail!("an empty answer"),
+            (None, _) => bail!("empty response"),
         };
         if answered >= end || bytes.is_some_and(|most| slice.count >= most) {
             return Ok(slice);
         }
-        requests.send(ask.clone()).await.ok().context("the stream takes no more")?;
-        asked.push_back(answered);
+        requests.send(request.clone()).await.ok().context("the stream is closed")?;
+        sent.push_back(answered);
     }
 }

@@ -1,7 +1,7 @@
-//! `kent-bench` measures Kent against what the same machine can do at best, side by side in one run.
+//! `kent-bench` compares Kent with the best the same machine can do, within one run.
 //!
-//! Machines are shared and noisy, so a single figure means little: what is compared is interleaved, repeated, and told as the
-//! median and as a ratio.
+//! Machines are shared and noisy, so a single figure means little. The benchmarks interleave and repeat what they compare, and
+//! report medians and ratios.
 
 mod arena;
 mod bare;
@@ -31,11 +31,11 @@ mod text;
 
 use clap::{Parser, Subcommand};
 
-/// The daemon's, for the bare transport.
+/// The allocator of the daemon, so that the bare transport uses the same.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure Kent on this machine. Figures of one run can be compared with each other, not with those of another.
+/// Measure Kent on this machine. Compare only figures of the same run.
 #[derive(Debug, Parser)]
 #[command(name = "kent-bench", version, max_term_width = 110)]
 struct Cli {
@@ -45,11 +45,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
-    /// Serve the bare transport, for the others to measure.
+    /// Serve the bare transport, which the other benchmarks measure.
     #[command(hide = true)]
     Bare,
     Grant(grant::GrantArgs),
-    /// As `grant`, over streams with several requests on the way.
+    /// Compare grants over streams with several requests in flight.
     Stream(grant::GrantArgs),
     Packed(packed::PackedArgs),
     Client(client::ClientArgs),
@@ -62,7 +62,7 @@ enum Bench {
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
     Instructions(instructions::InstructionsArgs),
-    /// Call a hot function, for valgrind to count.
+    /// Call a hot function while valgrind counts instructions.
     #[command(hide = true)]
     Hot(instructions::HotArgs),
     Plot(plot::PlotArgs),

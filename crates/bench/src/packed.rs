@@ -1,4 +1,4 @@
-//! `kent-bench packed`: finished identifiers as bytes, streamed to one client.
+//! `kent-bench packed`: packed identifiers as bytes, streamed to one client.
 
 use std::path::PathBuf;
 
@@ -12,34 +12,34 @@ use crate::{
     regions,
 };
 
-/// Finished identifiers as bytes, streamed to one client: gigabytes a second, beside the bare transport.
+/// Measure packed identifiers streamed to one client in gigabytes per second, and compare with the bare transport.
 ///
-/// The bare transport sends as many bytes from memory. It is measured with several sizes of replies, and what all others are
-/// compared with is the fastest of them.
+/// The bare transport sends the same number of bytes from memory. It is measured with several reply sizes, and the fastest of
+/// them is the reference.
 #[derive(Debug, Args)]
 pub(crate) struct PackedArgs {
     #[command(flatten)]
     options: Options,
-    /// Bytes of a reply, in KiB.
+    /// Reply sizes in KiB.
     #[arg(long, value_delimiter = ',', default_values_t = [64, 256, 1024, 2048], value_name = "KIB,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=2048))]
     sizes: Vec<u64>,
-    /// The program ferroid-tonic-server, as a peer: `cargo install ferroid-tonic-server` makes it, with protoc installed. It
-    /// leaves Nagle's algorithm on, which costs it 40 ms now and then; to be fair, let its main.rs say
-    /// `TcpIncoming::from(tcp).with_nodelay(Some(true))` instead of `TcpListenerStream::new(tcp)`.
+    /// Also measure this ferroid-tonic-server. `cargo install ferroid-tonic-server` builds it and needs protoc. It leaves
+    /// Nagle's algorithm on, which sometimes delays it by 40 ms; for a fair comparison, replace
+    /// `TcpListenerStream::new(tcp)` in its main.rs by `TcpIncoming::from(tcp).with_nodelay(Some(true))`.
     #[arg(long, value_name = "PATH")]
     ferroid: Option<PathBuf>,
 }
 
-/// What is streamed, and how many bytes an identifier has.
+/// The name, source and identifier width in bytes of each stream.
 const SOURCES: [(&str, &str, u64); 3] = [("uuidv7", "uuidv7", 16), ("xid", "xid", 8), ("region", "region:packed", 8)];
 
-/// Requests on the way.
+/// Requests in flight.
 const DEPTH: usize = 4;
 
-/// xids a second that their clock allows for long, by slot.
+/// The sustained rate of xids per second and slot that the clock allows.
 const XID_RATE: u64 = 65_536_000;
-/// The clock runs ahead by a second at the most: bursts of so many xids go out without waiting for it.
+/// The size of a burst of xids that need not wait for the clock, which may run ahead by at most one second.
 const XID_BURST: u64 = 40_000_000;
 
 pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
@@ -47,13 +47,13 @@ pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
     arena.runtime.block_on(async { regions::create(&arena.client()?, "packed").await })?;
     let ferroid = |settings| args.ferroid.as_deref().map(|path| Ferroid::start(path, settings)).transpose();
     let (usual, fastest) = (ferroid(ferroid::USUAL)?, ferroid(ferroid::FASTEST)?);
-    let load = |source, count, most| Load::Packed { ask: packed(source, count), depth: DEPTH, most };
+    let load = |source, count, most| Load::Packed { request: packed(source, count), depth: DEPTH, most };
     let mut loads = Vec::new();
     for kib in &args.sizes {
         loads.push((format!("bare, {kib} KiB"), load("uuidv7", kib * 64, u64::MAX), true));
         for (name, source, width) in SOURCES {
-            // Faster than its clock in the long run, xid is measured in bursts. The slices of three others lie between two of
-            // them, and give the clock the time to catch up.
+            // The daemon packs xids faster than their clock allows, so they are measured in bursts. The slices of three other
+            // contenders lie between two bursts, and give the clock time to catch up.
             let most =
                 if name == "xid" { XID_BURST.min(XID_RATE * args.options.millis / 500) * width } else { u64::MAX };
             loads.push((format!("kentd, {name}, {kib} KiB"), load(source, kib * 1024 / width, most), false));

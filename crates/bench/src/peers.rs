@@ -1,5 +1,5 @@
-//! Peers: programs by which others number things, as far as the machine has them. Each is started by the benchmark on loopback,
-//! with a directory of its own on the same disk as Kent's, so durable as Kent is, and ends with it.
+//! Peers: other servers that can issue numbers. The benchmark starts each installed peer on loopback, with its own directory on
+//! the same disk as Kent's and with the same durability, and ends it afterwards.
 
 mod etcd;
 pub(crate) mod ferroid;
@@ -21,29 +21,29 @@ use tokio::runtime::Runtime;
 use self::{etcd::Etcd, postgres::Postgres, redis::Redis};
 use crate::{contest::Slice, figures::now, process::Process};
 
-/// With whom to compare.
+/// The peers to compare with.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PeersArgs {
-    /// Peers to measure beside Kent; those that are not installed are left out, and said so.
+    /// Peers to compare with. A peer that is not installed is skipped with a message.
     #[arg(long, value_delimiter = ',', default_value = "all", value_name = "PEER,...")]
     peers: Vec<Named>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Named {
-    /// All that there are.
+    /// All peers.
     All,
     /// Only Kent and the bare transport.
     None,
-    /// INCRBY, in a log that is synchronized before each answer; Debian: redis-server
+    /// INCRBY with a log that is synced before each answer (Debian package redis-server).
     Redis,
-    /// nextval of a sequence with CACHE 1; Debian: postgresql
+    /// nextval of a sequence with CACHE 1 (Debian package postgresql).
     Postgres,
-    /// Compare and swap of a counter; Debian: etcd-server
+    /// Compare and swap of a counter (Debian package etcd-server).
     Etcd,
 }
 
-/// Those that could be started.
+/// The peers that could be started.
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) redis: Option<Redis>,
@@ -52,7 +52,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Starts Redis, and what else a scenario compares with.
+    /// Starts Redis and, if `with_databases`, PostgreSQL and etcd.
     pub(crate) fn start(args: &PeersArgs, with_databases: bool) -> Self {
         let databases = |named| with_databases && args.wants(named);
         Self {
@@ -74,22 +74,22 @@ impl PeersArgs {
 fn or_skip<T>(name: &str, package: &str, started: anyhow::Result<T>) -> Option<T> {
     started
         .inspect_err(|error| {
-            eprintln!("{name} is left out: {error:#}. On Debian it comes with apt-get install {package}");
+            eprintln!("skipping {name}: {error:#}. On Debian: apt-get install {package}");
         })
         .ok()
 }
 
-/// Something that numbers things under load.
+/// A peer that can be put under load.
 pub(crate) trait Peer {
-    /// So many clients on connections of their own, each with so many requests on the way.
+    /// Runs one slice of load from `clients` clients, each with its own connection and `depth` requests in flight.
     fn slice(&self, runtime: &Runtime, clients: usize, depth: usize, length: Duration) -> anyhow::Result<Slice>;
 }
 
-/// How long a peer may take until it answers.
+/// The time a peer has to start.
 const START: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A port that is free now.
+/// An address with a port that is free now.
 fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
@@ -99,7 +99,7 @@ fn listening(command: &mut Command, address: SocketAddr) -> anyhow::Result<Proce
     let mut process = Process::start(command, "TERM")?;
     let began = now();
     while TcpStream::connect(address).is_err() {
-        ensure!(process.is_running()? && began.elapsed() < START, "it does not answer");
+        ensure!(process.is_running()? && began.elapsed() < START, "the server does not answer on {address}");
         thread::sleep(PAUSE);
     }
     Ok(process)

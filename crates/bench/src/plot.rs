@@ -1,4 +1,4 @@
-//! `kent-bench plot`: draws what scenarios measured, from the lines that they wrote with `--json`.
+//! `kent-bench plot`: draws the measurements that scenarios wrote with `--json`.
 
 use std::{
     fs,
@@ -11,53 +11,58 @@ use serde_json::Value;
 
 use crate::svg::{self, Axes, Line, Panel};
 
-/// Draw figures as SVG, from the lines that `grant --json` and `scale --json` wrote.
+/// Draw the output of `grant --json` and `scale --json` as SVG.
 ///
-/// Two files are made: latency.svg has the percentiles of the latency of each contender, one panel for each load; scale.svg has
-/// what changes with the number of regions, of connections, and of identifiers in a block.
+/// Writes two files. latency.svg shows percentiles of the latency of each contender, with one panel per load. scale.svg shows
+/// rates by the number of regions, connections, and identifiers per block.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent-bench grant --json > run.jsonl\n  kent-bench scale --json >> run.jsonl\n  \
                         kent-bench plot run.jsonl --out docs")]
 pub(crate) struct PlotArgs {
-    /// Files with one JSON object a line.
+    /// Files with one JSON object per line.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where the figures go.
+    /// The directory to write the files to.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
 }
 
-/// Percentiles, how they are called in the lines, and where they are on an axis of powers of ten: 99 % is one of a hundred.
+/// Percentiles: their names in the input, and their positions on a logarithmic axis (99 % is one of a hundred).
 const PERCENTILES: [(&str, f64); 4] = [("p50_us", 2.0), ("p90_us", 10.0), ("p99_us", 100.0), ("p999_us", 1000.0)];
 
-/// Colors that can be told apart, also by those who confuse red and green (Okabe and Ito).
+/// Colors that people with red-green colour blindness can distinguish (Okabe and Ito).
 const COLORS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000"];
 
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for file in &args.files {
-        let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        rows.extend(parse(&text).with_context(|| format!("{} has other lines", file.display()))?);
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        rows.extend(
+            parse(&text).with_context(|| format!("{} is not the output of kent-bench with --json", file.display()))?,
+        );
     }
     let latency = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
     let scale = panels(&rows, |row| row["at"].is_u64(), Axis);
-    ensure!(latency.len() + scale.len() > 0, "there is nothing to draw: neither of grant nor of scale");
+    ensure!(
+        latency.len() + scale.len() > 0,
+        "nothing to draw: no lines of `kent-bench grant --json` or `kent-bench scale --json`"
+    );
     write(&args.out, "latency.svg", &latency)?;
     write(&args.out, "scale.svg", &scale)
 }
 
 fn write(dir: &Path, name: &str, panels: &[Panel]) -> anyhow::Result<()> {
     if panels.is_empty() {
-        eprintln!("{name} is left out: no scenario measured what it shows");
+        eprintln!("skipping {name}: the input has no measurements for it");
         return Ok(());
     }
     let path = dir.join(name);
-    fs::write(&path, svg::svg(panels, Axes::Own)).with_context(|| format!("{} cannot be written", path.display()))?;
+    fs::write(&path, svg::svg(panels, Axes::Own)).with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
     Ok(())
 }
 
-/// The lines with figures; those with facts are left out.
+/// Parses the lines, and keeps those of contenders.
 fn parse(lines: &str) -> serde_json::Result<Vec<Value>> {
     let rows = lines.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str);
     Ok(rows
@@ -71,16 +76,16 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str()
 }
 
-/// What of a row goes into a panel.
+/// How a row becomes points of a panel.
 trait Drawn {
     fn points(&self, row: &Value) -> Vec<(f64, f64)>;
     fn panel(&self, row: &Value) -> Panel;
 }
 
-/// Latencies by the share of calls that take no longer.
+/// Latency by percentile.
 struct Percentiles;
 
-/// Rates by what is on the row's axis.
+/// Rate by the value on the row's axis.
 struct Axis;
 
 impl Drawn for Percentiles {
@@ -101,20 +106,20 @@ impl Drawn for Axis {
 
     fn panel(&self, row: &Value) -> Panel {
         let [load, what, axis] = ["load", "what", "axis"].map(|name| text(row, name).unwrap_or_default());
-        let title = format!("{load}: {what} a second");
+        let title = format!("{load}: {what} per second");
         Panel { title, x: axis.to_owned(), tick: svg::digits, lines: Vec::new() }
     }
 }
 
-/// The share of calls below one of so many.
+/// The percentile for a position on the axis: 100 becomes "99 %".
 fn share(one_of: f64) -> String {
     let percent = 100.0 - 100.0 / one_of;
     format!("{} %", (percent * 1000.0).round() / 1000.0)
 }
 
-/// A panel for each scenario and load, in the order in which they come, with a line for each series.
+/// One panel per scenario and load in the order of the input, with one line per series.
 fn panels(rows: &[Value], is_shown: impl Fn(&Value) -> bool, drawn: impl Drawn) -> Vec<Panel> {
-    // These have the same colours in all figures.
+    // These two have the same colours in all plots.
     let mut names: Vec<&str> = vec!["bare", "kentd"];
     let mut panels: Vec<([Option<&str>; 2], Panel)> = Vec::new();
     for row in rows.iter().filter(|row| is_shown(row)) {
@@ -154,7 +159,7 @@ mod tests {
 "#;
 
     #[test]
-    fn ok_percentiles_have_a_line_for_each_contender() {
+    fn ok_each_contender_is_a_line_of_percentiles() {
         let rows = parse(LINES).expect("well-formed");
         let panels = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
         let [Panel { title, lines, .. }] = panels.as_slice() else { panic!("one load") };
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_sizes_are_points_of_one_line() {
+    fn ok_values_on_an_axis_are_points_of_one_line() {
         let rows = parse(LINES).expect("well-formed");
         let panels = panels(&rows, |row| row["at"].is_u64(), Axis);
         let [Panel { x, lines, .. }] = panels.as_slice() else { panic!("one axis") };
@@ -174,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn ok_shares_are_percents() {
+    fn ok_ticks_are_percentiles() {
         assert_eq!([1.0, 10.0, 100.0, 1000.0].map(share), ["0 %", "90 %", "99 %", "99.9 %"]);
     }
 
     #[test]
-    fn err_other_files_are_refused() {
+    fn err_other_files_are_rejected() {
         assert!(parse("grant  contender\n").is_err());
     }
 }

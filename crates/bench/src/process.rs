@@ -1,5 +1,5 @@
-//! Programs under measurement: daemons, the bare transport and peers, each a process of its own that ends with the measurement,
-//! however that ends.
+//! Programs under measurement: daemons, the bare transport and peers. Each is a separate process that ends with the measurement,
+//! even if this program is killed.
 
 use std::{
     env, fs,
@@ -18,24 +18,24 @@ use crate::{contest::Slice, figures::now};
 /// A program that runs until it is dropped.
 pub(crate) struct Process {
     child: Child,
-    /// Ends the program when this one is gone, even if it was killed: its standard input is a pipe that ends with us.
+    /// Ends the program after this process ends, even if it is killed: its standard input is a pipe from this process.
     reaper: Child,
     signal: &'static str,
 }
 
-/// How long a program has to end before it is killed.
+/// The time a program has to end before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Process {
-    /// Starts it. The signal is the one that it ends by in good order.
+    /// Starts a program. `signal` is the signal that makes it shut down cleanly.
     pub(crate) fn start(command: &mut Command, signal: &'static str) -> anyhow::Result<Self> {
-        // Ctrl-C at the terminal goes to a whole group of processes; this one is ended by us, after the slice that needs it.
-        let mut child = command.process_group(0).stdin(Stdio::null()).spawn().context("the program did not start")?;
+        // A process group of its own keeps Ctrl-C from the program, because this process ends it after the present slice.
+        let mut child = command.process_group(0).stdin(Stdio::null()).spawn().context("cannot start the program")?;
         let mut reaper = Command::new("sh");
         reaper.args(["-c", &format!("cat; kill -s {signal} {}", child.id())]).process_group(0);
         let reaper = reaper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        match reaper.context("sh did not start") {
+        match reaper.context("cannot start sh") {
             Ok(reaper) => Ok(Self { child, reaper, signal }),
             Err(error) => {
                 let _ = child.kill();
@@ -44,12 +44,12 @@ impl Process {
         }
     }
 
-    /// Whether it has not ended by itself.
+    /// Whether the program is still running.
     pub(crate) fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Ends it as an operator would.
+    /// Shuts the program down by its signal.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         ensure!(self.is_running()?, "the program ended too early");
         self.signal()?;
@@ -59,14 +59,11 @@ impl Process {
 
     fn signal(&self) -> anyhow::Result<()> {
         let pid = self.child.id().to_string();
-        ensure!(
-            Command::new("kill").args(["-s", self.signal, &pid]).status()?.success(),
-            "the program was not stopped"
-        );
+        ensure!(Command::new("kill").args(["-s", self.signal, &pid]).status()?.success(), "cannot signal the program");
         Ok(())
     }
 
-    /// Bytes of memory that it has.
+    /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
@@ -74,28 +71,28 @@ impl Process {
         Ok(kib << 10)
     }
 
-    /// A slice of load on it, with the time that processors spent on it meanwhile.
+    /// Runs a slice of load on the program, and adds the processor time that the program used meanwhile.
     pub(crate) fn watched(&self, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
         let before = self.busy()?;
         let slice = slice()?;
         Ok(Slice { busy: Some(self.busy()?.saturating_sub(before)), ..slice })
     }
 
-    /// The time that processors have spent on it.
+    /// The processor time of the program so far.
     pub(crate) fn busy(&self) -> anyhow::Result<Duration> {
         busy(&fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?)
     }
 }
 
-/// The time that processors have spent on a process, from its `stat` under /proc.
+/// The processor time of a process, from its `stat` file under /proc.
 fn busy(stat: &str) -> anyhow::Result<Duration> {
-    // The name may have spaces; it ends with the last parenthesis. User and system time are the 14th and 15th fields.
+    // The name may contain spaces and ends at the last parenthesis. User and system time are the 14th and 15th fields.
     let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
     Ok(Duration::from_secs(1) / TICKS * ticks)
 }
 
-/// Clock ticks a second, as /proc counts on all architectures of Linux.
+/// Clock ticks per second in /proc, the same on all architectures of Linux.
 const TICKS: u32 = 100;
 
 impl Drop for Process {
@@ -113,31 +110,31 @@ impl Drop for Process {
     }
 }
 
-/// A program that serves, and says on standard output where.
+/// A server that prints its address on standard output.
 pub(crate) struct Served {
     pub(crate) process: Process,
     /// HOST:PORT.
     pub(crate) address: String,
 }
 
-/// The daemon to measure, unless another is named: the one beside this program.
+/// The daemon to measure: `named`, or the `kentd` in the directory of this program.
 fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
-    let mut command = Command::new(beside("kentd", named)?);
+    let mut command = Command::new(sibling("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
     Ok(command)
 }
 
-/// A program of this workspace, unless another is named.
-pub(crate) fn beside(name: &str, named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+/// The program `named`, or the program of this workspace in the directory of this program.
+pub(crate) fn sibling(name: &str, named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let program = match named {
         Some(path) => path.clone(),
         None => env::current_exe()?.with_file_name(name),
     };
-    ensure!(program.exists(), "{} is not there: build it with cargo build --release --workspace", program.display());
+    ensure!(program.exists(), "{} does not exist; run `cargo build --release --workspace`", program.display());
     Ok(program)
 }
 
-/// Where a program is that the machine may have: on the path, or in one of the directories.
+/// Finds a program on the path or in the additional directories.
 pub(crate) fn installed(name: &str, more: &[PathBuf]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(more.iter().cloned()).map(|dir| dir.join(name)).find(|program| program.is_file())
@@ -150,38 +147,38 @@ impl Served {
         let stdout = process.child.stdout.take().context("its output is piped")?;
         BufReader::new(stdout).read_line(&mut line)?;
         let Some(address) = line.split_whitespace().find(|word| word.contains(':')) else {
-            bail!("the program said {line:?}");
+            bail!("expected a line with an address, got {line:?}");
         };
         Ok(Self { address: address.to_owned(), process })
     }
 
-    /// A daemon with a store in a directory, which gets all that it writes: the witness is beside the store.
+    /// Starts a daemon whose store and witness are in a directory.
     pub(crate) fn kentd(named: Option<&PathBuf>, dir: &Path) -> anyhow::Result<Self> {
         Self::kentd_on(named, &dir.join("store"))
     }
 
-    /// A daemon on a store.
+    /// Starts a daemon on a store.
     pub(crate) fn kentd_on(named: Option<&PathBuf>, store: &Path) -> anyhow::Result<Self> {
         Self::kentd_with(named, store, &[])
     }
 
-    /// The same, with more settings.
+    /// Starts a daemon on a store with additional arguments.
     pub(crate) fn kentd_with(named: Option<&PathBuf>, store: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let witness = store.with_file_name("witness");
         Self::start(kentd(named)?.arg("--data").arg(store).arg("--witness").arg(witness).args(more))
     }
 
-    /// The bare transport.
+    /// Starts the bare transport.
     pub(crate) fn bare() -> anyhow::Result<Self> {
         Self::start(Command::new(env::current_exe()?).arg("bare"))
     }
 
-    /// Ends it as an operator would.
+    /// Shuts the server down by SIGTERM.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         self.process.stop()
     }
 
-    /// Bytes of memory that it has.
+    /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         self.process.resident()
     }
@@ -192,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_the_time_of_a_process_is_read_past_its_name() {
+    fn ok_a_process_name_may_contain_spaces_and_parentheses() {
         let stat = "7 (a (b) c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0 100 1000 200";
         assert_eq!(busy(stat).expect("well-formed"), Duration::from_secs(3));
         assert!(busy("7").is_err());
@@ -200,7 +197,7 @@ mod tests {
 
     #[test]
     fn ok_a_process_ends_when_it_is_dropped() {
-        let process = Process::start(Command::new("sleep").arg("100"), "TERM").expect("sleep is there");
+        let process = Process::start(Command::new("sleep").arg("100"), "TERM").expect("sleep starts");
         let proc = PathBuf::from(format!("/proc/{}", process.child.id()));
         assert!(proc.exists());
         drop(process);

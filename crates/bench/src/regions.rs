@@ -1,4 +1,4 @@
-//! Regions for measurements, made through gRPC.
+//! Creates regions for measurements through gRPC.
 
 use anyhow::Context;
 use kent_client::{
@@ -6,24 +6,30 @@ use kent_client::{
     proto::{CreateRegionRequest, Policy, UpdateRegionRequest},
 };
 
-/// The space that every store has, of 64 bits.
+/// The default space, which has 64 bits.
 pub(crate) const SPACE: &str = "spaces/default";
 
-/// Makes a region of 2^40 identifiers.
+/// Creates a region of 2^40 identifiers.
 pub(crate) async fn create(client: &Client, region: &str) -> anyhow::Result<()> {
     let request = CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
         suffix_bits: 40,
-        // A burst of all that there is: the pace of a region of this size would be what is measured.
+        // A pace that allows the whole region in one burst, so that the default pace does not limit the measurement.
         pace: 1 << 40,
         ..CreateRegionRequest::default()
     };
-    client.connect().await?.regions().create_region(request).await.with_context(|| format!("{region} was not made"))?;
+    client
+        .connect()
+        .await?
+        .regions()
+        .create_region(request)
+        .await
+        .with_context(|| format!("cannot create {region}"))?;
     Ok(())
 }
 
-/// Makes a region whose grants are durable before they are answered.
+/// Creates a strict region, whose grants are durable before the daemon answers.
 pub(crate) async fn create_strict(client: &Client, region: &str) -> anyhow::Result<()> {
     create(client, region).await?;
     let request = UpdateRegionRequest {
@@ -37,6 +43,6 @@ pub(crate) async fn create_strict(client: &Client, region: &str) -> anyhow::Resu
         .regions()
         .update_region(request)
         .await
-        .with_context(|| format!("{region} was not made strict"))?;
+        .with_context(|| format!("cannot make {region} strict"))?;
     Ok(())
 }

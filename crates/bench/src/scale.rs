@@ -1,4 +1,4 @@
-//! `kent-bench scale`: whether a grant costs more with more regions, more connections, or a larger block.
+//! `kent-bench scale`: the cost of a grant by number of regions, number of connections and block size.
 
 use clap::Args;
 use kent_client::{Client, proto::AllocateRequest};
@@ -13,37 +13,37 @@ use crate::{
     regions, table,
 };
 
-/// Grants with more regions in the table, on more connections, and of larger blocks: requests a second.
+/// Measure grants by number of regions in the table, number of connections and block size: requests per second.
 ///
-/// Each axis is one contest: all sizes take turns, on the daemon and, where it makes a difference to the transport, on the bare
-/// transport. The load stays the same in all else.
+/// Each axis is one contest: all sizes take turns on the daemon and, where the transport matters, on the bare transport. The
+/// load is otherwise the same.
 #[derive(Debug, Args)]
 pub(crate) struct ScaleArgs {
     #[command(flatten)]
     options: Options,
-    /// How many regions the tables have. Each has a daemon of its own; a million take a minute or two to make.
+    /// Numbers of regions in the tables. Each table has its own daemon. A million regions take one or two minutes to create.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 1000, 100_000, 1_000_000], value_name = "COUNT,...")]
     regions: Vec<u64>,
-    /// On how many connections the calls are spread. Each needs an open file here and in the server: see ulimit -n.
+    /// Numbers of connections over which to spread the calls. Each needs an open file here and in the server; see ulimit -n.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 500, 2000], value_name = "COUNT,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: Vec<u64>,
-    /// Identifiers in a block. The largest ones of uuidv7 wait for the clock: it has 17 thousand million of them a second.
+    /// Numbers of identifiers per block. The largest blocks wait for the clock, which allows 17 billion uuidv7 per second.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..), value_name = "COUNT,...")]
     counts: Vec<u64>,
-    /// Calls at once, in all.
+    /// Number of calls in flight over all connections.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
 }
 
-/// What the largest may cost of what the smallest costs, as rates: no more than a quarter more.
+/// The bound for the rate of the largest size relative to the smallest: a grant may cost at most a quarter more.
 const RATE: Bound = Bound::AtLeast(0.8);
 
 pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
     let arena = Arena::open("scale", Unit::Each("requests"), &args.options)?;
     let in_flight = usize::try_from(args.in_flight)?;
-    let unary = |ask: AllocateRequest, connections| Load::Unary { ask, connections, in_flight };
+    let unary = |request: AllocateRequest, connections| Load::Unary { request, connections, in_flight };
 
     let contest = &arena.contest;
     let ends = |values: &[u64]| values.iter().copied().min().zip(values.iter().copied().max());
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
         let ratio = outcomes.ratio(&name_at("kentd", most, "regions"), &name_at("kentd", least, "regions"));
         contest.fact(format!("kentd, rate with {most} regions of that with {least}"), ratio, RATE);
     }
-    // Memory and processor are free again for what follows.
+    // Free memory and processors for the next axes.
     for (_, (served, _dir)) in daemons {
         served.stop()?;
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
         args.connections.iter().map(|count| Ok((*count, unary(lease("uuidv7", 1000), usize::try_from(*count)?))));
     let loads = loads.collect::<anyhow::Result<Vec<_>>>()?;
     let outcomes = contest.run("connections", both(&arena, &loads, "connections"))?;
-    // The transport itself pays for connections; what Kent adds is seen from the ratios to it.
+    // The transport itself costs more with more connections. The ratio to it shows the cost that Kent adds.
     if let Some((least, most)) = ends(&args.connections) {
         let of_bare =
             |count| outcomes.ratio(&name_at("kentd", count, "connections"), &name_at("bare", count, "connections"));
@@ -87,7 +87,7 @@ fn both<'a>(arena: &'a Arena, loads: &'a [(u64, Load)], axis: &'static str) -> V
     loads.iter().flat_map(pair).collect()
 }
 
-/// A daemon with so many regions besides the one to grant from.
+/// A daemon with this number of regions, including the one to grant from.
 fn daemon(arena: &Arena, regions: u64) -> anyhow::Result<(Served, TempDir)> {
     interrupt::check()?;
     let data = tempfile::tempdir()?;

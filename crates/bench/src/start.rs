@@ -1,4 +1,4 @@
-//! `kent-bench start`: how soon a daemon serves, and what it takes while nobody asks.
+//! `kent-bench start`: the time until a daemon serves, and the resources of an idle daemon.
 
 use std::{path::PathBuf, process::Command, thread, time::Duration};
 
@@ -10,17 +10,17 @@ use crate::{
     contest::{Bound, Contender, Contest, Options, Slice, Unit},
     figures::now,
     load::{self, lease},
-    process::{Served, beside, installed},
+    process::{Served, installed, sibling},
 };
 
-/// A daemon from its start to the first grant, idle, and on the disk: time, memory, processor, size.
+/// Measure the start of a daemon up to the first grant, its memory and processor time when idle, and its size on disk.
 ///
-/// A start begins before the process is made, and ends when a client that has to connect first has its block.
+/// A start lasts from before the process is created until a new client has connected and received its block.
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
     #[command(flatten)]
     options: Options,
-    /// For how many milliseconds an idle daemon is watched.
+    /// Observe the idle daemon for this many milliseconds.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(100..))]
     idle_millis: u64,
 }
@@ -48,21 +48,21 @@ pub(crate) fn run(args: &StartArgs) -> anyhow::Result<()> {
     let daemon = Served::kentd(options.kentd.as_ref(), used.path())?;
     options.runtime()?.block_on(grant(&daemon.address))?;
     let before = daemon.process.busy()?;
-    let watched = Duration::from_millis(args.idle_millis);
-    thread::sleep(watched);
-    let busy = (daemon.process.busy()? - before).as_secs_f64() / watched.as_secs_f64();
+    let idle = Duration::from_millis(args.idle_millis);
+    thread::sleep(idle);
+    let busy = (daemon.process.busy()? - before).as_secs_f64() / idle.as_secs_f64();
     let mib = |bytes: u64| Some(bytes as f64 / f64::from(1 << 20)); // OK because this is far below 2^53
     contest.fact("idle, percent of a processor", Some(busy * 100.0), Bound::AtMost(0.2));
     contest.fact("idle, resident MiB", mib(daemon.resident()?), Bound::AtMost(20.0));
     match stripped(options.kentd.as_ref())? {
         Some(bytes) => contest.fact("kentd without symbols, MiB", mib(bytes), Bound::AtMost(15.0)),
-        None => eprintln!("the size of kentd is left out: strip is not installed. On Debian it comes with binutils"),
+        None => eprintln!("skipping the size of kentd: strip is not installed. On Debian: apt-get install binutils"),
     }
     contest.finish();
     daemon.stop()
 }
 
-/// From before the process is made until a client has its block.
+/// Starts a server and measures the time until a client has its block.
 fn first_grant(options: &Options, start: impl FnOnce() -> anyhow::Result<Served>) -> anyhow::Result<Slice> {
     let runtime = options.runtime()?;
     let began = now();
@@ -81,11 +81,11 @@ async fn grant(address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How large the program is without symbols, as packages ship it.
+/// The size in bytes of the program without symbols, as packages ship it. `None` if `strip` is not installed.
 fn stripped(kentd: Option<&PathBuf>) -> anyhow::Result<Option<u64>> {
     let Some(strip) = installed("strip", &[]) else { return Ok(None) };
     let file = tempfile::NamedTempFile::new()?;
-    let status = Command::new(strip).arg("-o").arg(file.path()).arg(beside("kentd", kentd)?).status()?;
+    let status = Command::new(strip).arg("-o").arg(file.path()).arg(sibling("kentd", kentd)?).status()?;
     ensure!(status.success(), "strip failed");
     Ok(Some(file.path().metadata()?.len()))
 }

@@ -1,4 +1,4 @@
-//! `kent-bench strict`: what it costs that every grant of a region is durable before it is answered.
+//! `kent-bench strict`: the cost of a strict region, whose grants are durable before the daemon answers.
 
 use std::{fs::File, io::Write, time::Duration};
 
@@ -15,18 +15,18 @@ use crate::{
     regions,
 };
 
-/// Grants from a strict region beside one that is not: requests a second and latencies.
+/// Compare grants from a strict region with grants from a plain region: requests per second and latencies.
 ///
-/// A strict region's numbers have no gaps: each grant is on the disk before it is answered. `archived` is a second daemon, whose
-/// grants are in an archive on the same disk as well. `fdatasync` appends a record of the same size to a file on the disk of the
-/// daemon's store, and synchronizes it.
+/// A strict region's numbers have no gaps: each grant is on disk before the daemon answers. `archived` is a second daemon, which
+/// also writes grants to an archive on the same disk. `fdatasync` appends a record of the same size to a file on the disk of the
+/// daemon's store, and syncs it.
 #[derive(Debug, Args)]
 pub(crate) struct StrictArgs {
     #[command(flatten)]
     options: Options,
 }
 
-/// About as large as what the store writes for a grant.
+/// About the size of what the store writes for a grant.
 const RECORD: [u8; 256] = [b'x'; 256];
 
 pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
@@ -36,20 +36,20 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         regions::create(&client, "plain").await?;
         regions::create_strict(&client, "strict").await
     })?;
-    // Where the other store is.
+    // On the same disk as the other store.
     let (archive, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let archive = archive.path().to_str().context("the directory's name is text")?;
+    let archive = archive.path().to_str().context("the temporary directory's name is not UTF-8")?;
     let more = ["--archive", archive];
     let archived = Served::kentd_with(arena.options.kentd.as_ref(), &data.path().join("store"), &more)?;
     arena.runtime.block_on(async {
         let client = Client::new(format!("http://{}", archived.address))?;
         regions::create_strict(&client, "strict").await
     })?;
-    // Beside the store, and not in it.
+    // In the directory that contains the store, on the same disk.
     let file = tempfile::tempfile_in(arena.data())?;
     for in_flight in [1, 64] {
         let [plain, strict] = ["region:plain", "region:strict"].map(|source| Load::Unary {
-            ask: lease(source, 1),
+            request: lease(source, 1),
             connections: 1,
             in_flight,
         });
@@ -58,14 +58,14 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
             Contender::new("plain", || arena.slice(&arena.daemon, &plain)),
             Contender::new("strict", || arena.slice(&arena.daemon, &strict)),
             Contender::new("archived", || arena.slice(&archived, &strict)),
-            Contender::new("fdatasync", || synchronize(&file, arena.options.length())),
+            Contender::new("fdatasync", || sync(&file, arena.options.length())),
         ];
         let outcomes = arena.contest.run(&name, contenders)?;
         if in_flight == 1 {
             let [plain, strict, sync] = ["plain", "strict", "fdatasync"].map(|name| outcomes.median_micros(name));
             let costs =
                 strict.zip(plain).map(|(strict, plain)| strict - plain).zip(sync).map(|(more, sync)| more / sync);
-            arena.contest.fact("1 in flight, what strict costs, in fdatasyncs", costs, Bound::AtMost(1.0));
+            arena.contest.fact("1 in flight, cost of strict in fdatasyncs", costs, Bound::AtMost(1.0));
             let ratio = outcomes.ratio("archived", "strict");
             arena.contest.fact("1 in flight, archived of strict", ratio, Bound::AtLeast(0.4));
         } else {
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
     archived.stop()
 }
 
-fn synchronize(mut file: &File, length: Duration) -> anyhow::Result<Slice> {
+fn sync(mut file: &File, length: Duration) -> anyhow::Result<Slice> {
     let (began, mut slice) = (now(), Slice::default());
     while slice.took < length {
         file.write_all(&RECORD)?;

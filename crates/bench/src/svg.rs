@@ -1,23 +1,23 @@
-//! Figures as an SVG: panels side by side, both axes logarithmic, and below them what the colors mean.
+//! Draws an SVG: panels with two logarithmic axes, and a legend below them.
 
 use std::{fmt::Write, slice};
 
 /// One plot.
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// What the axis counts.
+    /// The label of the horizontal axis.
     pub(crate) x: String,
-    /// How the axis writes a power of ten.
+    /// Formats a power of ten on the horizontal axis.
     pub(crate) tick: fn(f64) -> String,
     pub(crate) lines: Vec<Line>,
 }
 
-/// Whether panels can be compared by eye.
+/// Whether panels share their axes, which makes them comparable by eye.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axes {
-    /// All have the same axes.
+    /// All panels have the same axes.
     Shared,
-    /// Each has its own.
+    /// Each panel has its own axes.
     Own,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What every panel shows of an axis, as powers of ten.
+/// The range of an axis as exponents of ten.
 struct Axis {
     from: f64,
     to: f64,
@@ -52,7 +52,7 @@ impl Axis {
         }
     }
 
-    /// Where a value is, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         (value.log10() - self.from) / (self.to - self.from)
     }
@@ -63,18 +63,18 @@ impl Axis {
     }
 }
 
-/// The axes around all points of some panels.
+/// The axes that cover all points of the panels.
 fn axes(panels: &[Panel]) -> (Axis, Axis) {
     let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
     (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)))
 }
 
-/// A number in digits; millions as such.
+/// A number in digits, with millions as "M".
 pub(crate) fn digits(value: f64) -> String {
     if value < 1e6 { value.to_string() } else { format!("{} M", value / 1e6) }
 }
 
-/// The panels, two in a row, above what the colors mean.
+/// The panels, two per row, above the legend.
 pub(crate) fn svg(panels: &[Panel], sharing: Axes) -> String {
     let rows = panels.len().div_ceil(COLUMNS) as f64; // OK because there are few
     let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK as well
@@ -114,7 +114,7 @@ fn one(panel: &Panel, x: &Axis, y: &Axis) -> String {
         let at = |&(size, value): &(f64, f64)| (x.share(size) * WIDTH, HEIGHT - y.share(value) * HEIGHT);
         let mut points = String::new();
         for (x, y) in line.points.iter().map(at) {
-            let _ = write!(points, "{x:.1},{y:.1} "); // OK because writing to a string does not fail
+            let _ = write!(points, "{x:.1},{y:.1} "); // OK because writing to a string cannot fail
             text += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{}\"/>\n", line.color);
         }
         let (points, color) = (points.trim_end(), line.color);
@@ -127,7 +127,7 @@ fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
     format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>\n")
 }
 
-/// What the colors mean, in columns.
+/// The legend of the colors, in columns.
 fn legend(panels: &[Panel], top: f64) -> String {
     let entry = |(at, line): (usize, &Line)| {
         let (column, row) = ((at / LEGEND_ROWS) as f64, (at % LEGEND_ROWS) as f64); // OK because there are few
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_powers_of_ten_are_where_they_belong() {
+    fn ok_an_axis_covers_whole_powers_of_ten() {
         let axis = Axis::around([10.0, 1e6, 250.0].into_iter());
         assert!(axis.powers().eq([10.0, 100.0, 1000.0, 10_000.0, 100_000.0, 1e6]));
         assert!((axis.share(1000.0) - 0.4).abs() < 1e-9);
@@ -177,7 +177,7 @@ mod tests {
         let text = svg(&panels, Axes::Own);
         assert_eq!(text.matches("<polyline").count(), 6);
         assert_eq!(text.matches("<circle").count(), 12);
-        // Each is named once, below all panels.
+        // The legend names each line once.
         assert_eq!(text.matches(">one</text>").count(), 1);
         assert!(text.contains(">one</text>") && text.contains(">two</text>") && text.ends_with("</svg>\n"));
     }

@@ -1,5 +1,5 @@
-//! `kent-bench table`: a daemon with a large prefix table. How fast it starts, lists, edits and classifies, and what memory it
-//! takes.
+//! `kent-bench table`: the memory of a daemon with a large prefix table, and the speed of its start, lists, edits and
+//! classification.
 
 use std::{
     fs,
@@ -27,31 +27,31 @@ use crate::{
     regions::SPACE,
 };
 
-/// A daemon with a table of many regions: start, pages, edits, classification, memory.
+/// Measure a daemon with a table of many regions: start, pages, edits, classification, memory.
 #[derive(Debug, Args)]
 pub(crate) struct TableArgs {
-    /// About how many regions the table has.
+    /// Approximate number of regions in the table.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     regions: u64,
-    /// How many edits of each kind are measured.
+    /// Number of edits of each kind.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     edits: u64,
-    /// Keep the store here, and use the one that is here already; without it, a new one that is removed at the end.
+    /// Keep the store in this directory, and reuse a store that exists there [default: a temporary directory].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The daemon to measure; without it, `kentd` beside this program.
+    /// The daemon to measure [default: kentd in the directory of this program].
     #[arg(long, value_name = "PATH")]
     kentd: Option<PathBuf>,
-    /// The same seed makes the same edits.
+    /// Seed of the edits. The same seed generates the same edits.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Subregions made by one edit: as many as a transaction holds.
-const LITTER: u64 = 56;
-/// Where all regions of the measurement are.
+/// The number of subregions per edit, the maximum of a transaction.
+const BATCH: u64 = 56;
+/// The region that contains all regions of the measurement.
 const TOP: &str = "top";
-/// Prefixes of the first level are so many bits longer than that of the region around all.
+/// The number of bits by which prefixes of the first level are longer than the prefix of [`TOP`].
 const LEVEL_BITS: u32 = 24;
 
 pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
@@ -62,9 +62,9 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     let daemon = Daemon::start(args, data)?;
     let took = runtime.block_on(fill(&daemon.client, args.regions))?;
     if let Some(took) = took {
-        println!("{:34} {:>10} regions/s", "made, 56 an edit", rate(args.regions as f64 / took.as_secs_f64()));
+        println!("{:34} {:>10} regions/s", "created, 56 per edit", rate(args.regions as f64 / took.as_secs_f64()));
     }
-    println!("{:34} {:>10} MiB", "resident, after they were made", daemon.served.resident()? >> 20);
+    println!("{:34} {:>10} MiB", "resident, after creation", daemon.served.resident()? >> 20);
     daemon.served.stop()?;
     println!("{:34} {:>10} MiB", "store", bytes(data)? >> 20);
 
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     daemon.served.stop()
 }
 
-/// Makes the regions, unless the store has them already.
+/// Creates the regions, unless the store already has them. Returns the time it took.
 pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
     let mut stub = client.connect().await?.regions();
     let top = CreateRegionRequest {
@@ -89,27 +89,27 @@ pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option
     };
     match stub.create_region(top).await {
         Err(status) if status.code() == tonic::Code::AlreadyExists => return Ok(None),
-        made => made.context("the region around all was not made")?,
+        created => created.context("cannot create the outermost region")?,
     };
     let bar = ProgressBar::new(regions);
     bar.set_style(ProgressStyle::with_template("{msg:14} {wide_bar} {pos}/{len} {eta}")?);
     bar.set_message("regions");
     let began = now();
-    // Each region of the first level gets a litter of its own.
-    let firsts = regions.div_ceil(LITTER + 1);
+    // Each region of the first level gets one batch of subregions.
+    let firsts = regions.div_ceil(BATCH + 1);
     let mut made = 1;
     while made < firsts {
         interrupt::check()?;
-        let litter = (made..firsts.min(made + LITTER)).map(|at| new_region(first(at), at, LEVEL_BITS)).collect();
-        subdivide(client, TOP, LEVEL_BITS, litter).await?;
-        made += LITTER;
+        let batch = (made..firsts.min(made + BATCH)).map(|at| new_region(first(at), at, LEVEL_BITS)).collect();
+        subdivide(client, TOP, LEVEL_BITS, batch).await?;
+        made += BATCH;
         bar.set_position(made);
     }
     for at in 1..firsts {
         interrupt::check()?;
-        let litter = (1..=LITTER).map(|inner| new_region(format!("{}-{inner}", first(at)), inner, 6)).collect();
-        subdivide(client, &first(at), 6, litter).await?;
-        bar.inc(LITTER);
+        let batch = (1..=BATCH).map(|inner| new_region(format!("{}-{inner}", first(at)), inner, 6)).collect();
+        subdivide(client, &first(at), 6, batch).await?;
+        bar.inc(BATCH);
     }
     bar.finish_and_clear();
     Ok(Some(began.elapsed()))
@@ -133,7 +133,7 @@ async fn subdivide(client: &Client, region: &str, by_bits: u32, new_regions: Vec
         .regions()
         .add_subregions(request)
         .await
-        .with_context(|| format!("{region} was not divided"))?;
+        .with_context(|| format!("cannot subdivide {region}"))?;
     Ok(())
 }
 
@@ -173,10 +173,10 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
     drop(watch);
     println!("{:34} {:>10} ms", "snapshot for a watcher", began.elapsed().as_millis());
 
-    let firsts = args.regions.div_ceil(LITTER + 1);
-    let mut some = || format!("{}-{}", first(rng.random_range(1..firsts)), rng.random_range(1..=LITTER));
+    let firsts = args.regions.div_ceil(BATCH + 1);
+    let mut some = || format!("{}-{}", first(rng.random_range(1..firsts)), rng.random_range(1..=BATCH));
     let (mut create, mut expand, mut seal, mut split) = <(Times, Times, Times, Times)>::default();
-    // The store may be that of an earlier run.
+    // A random suffix keeps names unique in a store of an earlier run.
     let run: u32 = rand::rng().random();
     for at in 0..args.edits {
         let name = format!("new-{run:08x}-{at}");
@@ -210,7 +210,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long something took, each time.
+/// Durations of repeated operations.
 #[derive(Debug, Default)]
 struct Times(Vec<Duration>);
 
@@ -225,7 +225,7 @@ impl Times {
     fn print(mut self, what: &str) {
         self.0.sort();
         let at = |share: f64| {
-            // OK because an index of a slice in hand fits.
+            // OK because the length of a slice in memory fits.
             let index = (self.0.len() as f64 * share) as usize;
             self.0.get(index.min(self.0.len() - 1)).map_or(0.0, |took| took.as_secs_f64() * 1e3)
         };
@@ -233,8 +233,7 @@ impl Times {
     }
 }
 
-/// A daemon under measurement. It is killed when it is dropped.
-/// The daemon, and a client of it.
+/// The daemon under measurement, and its client.
 struct Daemon {
     served: Served,
     client: Client,
@@ -248,13 +247,13 @@ impl Daemon {
     }
 }
 
-/// Bytes of the files in a directory and below.
+/// The total size in bytes of the files in a directory and its subdirectories.
 fn bytes(dir: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let facts = entry.metadata()?;
-        sum += if facts.is_dir() { bytes(&entry.path())? } else { facts.len() };
+        let metadata = entry.metadata()?;
+        sum += if metadata.is_dir() { bytes(&entry.path())? } else { metadata.len() };
     }
     Ok(sum)
 }

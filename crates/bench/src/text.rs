@@ -1,4 +1,4 @@
-//! `kent-bench text`: identifiers as text, in process and through the command.
+//! `kent-bench text`: encoding and decoding identifiers as text, in process and by the command `kent`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,30 +18,29 @@ use uuid::{Uuid, fmt::Hyphenated};
 use crate::{
     contest::{Bound, Contender, Contest, Options, Slice, Unit},
     figures::now,
-    process::{Served, beside},
+    process::{Served, sibling},
 };
 
-/// Identifiers as text: nanoseconds each in process, then lines a second through the command `kent`.
+/// Measure identifiers as text: nanoseconds per identifier in process, then lines per second by the command `kent`.
 ///
-/// uid11s are written beside bs58, which writes any bytes, and UUIDs beside the uuid crate. The command is measured as a whole
-/// process, with its standard output sent to /dev/null; a program that does the same with the uuid crate is what it is compared
-/// with.
+/// uid11s are compared with bs58, which encodes any bytes, and UUIDs with the uuid crate. The command is measured as a whole
+/// process with its standard output sent to /dev/null, and compared with a program that prints UUIDs with the uuid crate.
 #[derive(Debug, Args)]
 pub(crate) struct TextArgs {
     #[command(flatten)]
     options: Options,
-    /// The command to measure; without it, `kent` beside this program.
+    /// The command to measure [default: kent in the directory of this program].
     #[arg(long, value_name = "PATH")]
     kent: Option<PathBuf>,
-    /// How many lines `kent alloc` prints in a slice.
+    /// Number of lines that `kent alloc` prints in a slice.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     lines: u64,
-    /// How many lines the commands that read are given in a slice.
+    /// Number of lines that commands read from standard input in a slice.
     #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..))]
     input: u64,
 }
 
-/// So many different values are used in turn: they fit into the cache of the processor.
+/// The number of different values, which fit into the cache of the processor.
 const VALUES: usize = 1024;
 const SYMBOLS: usize = 11;
 
@@ -134,7 +133,7 @@ fn spin<V, T>(length: Duration, values: &[V], act: impl Fn(&V) -> T) -> Slice {
 }
 
 fn commands(args: &TextArgs) -> anyhow::Result<()> {
-    let kent = beside("kent", args.kent.as_ref())?;
+    let kent = sibling("kent", args.kent.as_ref())?;
     let data = tempfile::tempdir()?;
     let daemon = Served::kentd(args.options.kentd.as_ref(), data.path())?;
     let contest = Contest::new("text", Unit::Each("lines"), &args.options)?;
@@ -147,23 +146,23 @@ fn commands(args: &TextArgs) -> anyhow::Result<()> {
             process(&mut command, None, args.lines)
         })
     };
-    // Millions of xids wait for their clock, which has 65 of them a microsecond.
+    // Millions of xids wait for their clock, which allows 65 per microsecond.
     let outcomes = contest
         .run("print", vec![Contender::new("uuid crate", || print(args.lines)), alloc("uuidv7"), alloc("xid")])?;
     let millions = outcomes.rate("kent alloc uuidv7").map(|rate| rate / 1e6);
-    contest.fact("kent alloc uuidv7, million lines a second", millions, Bound::AtLeast(20.0));
+    contest.fact("kent alloc uuidv7, million lines per second", millions, Bound::AtLeast(20.0));
 
     let uuids = input(args.input, |uuid| uuid.to_string())?;
-    let questions = input(args.input, |uuid| format!(r#"{{"verb":"uuid.inspect","in":{{"uuid":"{uuid}"}}}}"#))?;
+    let requests = input(args.input, |uuid| format!(r#"{{"verb":"uuid.inspect","in":{{"uuid":"{uuid}"}}}}"#))?;
     let mut contenders = vec![Contender::new("cat", || process(&mut Command::new("cat"), Some(&uuids), args.input))];
-    // The first line says whether this command reads identifiers from its standard input.
+    // An older `kent` given by --kent may not read identifiers from standard input; one line shows whether it does.
     if process(Command::new(&kent).args(["inspect", "-"]), Some(&input(1, |uuid| uuid.to_string())?), 1).is_ok() {
         contenders.push(reader(&kent, &["inspect", "-"], &uuids, args.input));
         contenders.push(reader(&kent, &["inspect", "-", "--json"], &uuids, args.input));
     } else {
-        eprintln!("kent inspect - is left out: this kent does not read identifiers from its standard input");
+        eprintln!("skipping `kent inspect -`: this kent does not read identifiers from standard input");
     }
-    contenders.push(reader(&kent, &["codec"], &questions, args.input));
+    contenders.push(reader(&kent, &["codec"], &requests, args.input));
     contest.run("read and print", contenders)?;
     contest.finish();
     daemon.stop()
@@ -185,12 +184,12 @@ fn process(command: &mut Command, input: Option<&File>, lines: u64) -> anyhow::R
     };
     let began = now();
     let output = command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::piped()).output();
-    let output = output.context("the command did not start")?;
+    let output = output.context("cannot start the command")?;
     ensure!(output.status.success(), "the command failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(Slice { count: lines, took: began.elapsed(), ..Slice::default() })
 }
 
-/// What a program would do that has only the uuid crate.
+/// Prints UUIDs of version 7 with the uuid crate alone.
 fn print(lines: u64) -> anyhow::Result<Slice> {
     let mut sink = BufWriter::with_capacity(1 << 16, OpenOptions::new().write(true).open("/dev/null")?);
     let began = now();
@@ -203,7 +202,7 @@ fn print(lines: u64) -> anyhow::Result<Slice> {
     Ok(Slice { count: lines, took: began.elapsed(), ..Slice::default() })
 }
 
-/// A file of lines, each about a UUID.
+/// A file of lines, each with a new UUID.
 fn input(lines: u64, line: impl Fn(Uuid) -> String) -> anyhow::Result<File> {
     let mut file = BufWriter::new(tempfile::tempfile()?);
     for _ in 0..lines {

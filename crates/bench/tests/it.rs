@@ -1,6 +1,6 @@
-//! Every scenario, in a moment and without peers: it measures whom it should, and leaves nothing behind.
+//! Runs every scenario briefly and without peers. Each must measure the expected contenders and leave no files or processes.
 //!
-//! The daemon and the command are those beside `kent-bench`, as tests of the whole workspace build them.
+//! The daemon and the command are those in the directory of `kent-bench`, which a test run of the whole workspace builds.
 
 use std::{
     fs,
@@ -12,8 +12,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A place for all files of a run, so that what is left is seen.
-fn place() -> TempDir {
+/// A directory for all files of a run, to detect leftovers.
+fn temp_dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
@@ -23,30 +23,30 @@ fn bench(place: &Path, arguments: &str) -> Command {
     command
 }
 
-/// What a scenario writes, line by line.
+/// Runs a scenario and parses its output.
 fn lines(scenario: &str, arguments: &str) -> Vec<Value> {
-    let place = place();
+    let dir = temp_dir();
     let arguments = format!("{scenario} --rounds 1 --millis 30 --json {arguments}");
-    let Output { status, stdout, stderr } = bench(place.path(), &arguments).output().expect("kent-bench starts");
+    let Output { status, stdout, stderr } = bench(dir.path(), &arguments).output().expect("kent-bench starts");
     assert!(status.success(), "{arguments}: {}", String::from_utf8_lossy(&stderr));
-    nothing_is_left(place.path());
+    assert_nothing_left(dir.path());
     let stdout = String::from_utf8(stdout).expect("text");
-    stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+    stdout.lines().map(|line| serde_json::from_str(line).expect("one JSON object per line")).collect()
 }
 
-/// No files, and no process that works on them.
+/// Asserts that no files are left, and no process that uses them.
 #[track_caller]
-fn nothing_is_left(place: &Path) {
-    let files: Vec<_> = fs::read_dir(place).expect("it is there").collect();
+fn assert_nothing_left(dir: &Path) {
+    let files: Vec<_> = fs::read_dir(dir).expect("the directory exists").collect();
     assert!(files.is_empty(), "{files:?}");
     for process in fs::read_dir("/proc").expect("it is Linux").flatten() {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        assert!(!command.contains(&*place.to_string_lossy()), "{command}");
+        assert!(!command.contains(&*dir.to_string_lossy()), "{command}");
     }
 }
 
-/// Runs a scenario, and looks for rows of all of these contenders.
+/// Runs a scenario, and asserts that its output has a row for each of these contenders.
 #[track_caller]
 fn check(scenario: &str, arguments: &str, contenders: &[&str]) {
     let lines = lines(scenario, arguments);
@@ -116,11 +116,11 @@ fn ok_scale() {
 
 #[test]
 fn ok_plot() {
-    let (place, out) = (place(), self::place());
-    let json = bench(place.path(), "grant --peers none --rounds 1 --millis 30 --json").output().expect("it starts");
+    let (dir, out) = (temp_dir(), temp_dir());
+    let json = bench(dir.path(), "grant --peers none --rounds 1 --millis 30 --json").output().expect("it starts");
     let file = out.path().join("run.jsonl");
     fs::write(&file, json.stdout).expect("written");
-    let status = bench(place.path(), "plot").arg(&file).arg("--out").arg(out.path()).status().expect("it starts");
+    let status = bench(dir.path(), "plot").arg(&file).arg("--out").arg(out.path()).status().expect("it starts");
     assert!(status.success());
     let svg = fs::read_to_string(out.path().join("latency.svg")).expect("drawn");
     assert!(svg.contains(">kentd</text>") && svg.contains("99.9 %"), "{svg}");
@@ -128,31 +128,32 @@ fn ok_plot() {
 
 #[test]
 fn ok_ctrl_c_leaves_nothing_behind() {
-    let place = place();
-    let mut child = bench(place.path(), "grant --peers none --rounds 1000 --millis 20 --json");
+    let dir = temp_dir();
+    let mut child = bench(dir.path(), "grant --peers none --rounds 1000 --millis 20 --json");
     let mut child = child.stderr(Stdio::piped()).spawn().expect("it starts");
-    // A daemon has its directory when it runs.
-    while fs::read_dir(place.path()).expect("it is there").count() == 0 {
+    // A running daemon has a directory here.
+    while fs::read_dir(dir.path()).expect("the directory exists").count() == 0 {
         std::thread::yield_now();
     }
     let interrupted = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(interrupted.success());
-    let said: Vec<_> = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok).collect();
+    let stderr: Vec<_> = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok).collect();
     assert!(!child.wait().expect("it ends").success());
-    assert!(said.iter().any(|line| line.contains("interrupted")), "{said:?}");
-    nothing_is_left(place.path());
+    assert!(stderr.iter().any(|line| line.contains("interrupted")), "{stderr:?}");
+    assert_nothing_left(dir.path());
 }
 
 #[test]
-fn err_a_daemon_that_is_not_there_is_named() {
-    let place = place();
-    let output = bench(place.path(), "strict --kentd /nowhere/kentd").output().expect("it starts");
+fn err_a_missing_daemon_is_named() {
+    let dir = temp_dir();
+    let output = bench(dir.path(), "strict --kentd /nowhere/kentd").output().expect("it starts");
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/kentd is not there"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/kentd does not exist"));
 }
 
-/// What each hot pure function may take: what it took when this was written, and a tenth more. Who makes one faster lowers its
-/// limit; who must raise one says why. Packing uses the vector instructions that the processor has and valgrind knows, AVX2.
+/// The limit of instructions per call for each hot pure function, about a tenth above the measured count. Lower a limit when a
+/// function gets faster, and explain in the commit why a limit rises. Packing uses the vector instructions that the processor has
+/// and valgrind supports (AVX2).
 const INSTRUCTIONS: [(&str, f64); 10] = [
     ("grant-time", 645.0),
     ("grant-chunk", 48.0),
@@ -167,22 +168,22 @@ const INSTRUCTIONS: [(&str, f64); 10] = [
 ];
 
 #[test]
-fn ok_hot_functions_take_no_more_instructions_than_they_may() {
-    let place = place();
+fn ok_hot_functions_stay_within_their_instruction_limits() {
+    let dir = temp_dir();
     let Output { status, stdout, stderr } =
-        bench(place.path(), "instructions --json").output().expect("kent-bench starts");
+        bench(dir.path(), "instructions --json").output().expect("kent-bench starts");
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     let stdout = String::from_utf8(stdout).expect("text");
-    let taken: Vec<(String, f64)> = stdout
+    let counts: Vec<(String, f64)> = stdout
         .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("a JSON object a line"))
+        .map(|line| serde_json::from_str::<Value>(line).expect("one JSON object per line"))
         .map(|line| {
-            (line["function"].as_str().expect("a name").to_owned(), line["instructions"].as_f64().expect("many"))
+            (line["function"].as_str().expect("a name").to_owned(), line["instructions"].as_f64().expect("a count"))
         })
         .collect();
-    let names: Vec<&str> = taken.iter().map(|(name, _)| &**name).collect();
+    let names: Vec<&str> = counts.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, INSTRUCTIONS.map(|(name, _)| name));
-    let too_many: Vec<_> = taken.iter().zip(INSTRUCTIONS).filter(|((_, taken), (_, most))| taken > most).collect();
-    assert!(too_many.is_empty(), "name and instructions, name and limit: {too_many:?}");
-    assert!(taken.iter().all(|(_, taken)| *taken > 0.0), "{taken:?}");
+    let exceeded: Vec<_> = counts.iter().zip(INSTRUCTIONS).filter(|((_, count), (_, limit))| count > limit).collect();
+    assert!(exceeded.is_empty(), "name and instructions, name and limit: {exceeded:?}");
+    assert!(counts.iter().all(|(_, count)| *count > 0.0), "{counts:?}");
 }

@@ -1,7 +1,7 @@
-//! `kent alloc`: identifiers on standard output at pipe speed.
+//! `kent alloc`: prints identifiers as fast as a pipe takes them.
 //!
-//! One task fetches blocks; the main thread walks and prints them. A short queue lies between, so that the next block is
-//! on its way while this one is printed.
+//! One task fetches blocks and the main thread prints them. A short queue between them allows the task to fetch the next block
+//! while the main thread prints the present one.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -23,23 +23,23 @@ use crate::failure::{Failure, Refusal};
 use crate::names;
 use crate::number::Form;
 
-/// The first block is small, so that the first identifier comes at once.
+/// The size of the first block in identifiers. It is small, so that the first identifier appears immediately.
 const BATCH_FIRST: u64 = 10_000;
 
-/// Large enough that a round trip costs nothing beside the printing, small enough that little is lost on Ctrl-C; the daemon's
-/// clock allows this many of every format within a moment.
+/// The maximum size of a block in identifiers: large enough that printing takes much longer than a round trip, and small enough
+/// that Ctrl-C loses few identifiers and that the daemon's clock soon allows that many of every format.
 const BATCH_MAX: u64 = 1 << 18;
 
-/// Blocks in the queue besides the one that is being printed.
+/// The capacity of the queue in blocks, not counting the block that is being printed.
 const AHEAD_BLOCKS: usize = 1;
 
-/// How much is written at once: whole lines, so that an interrupted run ends with a whole line.
+/// The size of one write in bytes. Each write holds whole lines, so that an interrupted run ends with a whole line.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// From this many identifiers on a progress bar is worth its place.
+/// The smallest number of identifiers for which a progress bar is shown.
 const PROGRESS_MIN: u64 = 100_000;
 
-/// How long standard output may take for what was being written when Ctrl-C came.
+/// After Ctrl-C, the time that a write in progress has to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {
@@ -52,26 +52,26 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     let mut printer = Printer::new(json, wanted, stopped);
     printer.print_all(blocks)?;
     let fetched = runtime.block_on(fetching).map_err(|died| Failure::Runtime(io::Error::other(died)))?;
-    fetched.map_err(|failure| printer.tell_how_far(failure))
+    fetched.map_err(|failure| printer.add_progress(failure))
 }
 
-/// Says stop at the first Ctrl-C. At the second, or if standard output is stuck, the program ends there and then.
+/// Signals `stop` at the first Ctrl-C. At the second, or if standard output is blocked, it ends the program immediately.
 async fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
     if tokio::signal::ctrl_c().await.is_ok() {
         stop.send_replace(true);
-        // Whether the second Ctrl-C or the end of the grace period comes first makes no difference.
+        // OK because both a second Ctrl-C and the end of the grace period lead to the exit.
         let _ = timeout(GRACE, tokio::signal::ctrl_c()).await;
         process::exit(130);
     }
 }
 
-/// A block, and how its identifiers are written.
+/// A block, and the text form of its identifiers.
 struct Fetched {
     block: Block<Id>,
     form: Form,
 }
 
-/// Asks for blocks until all identifiers are there, and never for more than are missing.
+/// Requests blocks until all identifiers are fetched, and never requests more than are missing.
 struct Fetcher {
     source: Source,
     request_id: String,
@@ -93,24 +93,24 @@ impl Fetcher {
     }
 
     async fn fetch_all(mut self, queue: mpsc::Sender<Fetched>) -> Result<(), Failure> {
-        // Where no daemon answers this is said at once; from then on, one that goes away is expected back.
+        // If no daemon answers, fail now. After the first answer, wait for a daemon that goes away.
         self.client.connect().await?;
         let form = self.form().await?;
         let ids = self.client.source(&self.source.to_string());
         while self.missing > 0 {
-            match ids.fetch_block(self.asked()).request_id(&self.request_id).await {
+            match ids.fetch_block(self.next_count()).request_id(&self.request_id).await {
                 Ok(block) => {
                     self.missing = self.missing.saturating_sub(block.count());
                     self.batch.grow();
                     if queue.send(Fetched { block, form }).await.is_err() {
-                        return Ok(()); // The printer has failed, and tells why.
+                        return Ok(()); // the printer has failed and reports why
                     }
                 }
-                // The daemon's limit is lower than what was asked for. A named request is for all of it, or nothing.
+                // The daemon's limit is below the requested count. A request with a name cannot be made smaller.
                 Err(Error::Refused { field, .. })
-                    if field == COUNT && self.asked() > 1 && self.request_id.is_empty() =>
+                    if field == COUNT && self.next_count() > 1 && self.request_id.is_empty() =>
                 {
-                    self.batch.limit(self.asked() / 2);
+                    self.batch.limit(self.next_count() / 2);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -118,30 +118,30 @@ impl Fetcher {
         Ok(())
     }
 
-    /// How the source's identifiers are written: those of a region, as its space says.
+    /// The text form of the source's identifiers. The form of a region is a property of its space.
     async fn form(&self) -> Result<Form, Failure> {
         let Source::Region { space, .. } = &self.source else { return Ok(Form::Decimal) };
         let message = GetSpaceRequest { name: names::space(space) };
         let space = self.client.retry(async |daemon| daemon.regions().get_space(request(message.clone())).await);
         match space.await.map(Response::into_inner) {
             Ok(space) => Ok(Form::of(space.text_form(), space.bits)),
-            // A daemon that does not know the space refuses the grant as well, and says why.
+            // A daemon that does not know the space also refuses the grant, with a better message.
             Err(Error::Refused { code: Code::NotFound | Code::Unimplemented, .. }) => Ok(Form::Decimal),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// How many identifiers the next request is for.
-    fn asked(&self) -> u64 {
-        // A named request is granted once, so it must be one.
+    /// The number of identifiers in the next request.
+    fn next_count(&self) -> u64 {
+        // The daemon grants a request with a name once, so a single request must cover everything.
         if self.request_id.is_empty() { self.missing.min(self.batch.size) } else { self.missing }
     }
 }
 
-/// The field of a request that says how many identifiers are asked for.
+/// The field of a request that contains the number of identifiers.
 const COUNT: &str = "count";
 
-/// How many identifiers to ask for at once.
+/// The number of identifiers per request.
 #[derive(Debug)]
 struct Batch {
     size: u64,
@@ -178,13 +178,13 @@ struct Printer {
 impl Printer {
     fn new(json: bool, wanted: u64, stopped: watch::Receiver<bool>) -> Self {
         let (before, after): (&[u8], &[u8]) = if json { (b"{\"id\":\"", b"\"}\n") } else { (b"", b"\n") };
-        let buffer = Vec::with_capacity(BUFFER_BYTES + 128); // one line more than is written at once
+        let buffer = Vec::with_capacity(BUFFER_BYTES + 128); // one line more than a write
         Self { json, before, after, buffer, progress: Progress::new(wanted), wanted, written: 0, stopped }
     }
 
     fn print_all(&mut self, mut blocks: mpsc::Receiver<Fetched>) -> Result<(), Failure> {
         while let Some(Fetched { block, form }) = blocks.blocking_recv() {
-            // For programs a number is a decimal one.
+            // In JSON, numbers are always decimal.
             let form = if self.json { Form::Decimal } else { form };
             self.print(block, form)?;
         }
@@ -211,7 +211,7 @@ impl Printer {
             return Err(Failure::Interrupted);
         }
         let buffer = &self.buffer;
-        self.progress.beside(|| {
+        self.progress.suspended(|| {
             let mut stdout = io::stdout().lock();
             stdout.write_all(buffer).and_then(|()| stdout.flush()).map_err(Failure::Output)
         })?;
@@ -221,8 +221,8 @@ impl Printer {
         Ok(())
     }
 
-    /// Adds to a refusal how many identifiers were printed before it came.
-    fn tell_how_far(&self, failure: Failure) -> Failure {
+    /// Adds the number of printed identifiers to a refusal.
+    fn add_progress(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Refused(refusal) if self.written > 0 => {
                 let mut facts = refusal.facts;
@@ -234,8 +234,7 @@ impl Printer {
     }
 }
 
-/// Appends the canonical text, as `Display` gives it, without the detour through the formatting machinery; a number, as its
-/// space writes it.
+/// Appends the same text as `Display`, but faster because it avoids `fmt`. Numbers are written in `form`.
 fn append_text(buffer: &mut Vec<u8>, id: Id, form: Form) {
     match id {
         Id::Uuid(uuid) => {
@@ -249,16 +248,16 @@ fn append_text(buffer: &mut Vec<u8>, id: Id, form: Form) {
     }
 }
 
-/// A progress bar on standard error, if a person watches and there is much to do.
+/// A progress bar on standard error, shown on a terminal and for large counts.
 struct Progress {
     bar: ProgressBar,
-    /// The identifiers scroll over the same terminal.
+    /// Standard output is a terminal as well, so the identifiers scroll over the bar.
     shares_terminal: bool,
 }
 
 impl Progress {
     fn new(wanted: u64) -> Self {
-        // The draw target is hidden by indicatif itself if standard error is no terminal.
+        // indicatif itself hides the bar if standard error is not a terminal.
         let target = if wanted < PROGRESS_MIN { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(wanted), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len}, {rate}, {eta} to go") {
@@ -267,8 +266,8 @@ impl Progress {
         Self { bar, shares_terminal: io::stdout().is_terminal() }
     }
 
-    /// Runs something that writes to standard output, with the bar out of its way.
-    fn beside<T>(&self, write: impl FnOnce() -> T) -> T {
+    /// Runs `write`, which writes to standard output, while the bar is hidden.
+    fn suspended<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.shares_terminal { self.bar.suspend(write) } else { write() }
     }
 
@@ -277,9 +276,9 @@ impl Progress {
     }
 }
 
-/// Whole identifiers a second; indicatif would show fractions of them.
+/// Writes the rate in whole identifiers per second; indicatif would show fractions.
 fn write_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
-    // OK because a rate that does not fit saturates. Where nothing can be written, nothing is seen.
+    // OK because a rate that does not fit saturates. An error leaves the rate out of the bar.
     let _ = write!(out, "{}/s", HumanCount(state.per_sec() as u64));
 }
 
@@ -294,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_batches_stay_within_their_bounds() {
+    fn ok_batch_sizes_stay_within_their_bounds() {
         let mut batch = Batch::new();
         for _ in 0..20 {
             batch.grow();

@@ -1,4 +1,4 @@
-//! What may be written on the command line, and what each part of it means: the contract, as clap reads it.
+//! The command line: every command, its arguments and its help text, as clap derives them.
 
 mod region;
 mod value;
@@ -23,10 +23,10 @@ pub(crate) use self::{
 };
 use crate::connect::{self, DEFAULT_ENDPOINT};
 
-/// Identifiers that are unique for ever, and the regions that they come from.
+/// Allocate unique identifiers, and manage the regions they come from.
 ///
-/// `kent alloc` asks a running kentd for identifiers; `kent space`, `kent region` and `kent classify` keep its prefix
-/// tables; `kent inspect` and `kent codec` need no daemon.
+/// `kent alloc` requests identifiers from a running kentd. `kent space`, `kent region` and `kent classify` work on its
+/// prefix tables. `kent inspect` and `kent codec` need no daemon.
 #[derive(Debug, Parser)]
 #[command(name = "kent", version, max_term_width = 110, after_help = GENERAL_HELP)]
 pub(crate) struct Cli {
@@ -38,20 +38,20 @@ pub(crate) struct Cli {
 
 const GENERAL_HELP: &str = "\
 Examples:
-  kent alloc uuidv7 -n 3                       three UUIDs of version 7
+  kent alloc uuidv7 -n 3                       print three UUIDs of version 7
   kent inspect 019aa2be-bb3b-7000-8050-c00000000009
-  kent region create orders --suffix 40        a region of 2^40 identifiers
+  kent region create orders --suffix 40        create a region of 2^40 identifiers
   kent alloc region:orders
-  kent classify 1099511627777                  whose identifier is this?
+  kent classify 1099511627777                  show the region of an identifier
 
-Exit codes: 0 done; 1 the service refused, or does not answer; 2 bad usage.";
+Exit codes: 0 success; 1 the daemon refused the request or did not answer; 2 bad usage; 130 interrupted.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Write one JSON object a line, errors (on standard error) included.
+    /// Print one JSON object per line. Errors on standard error are JSON objects, too.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// The daemon: [http://]HOST:PORT; several, separated by commas, are tried in turn.
+    /// Connect to this daemon, [http://]HOST:PORT. Several addresses, separated by commas, are tried in order.
     #[arg(
         long,
         global = true,
@@ -67,36 +67,36 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     Alloc(AllocArgs),
     #[command(flatten)]
-    Ask(Question),
+    Daemon(DaemonCommand),
     Inspect(InspectArgs),
-    /// Make a new store from a backup or an old copy of a data directory: `kentd restore` does it, on this machine.
+    /// Create a store from a backup or an old copy of a data directory. Runs `kentd restore` on this machine.
     #[command(disable_help_flag = true)]
     Restore {
-        /// What `kentd restore --help` teaches.
+        /// Arguments of `kentd restore`; see `kentd restore --help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
-    /// Move a store from a directory to etcd: `kentd migrate` does it, on this machine.
+    /// Move a store from a data directory to etcd. Runs `kentd migrate` on this machine.
     #[command(disable_help_flag = true)]
     Migrate {
-        /// What `kentd migrate --help` teaches.
+        /// Arguments of `kentd migrate`; see `kentd migrate --help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
-    /// Encode and decode for other programs: JSON lines in, JSON lines out, in order, without a daemon.
+    /// Encode and decode identifiers for other programs: one JSON answer per JSON line, in order. Needs no daemon.
     #[command(after_help = CODEC_HELP)]
     Codec,
-    /// Print a script that teaches the shell to complete kent's arguments.
+    /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
-        /// For which shell.
+        /// The shell that will run the script.
         shell: Shell,
     },
 }
 
-/// What a daemon is asked, to print its answer.
+/// Commands that send requests to a daemon and print the responses.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Question {
+pub(crate) enum DaemonCommand {
     Classify(ClassifyArgs),
     #[command(subcommand, after_help = SPACE_HELP)]
     Space(SpaceCommand),
@@ -107,29 +107,29 @@ pub(crate) enum Question {
     #[command(subcommand)]
     Table(TableCommand),
     Watch(WatchArgs),
-    /// Write all that the daemon has stored to a file, as it is at one moment.
+    /// Write a consistent snapshot of everything the daemon stores to a file.
     #[command(after_help = BACKUP_HELP)]
     Backup {
-        /// The file; it is replaced as a whole when the backup is complete.
+        /// The file to write. An existing file is replaced once the backup is complete.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Show what the daemon makes of its clock, or vouch for it.
+    /// Show the state of the daemon's clock, or confirm that the clock is right.
     #[command(after_help = CLOCK_HELP)]
     Clock {
-        /// What to do about it.
+        /// The action; by default, show the clock.
         #[command(subcommand)]
         command: Option<ClockCommand>,
     },
-    /// Show how the daemon fares: readiness, store, clock, slot, chunks, limits.
+    /// Show daemon health: readiness, store, clock, slot, chunks, limits and replicas.
     #[command(after_help = STATUS_HELP)]
     Status,
 }
 
-/// What is done about a daemon's clock.
+/// The actions of `kent clock`.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum ClockCommand {
-    /// Say that the clock is right although it is further ahead than the daemon believes.
+    /// Confirm that the clock is right although the daemon distrusts it for being too far ahead.
     Accept,
 }
 
@@ -139,13 +139,13 @@ Examples:
   kent restore kent.backup --data /var/lib/kent-new --dry-run";
 
 const CLOCK_HELP: &str = "\
-A clock that jumps ahead of the time since boot by more than an hour, or that is more than 31 days later at
-a start than everything recorded, is not believed: identifiers would carry a wrong time for ever. The daemon
-goes on from the time since boot if it can, and refuses time-based identifiers otherwise.
+The daemon distrusts a clock that jumps ahead of the time since boot by more than an hour, or that at start
+is more than 31 days later than every recorded time: identifiers would carry a wrong time permanently. It then
+derives the time from the time since boot where it can, and refuses time-based identifiers otherwise.
 
 Examples:
   kent clock
-  kent clock accept          the clock is right: go on from it";
+  kent clock accept          use the clock: it is right";
 
 const STATUS_HELP: &str = "\
 Examples:
@@ -153,12 +153,12 @@ Examples:
   kent status --json
   kent status --endpoint 10.0.0.7:7600,10.0.0.8:7600";
 
-const CODEC_HELP: &str = r#"Each line {"verb": V, "in": {...}} is answered with {"ok": true, "out": {...}} or with
-{"ok": false, "error": CODE, "message": TEXT}. A bad line is answered, too; it does not end the run.
+const CODEC_HELP: &str = r#"The answer to each line {"verb": V, "in": {...}} is {"ok": true, "out": {...}} or
+{"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer, too, and does not end the run.
 
 Examples:
   echo '{"verb":"uuid.inspect","in":{"uuid":"017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}}' | kent codec
-  kent codec < questions.jsonl > answers.jsonl"#;
+  kent codec < requests.jsonl > answers.jsonl"#;
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -166,22 +166,24 @@ Examples:
   kent completions zsh > ~/.zfunc/_kent
   kent completions fish > ~/.config/fish/completions/kent.fish";
 
-/// Print new identifiers, one a line.
+/// Print new identifiers, one per line.
 ///
-/// SOURCE is a format that holds the time (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
-/// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME, or
-/// region:NAME@SPACE). UUIDs are printed as such, uid11s as 11 symbols, the identifiers of regions in decimal. When more is asked for than the clock allows at once, kent
-/// waits. What was fetched and not printed, because kent was interrupted, is lost: a gap, never a duplicate.
+/// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
+/// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
+/// or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
+/// the text form of its space (decimal by default). kent waits when the clock does not allow that many identifiers yet.
+/// If kent is interrupted, fetched identifiers that it has not printed are lost: that leaves a gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
-    /// uuidv7, xid, serial:SYMBOL, region:NAME or region:NAME@SPACE, or one of the others.
+    /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, or another source (see --help).
     pub(crate) source: Source,
-    /// For strict regions: a name for the request, under which it is granted once. Asking again gives the same identifiers. Best a
-    /// UUID of version 7 (kent alloc uuidv7): the daemon keeps it for --request-retention, others for ever, up to a number.
+    /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
+    /// Best use a UUID of version 7 (kent alloc uuidv7): the daemon keeps it for kentd --request-retention. It keeps other
+    /// names permanently, but only a limited number of them.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) request_id: String,
-    /// How many; 1_000_000 is understood.
+    /// Number of identifiers. Underscores are allowed, as in 1_000_000.
     #[arg(short = 'n', long, default_value = "1", value_name = "N", value_parser = parse_count)]
     pub(crate) count: NonZeroU64,
 }
@@ -192,33 +194,33 @@ Examples:
   kent alloc xid -n 1_000_000 > ids.txt
   kent alloc region:orders@default -n 5 --json";
 
-/// Say what identifiers are: format, time, fields, and which bits are what. Needs no daemon.
+/// Explain identifiers: format, time, fields and bit layout. Needs no daemon.
 #[derive(Debug, Args)]
 #[command(after_help = INSPECT_HELP)]
 pub(crate) struct InspectArgs {
-    /// UUIDs, xids and other identifiers, as text, or - for the lines of standard input.
+    /// UUIDs, xids and other identifiers as text; - reads them from standard input, one per line.
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Read them as this format, such as uuidv7-draft01-us, uuidv8-draft01-60 or uid11-snowish: formats that share a
-    /// version, and the profiles of uid11, cannot be told apart by their bits.
+    /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60 or uid11-snowish. The bits alone
+    /// do not distinguish formats that share a version, nor the profiles of uid11.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// The bytes of the UUIDs are in GUID order.
+    /// Read the bytes of the UUIDs in GUID order.
     #[arg(long)]
     pub(crate) guid: bool,
-    /// They are beginnings of uid11s: show the range of values and, as xids, of times.
+    /// Read each ID as the first symbols of uid11s, and show their range of values and, for xids, of times.
     #[arg(long, conflicts_with_all = ["format", "guid"])]
     pub(crate) prefix: bool,
-    /// With --as uuidv7-draft01: the layout.
+    /// With --as uuidv7-draft01: the precision of the layout.
     #[arg(long, value_name = "ms|us|ns")]
     pub(crate) layout: Option<String>,
-    /// With --as uuidv7-draft01: to which unit the fraction of the second is wanted.
+    /// With --as uuidv7-draft01: the unit in which to show the fraction of the second.
     #[arg(long, value_name = "s|ms|us|ns")]
     pub(crate) precision: Option<String>,
-    /// With --as uuidv8-draft01: how wide the timestamp is.
+    /// With --as uuidv8-draft01: the width of the timestamp in bits.
     #[arg(long, value_name = "32|48|60|64")]
     pub(crate) width: Option<u32>,
-    /// Ask a daemon, too, to which regions of this space they belong.
+    /// Also ask a daemon to which regions of this space the identifiers belong.
     #[arg(long, value_name = "SPACE", value_parser = parse_space)]
     pub(crate) space: Option<String>,
 }
@@ -228,19 +230,19 @@ Examples:
   kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
   kent inspect --as uuidv7-draft01-us 06086028-01f9-7ad0-8005-000000000001
   kent inspect --guid e2227f01b079c37c98c4dc0c0c07398f
-  kent inspect --prefix 113q8K                 the times of the xids that begin so
+  kent inspect --prefix 113q8K                 show the times of the xids with this prefix
   kent inspect 5Jxqwr73FDS --json
-  kent inspect 1099511627777 --space default   to which region it belongs, too: a daemon is asked
+  kent inspect 1099511627777 --space default   also show its region; needs a daemon
   kent alloc uuidv7 -n 2 | kent inspect -";
 
-/// Say to which regions identifiers belong, outermost first.
+/// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), or the 11 symbols of a uid11 if at least one of them is no
-/// digit: 11 digits are read as a decimal number. `-` reads IDs from standard input, one a line.
+/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), or the 11 symbols of a uid11 of which at least one is not a
+/// digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
-    /// Decimal, 0x and hexadecimal, 11 symbols of uid11, or - for standard input.
+    /// A decimal number, a hexadecimal number after 0x, the 11 symbols of a uid11, or - for standard input.
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
@@ -249,10 +251,10 @@ pub(crate) struct ClassifyArgs {
 
 const CLASSIFY_HELP: &str = "\
 Statuses:
-  member       it is one of the region's identifiers; issued says whether it was handed out
+  member       an identifier of the region; the column ISSUED says whether it was issued
   reserved     a bit of the region's expansion zone is set
-  unassigned   under an extension of a closed region that no subregion has
-  free         in no region
+  unassigned   inside a closed region, but in none of its subregions
+  free         not inside any region
 
 Examples:
   kent classify 1099511627777 0x8f
@@ -260,18 +262,18 @@ Examples:
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InSpace {
-    /// The space whose table is meant.
+    /// The space whose table to use.
     #[arg(long, default_value = "default", value_name = "SPACE", value_parser = parse_space)]
     pub(crate) space: String,
 }
 
-/// List spaces, or make one: a table of regions over n-bit identifiers.
+/// List spaces, or create one. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
     #[command(after_help = "Example:\n  kent space ls")]
     Ls,
-    /// Make a space.
+    /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
 }
@@ -283,21 +285,21 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct SpaceCreateArgs {
-    /// 1 to 63 of a-z A-Z 0-9 - _ . and beginning with a letter or digit.
+    /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// The width n of the space's identifiers.
+    /// The width of the space's identifiers in bits.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) bits: u32,
-    /// How its identifiers are written for people.
+    /// The text form of its identifiers.
     #[arg(long, value_name = "FORM", default_value = "decimal")]
     pub(crate) text: TextArg,
-    /// Say what would be done, and do nothing.
+    /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// How identifiers are written for people.
+/// The text form of a space's identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TextArg {
     Decimal,
@@ -305,22 +307,24 @@ pub(crate) enum TextArg {
     Uid11,
 }
 
-/// List series, make some, or forget them: numbers of a symbol, without a region.
+/// List, create or forget series. A series counts numbers under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
-    /// List all series: what is reserved of each, and whether a caller has begun it by asking.
+    /// List all series: how many numbers are reserved, and whether an operator or a caller's first request created it.
     #[command(visible_alias = "list", after_help = "Examples:\n  kent series ls\n  kent series ls --json")]
     Ls,
-    /// Make series, or take over what callers have begun: then they do not count toward kentd --series-on-demand.
+    /// Create series, or take over series that callers' requests created: these no longer count toward
+    /// kentd --series-on-demand.
     #[command(after_help = "Example:\n  kent series create serial:INVOICE serial:ORDER")]
     Create(SeriesArgs),
-    /// Forget series: they are not listed, and make room for others. Asked for again, they go on where they were.
+    /// Remove series from the list, so that they no longer count toward kentd --series-on-demand. A later request for the
+    /// series continues where it stopped.
     #[command(after_help = "Example:\n  kent series forget serial:TYPO")]
     Forget(SeriesArgs),
 }
 
 const SERIES_HELP: &str = "\
-Callers begin a series by asking for it (kent alloc serial:SYMBOL), up to kentd --series-on-demand of them.
+A caller's first request for a series (kent alloc serial:SYMBOL) creates it, up to kentd --series-on-demand series.
 
 Examples:
   kent series ls
@@ -329,26 +333,28 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct SeriesArgs {
-    /// serial:SYMBOL, or serialA:SYMBOL with the letter of a scheme.
+    /// serial:SYMBOL, or serialA:SYMBOL with the letter of a numbering scheme.
     #[arg(required = true, value_name = "SERIES")]
     pub(crate) series: Vec<Series>,
 }
 
-/// Take the whole table out, for review and backup, or bring one in.
+/// Export the whole table of a space to a file, or import one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
-    /// Write the table as JSON lines: the space, then every region, outer before inner.
+    /// Print the table as JSON lines: the space, then every region, outer regions before inner ones.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
-    /// Make what a file has and the table lacks, after showing it and asking. Where a region differs, that is told, and nothing is made.
-    /// An import that broke off is finished by the same command.
+    /// Create the regions of a file that the table lacks, after showing them and asking for confirmation.
+    ///
+    /// If a region of the table differs from the file, the import lists the differences and changes nothing. Repeat the
+    /// command to finish an import that was interrupted.
     #[command(after_help = "Example:\n  kent table import table.jsonl --space staging")]
     Import(ImportArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// As it was at this revision.
+    /// Export the table as of this revision.
     #[arg(long, value_name = "REVISION", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,
     #[command(flatten)]
@@ -357,26 +363,26 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// What `kent table export` wrote; - for standard input (then with --yes).
+    /// A file that `kent table export` wrote; - reads standard input and requires --yes.
     pub(crate) file: String,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Show what would be done, and do nothing.
+    /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The file is of an earlier revision, which does not know what was issued: nothing was. Counters begin at 0.
+    /// Start all counters at 0: the file is of an earlier revision, which lacks the counters, and no region has issued anything.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]
     pub(crate) space: InSpace,
 }
 
-/// Watch the table of a space: every change as it is made, until Ctrl-C.
+/// Print every change of a space's table as it happens, until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kent watch\n  kent watch --after 12 --json")]
 pub(crate) struct WatchArgs {
-    /// Resume after this revision; otherwise the regions there are come first.
+    /// Resume after this revision. By default, print the present regions first.
     #[arg(long, value_name = "REVISION", default_value = "0", hide_default_value = true)]
     pub(crate) after: u64,
     #[command(flatten)]
@@ -394,10 +400,10 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Command lines that must be understood, or refused.
+    /// Command lines, and whether clap must accept them.
     #[test]
     fn ok_and_err_command_lines() {
-        for (line, understood) in [
+        for (line, accepted) in [
             ("alloc uuidv7", true),
             ("alloc uuidv7 -n 1_000_000 --json", true),
             ("--json alloc region:orders@default", true),
@@ -440,7 +446,7 @@ mod tests {
             ("completions tcsh", false),
         ] {
             let result = Cli::try_parse_from(["kent"].into_iter().chain(line.split(' ')));
-            assert_eq!(result.is_ok(), understood, "{line}: {:?}", result.err());
+            assert_eq!(result.is_ok(), accepted, "{line}: {:?}", result.err());
         }
     }
 }

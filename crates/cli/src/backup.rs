@@ -1,4 +1,4 @@
-//! `kent backup`, and `kent restore` and `kent migrate`, which `kentd` does.
+//! `kent backup`, and `kent restore` and `kent migrate`, which run `kentd`.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,28 +17,28 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output::Out;
 
-/// Writes a backup beside the file, and puts it in its place when it is whole.
+/// Writes the backup to a temporary file, and renames it when it is complete.
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".part");
-    let (records, bytes) = match receive(Path::new(&beside), daemon).await {
+    let mut part_path = file.as_os_str().to_owned();
+    part_path.push(".part");
+    let (records, bytes) = match receive(Path::new(&part_path), daemon).await {
         Ok(received) => received,
         Err(failure) => {
-            // OK because what is left is overwritten by the next one.
-            let _ = fs::remove_file(&beside);
+            // OK because the next backup overwrites a leftover file.
+            let _ = fs::remove_file(&part_path);
             return Err(failure);
         }
     };
-    fs::rename(&beside, file).map_err(cannot_write)?;
+    fs::rename(&part_path, file).map_err(cannot_write)?;
     if out.is_json() {
         return out.json(&json!({"file": file.display().to_string(), "records": records, "bytes": bytes}));
     }
     out.text(&format!("{}: {records} records, {}\n", file.display(), HumanBytes(bytes)))
 }
 
-async fn receive(beside: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> {
-    let mut written = BufWriter::new(File::create(beside).map_err(cannot_write)?);
-    // A large store takes longer than a call usually may.
+async fn receive(part_path: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> {
+    let mut written = BufWriter::new(File::create(part_path).map_err(cannot_write)?);
+    // No deadline, because a large store takes long.
     let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
     let bar = ProgressBar::new_spinner();
     let (mut bytes, mut records, mut is_dated) = (0, None, true);
@@ -57,30 +57,31 @@ async fn receive(beside: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> 
     bar.finish_and_clear();
     let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
     file.sync_all().map_err(cannot_write)?;
-    let records = records.ok_or_else(|| Failure::Answer("the backup ended before it was whole".to_owned()))?;
+    let records = records.ok_or_else(|| Failure::Answer("the backup ended before it was complete".to_owned()))?;
     if !is_dated {
         eprintln!(
-            "kent: the daemon does not believe its clock (kent clock), so the backup has no time: a store restored from it issues \
-             nothing before you name a floor for each counter. Take a backup from another replica, or later."
+            "kent: the daemon distrusts its clock (see `kent clock`), so the backup has no timestamp. A store restored from it \
+            issues nothing until you set a floor for each counter. Prefer a backup from another replica, or a later one."
         );
     }
     Ok((records, bytes))
 }
 
 fn cannot_write(error: io::Error) -> Failure {
-    Failure::Usage(format!("the backup cannot be written: {error}"))
+    Failure::Usage(format!("cannot write the backup: {error}"))
 }
 
-/// Runs a command of `kentd`, the one beside this program or else the one on the path: it knows the store.
+/// Runs a subcommand of `kentd`, which can access the store. A `kentd` in the directory of this program takes precedence over
+/// the one on the path.
 pub(crate) fn kentd(command: &str, arguments: &[OsString]) -> Result<(), Failure> {
-    let beside = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
-    let kentd = beside.unwrap_or_else(|| "kentd".into());
+    let sibling = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
+    let kentd = sibling.unwrap_or_else(|| "kentd".into());
     let status = Command::new(&kentd).arg(command).args(arguments).status().map_err(|error| {
-        Failure::Runtime(io::Error::new(error.kind(), format!("{} does not run: {error}", kentd.display())))
+        Failure::Runtime(io::Error::new(error.kind(), format!("cannot run {}: {error}", kentd.display())))
     })?;
     match status.code() {
         Some(0) => Ok(()),
-        // It has said why.
+        // kentd has printed the reason.
         code => process::exit(code.unwrap_or(1)),
     }
 }

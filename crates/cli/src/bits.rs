@@ -1,13 +1,13 @@
-//! Drawing the bits of an identifier in a box, 32 to a row, so that a person sees which bits are what.
+//! Draws the bits of an identifier and their fields in a box, 32 bits per row.
 
 use std::fmt::Write as _;
 
 use crate::output::{Palette, Role};
 
-/// What stands left of a line without a number.
+/// The left margin of a line without a number.
 const INDENT: &str = "     ";
 
-/// Bits of one row.
+/// The number of bits per row.
 const ROW_BITS: usize = 32;
 
 /// A run of bits of one field.
@@ -23,12 +23,12 @@ pub(crate) struct Run<'a> {
 struct Bit<'a> {
     symbol: char,
     label: &'a str,
-    /// Runs are told apart by their numbers, colours by the number of the label.
+    /// The index of the bit's run.
     run: usize,
     colour: usize,
 }
 
-/// Draws runs that follow each other, most significant bit first. Numbers at the left count the bits before the row.
+/// Draws consecutive runs, most significant bit first. The number on the left is the index of the row's first bit.
 pub(crate) fn draw(runs: &[Run<'_>], palette: Palette) -> String {
     let bits = spread(runs);
     let rows: Vec<&[Bit<'_>]> = bits.chunks(ROW_BITS).collect();
@@ -70,7 +70,7 @@ fn ruler(width: usize) -> String {
     format!("      {}\n", marks.trim_end())
 }
 
-/// One line of a row: what each run shows, between bars.
+/// One line of a row: the text of each run between bars.
 fn cells<'a>(text: &mut String, row: &[Bit<'a>], palette: Palette, show: impl Fn(&mut String, &[Bit<'a>])) {
     text.push('│');
     for run in row.chunk_by(|left, right| left.run == right.run) {
@@ -86,7 +86,7 @@ fn symbols(text: &mut String, run: &[Bit<'_>]) {
     }
 }
 
-/// The label in the middle, cut where there is no room.
+/// The label, centred, and truncated if it is too wide.
 fn label(text: &mut String, run: &[Bit<'_>]) {
     let width = 2 * run.len() - 1; // OK because a run has a bit
     let label = run[0].label;
@@ -97,8 +97,8 @@ fn label(text: &mut String, run: &[Bit<'_>]) {
     }
 }
 
-/// The line between two rows, or at the top or bottom: joints where a run ends above or below. A bit takes two columns, the bar
-/// before it and its symbol.
+/// The line between two rows, or at the top or bottom, with a joint where a run ends above or below. A bit takes two columns:
+/// the bar before it and its symbol.
 fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     let last = above.len().max(below.len());
     for bit in 0..=last {
@@ -107,7 +107,7 @@ fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     }
 }
 
-/// True if a bar stands before this bit of the row, or behind the last.
+/// True if a bar precedes this bit of the row, or follows the last bit.
 fn is_edge(row: &[Bit<'_>], bit: usize) -> bool {
     !row.is_empty() && (bit == 0 || bit == row.len() || (bit < row.len() && row[bit - 1].run != row[bit].run))
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_runs_go_on_in_the_next_row_and_rows_may_be_short() {
+    fn ok_runs_continue_in_the_next_row_and_the_last_row_may_be_short() {
         check(
             &[("a", "000000000000000000000000"), ("b", "1111111111111111"), ("long", "10")],
             "      0               8               16              24
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_nothing_is_a_dot() {
+    fn ok_no_bits_draw_an_empty_box() {
         check(&[], "      \n     ─\n");
     }
 }

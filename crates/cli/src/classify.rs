@@ -1,4 +1,4 @@
-//! `kent classify`: to which regions identifiers belong.
+//! `kent classify`: shows to which regions identifiers belong.
 
 use std::io::{self, BufRead};
 
@@ -15,18 +15,18 @@ use crate::number;
 use crate::output::{Out, Role};
 use crate::table::{Cell, Table};
 
-/// Identifiers asked about at once; the daemon takes ten times as many.
+/// The number of identifiers per request; the daemon accepts ten times as many.
 const BATCH: usize = 1000;
 
 /// The argument that stands for standard input.
 const STDIN: &str = "-";
 
-/// The identifiers that the arguments name. Bad ones are found before the daemon is asked about any.
+/// Parses all arguments, so that an invalid one fails the command before the first request.
 pub(crate) fn parse(args: &ClassifyArgs) -> Result<Vec<Operand>, Failure> {
     args.ids.iter().map(|text| Operand::parse(text)).collect()
 }
 
-/// One argument.
+/// An identifier argument.
 pub(crate) enum Operand {
     Id(u128),
     Stdin,
@@ -41,14 +41,14 @@ impl Operand {
     }
 }
 
-/// What a space says of identifiers, in their order.
-pub(crate) async fn ask(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Result<Vec<Classification>, Failure> {
+/// Classifies identifiers within a space. The results are in the order of the identifiers.
+pub(crate) async fn classify(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Result<Vec<Classification>, Failure> {
     let identifiers = ids.into_iter().map(Into::into).collect();
     let message = ClassifyRequest { parent: names::space(space), identifiers };
     Ok(daemon.regions().classify(request(message)).await?.into_inner().classifications)
 }
 
-/// An answer as lines of facts.
+/// A classification as rows of name and value.
 pub(crate) fn rows(classification: &Classification) -> Vec<(&'static str, String)> {
     let mut rows = vec![("status", status_name(classification.status()).to_owned()), ("path", path(classification))];
     if classification.status() == Status::Member {
@@ -69,11 +69,11 @@ pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out:
     batches.send().await
 }
 
-/// Collects identifiers, asks about many at once, and writes the answers in order.
+/// Collects identifiers, classifies them in batches, and prints the results in order.
 struct Batches<'a> {
     space: &'a str,
     ids: Vec<u128>,
-    /// The headings of the table were written.
+    /// The headings of the table have been printed.
     headed: bool,
     daemon: &'a Daemon,
     out: &'a mut Out,
@@ -99,8 +99,8 @@ impl Batches<'_> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let answers = ask(std::mem::take(&mut self.ids), self.space, self.daemon).await?;
-        self.write(&answers)
+        let classifications = classify(std::mem::take(&mut self.ids), self.space, self.daemon).await?;
+        self.write(&classifications)
     }
 
     fn write(&mut self, classifications: &[Classification]) -> Result<(), Failure> {
@@ -108,7 +108,7 @@ impl Batches<'_> {
             classifications.iter().try_for_each(|classification| self.out.json(&to_json(classification)))?;
         } else {
             let text = table(classifications).render(self.out.palette());
-            // One heading is enough for many batches.
+            // Only the first batch prints the headings.
             let start = if self.headed { text.find('\n').map_or(0, |end| end + 1) } else { 0 };
             self.out.text(&text[start..])?;
             self.headed = true;
@@ -133,7 +133,7 @@ fn table(classifications: &[Classification]) -> Table {
     table
 }
 
-/// The identifier as its space writes it.
+/// The identifier in the text form of its space.
 fn text(classification: &Classification) -> String {
     match classification.text.as_str() {
         "" => identifier(classification).to_string(),
@@ -141,7 +141,7 @@ fn text(classification: &Classification) -> String {
     }
 }
 
-/// Whether it is issued and, if the region was split, under which prefix that was.
+/// Whether the identifier is issued and, if the region was split since, under which prefix.
 fn issued(classification: &Classification) -> String {
     match (classification.status(), classification.issued, classification.issued_prefix.as_deref()) {
         (Status::Member, true, None) => "yes".to_owned(),
@@ -151,11 +151,11 @@ fn issued(classification: &Classification) -> String {
     }
 }
 
-/// Outermost first.
+/// The names of the regions that contain the identifier, outermost first.
 fn path(classification: &Classification) -> String {
     let names: Vec<_> = classification.path.iter().map(|name| names::short(name)).collect();
     let path = if names.is_empty() { "-".to_owned() } else { names.join(" > ") };
-    // What the space of a delegated region says goes on behind it.
+    // The path within the space of a delegated region follows.
     match &classification.local {
         Some(local) => format!("{path} / {} ({})", self::path(local), status_name(local.status())),
         None => path,

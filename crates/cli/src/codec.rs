@@ -1,4 +1,4 @@
-//! `kent codec`: the line protocol of formats.md, section 13, from standard input to standard output.
+//! `kent codec`: serves the line protocol of formats.md, section 13, on standard input and output.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,20 +9,20 @@ use serde_json::json;
 
 use crate::failure::Failure;
 
-/// How much is read at once. Every chunk is answered before the next is read, so that a conversation through pipes works.
+/// The size of one read in bytes. Every chunk is answered before the next read, so that a caller can wait for each answer.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Lines that one processor answers before it takes more: fewer are not worth the hand-over.
-const LOT: usize = 64;
+/// The number of lines in one unit of parallel work. Smaller units cost more in scheduling than they gain.
+const LINES_PER_TASK: usize = 64;
 
-/// A longer line is no question that any verb asks; it is skipped, so that memory does not grow.
+/// The maximum length of a line. No verb needs a longer one; longer lines are skipped to bound the memory.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) fn run() -> Result<(), Failure> {
     converse(io::stdin().lock(), io::stdout().lock(), kent_codec::answer_into)
 }
 
-/// Answers line after line, in order, until the end of input; the last line may lack its line feed.
+/// Answers every line, in order, until the end of input. The last line may lack its line feed.
 fn converse(
     mut input: impl Read,
     mut output: impl Write,
@@ -36,11 +36,12 @@ fn converse(
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(Failure::Input(error)),
         };
-        let mut asked = lines.feed(&chunk[..count]);
+        let mut requests = lines.feed(&chunk[..count]);
         if count == 0 {
-            asked.extend(lines.end());
+            requests.extend(lines.end());
         }
-        let answers: Vec<Vec<u8>> = asked.par_chunks(LOT).map(|lines| answer_all(lines, &answer)).collect();
+        let answers: Vec<Vec<u8>> =
+            requests.par_chunks(LINES_PER_TASK).map(|lines| answer_all(lines, &answer)).collect();
         for answers in answers {
             output.write_all(&answers).map_err(Failure::Output)?;
         }
@@ -70,9 +71,9 @@ fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u
 /// Cuts a stream of bytes into lines.
 #[derive(Default)]
 struct Lines {
-    /// The beginning of a line whose end has not been read yet.
+    /// The first part of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// The line has become too long; what is left of it is dropped.
+    /// The present line is too long, and the rest of it is dropped.
     skipping: bool,
 }
 
@@ -94,7 +95,7 @@ impl Lines {
         ended
     }
 
-    /// At the end of input: what is left is the last line.
+    /// The last line at the end of input, if it lacks a line feed.
     fn end(&mut self) -> Option<Line<'static>> {
         (self.skipping || !self.begun.is_empty()).then(|| self.finish(&[]))
     }
@@ -114,7 +115,7 @@ impl Lines {
         }
         if self.begun.len() + part.len() > LINE_BYTES_MAX {
             self.skipping = true;
-            self.begun = Vec::new(); // gives the memory back
+            self.begun = Vec::new(); // frees the memory
         } else {
             self.begun.extend_from_slice(part);
         }
@@ -125,7 +126,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// Gives what it was given in pieces of one size.
+    /// A reader that returns the data in pieces of one size.
     struct Pieces<'a> {
         left: &'a [u8],
         size: usize,
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_lines_are_answered_in_order_however_they_arrive() {
+    fn ok_lines_are_answered_in_order_whatever_the_sizes_of_reads() {
         for (input, expected) in [
             ("", ""),
             ("a\n", "<a>\n"),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn err_a_line_without_end_does_not_fill_the_memory() {
+    fn err_a_line_that_is_too_long_is_skipped() {
         let mut input = vec![b'x'; LINE_BYTES_MAX + 1];
         input.extend_from_slice(b"xx\nb\n");
         let output = answers(&input, CHUNK_BYTES);

@@ -1,4 +1,4 @@
-//! Finding a daemon that answers.
+//! The client for the given endpoints, and requests with a deadline.
 
 use std::env;
 use std::time::Duration;
@@ -7,23 +7,25 @@ use kent_client::tonic::Request;
 use kent_client::tonic::metadata::{Ascii, MetadataValue};
 use kent_client::{Client, ConfigError};
 
-/// Where a daemon listens unless it is told otherwise.
+/// The address on which a daemon listens by default.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
 
-/// How long a daemon may take to accept a connection; beyond it, the next endpoint is tried.
+/// The time a daemon has to accept a connection before the client tries the next endpoint.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a call may take. The daemon is told, so that it can wait for its clock or its store meanwhile.
+/// The deadline of a call. The client sends it along, so that the daemon can wait for its clock or its store until then.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to put up with a source that grants nothing once a daemon has answered: replicas and stores come back.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time for which a request is retried once a daemon has answered, because replicas and stores may restart.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client of these endpoints, which are separated by commas, in the order in which to try them.
+/// A client for endpoints separated by commas, which are tried in this order.
 pub(crate) fn client(endpoints: &str) -> Result<Client, ConfigError> {
-    let settings =
-        Client::builder().connect_timeout(CONNECT_TIMEOUT).attempt_timeout(CALL_TIMEOUT).request_timeout(PATIENCE);
-    // An empty variable of the environment is as good as none.
+    let settings = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .attempt_timeout(CALL_TIMEOUT)
+        .request_timeout(REQUEST_TIMEOUT);
+    // An empty KENT_ENDPOINT counts as unset.
     let endpoints = if endpoints.is_empty() { DEFAULT_ENDPOINT } else { endpoints };
     endpoints.split(',').fold(settings, |settings, endpoint| settings.endpoint(endpoint.trim())).build()
 }
@@ -38,7 +40,7 @@ pub(crate) fn request<T>(message: T) -> Request<T> {
     request
 }
 
-/// Who is at the terminal, for the history of a table; as far as the name can be sent.
+/// The name of the user, for the history of a table, if it is valid as metadata.
 fn user() -> Option<MetadataValue<Ascii>> {
     let name = env::var("KENT_PRINCIPAL").or_else(|_| env::var("USER")).ok()?;
     name.parse().ok().filter(|_| !name.is_empty())

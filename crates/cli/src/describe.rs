@@ -1,4 +1,4 @@
-//! A region in words for people, and in JSON for programs.
+//! Regions as text for people and as JSON for programs.
 
 use kent_proto::v1::{
     AutoExpand, Policy, Region,
@@ -47,10 +47,10 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
         rows.extend(numbers(region, palette));
     }
     if region.rate > 0.0 {
-        rows.push(("rate", format!("{:.1} a second over the last minutes", region.rate)));
+        rows.push(("rate", format!("{:.1} per second over the last minutes", region.rate)));
     }
     rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
-    rows.extend(kept(region));
+    rows.extend(attributes(region));
     rows.extend(region.former_prefixes.iter().map(|former| {
         let held = format!("revisions {} to {}", former.from_revision, former.to_revision);
         ("former prefix", format!("{} ({held})", prefix_text(&former.prefix)))
@@ -58,29 +58,29 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
     facts(&rows, palette)
 }
 
-/// What is kept with a region beside its place, as far as there is anything.
-pub(crate) fn kept(region: &Region) -> Vec<(&'static str, String)> {
+/// The attributes of a region that are set: seal, delegation, policies, owner, description and labels.
+pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if region.sealed {
-        rows.push(("sealed", "nothing is granted until it is unsealed".to_owned()));
+        rows.push(("sealed", "the region grants nothing until it is unsealed".to_owned()));
     }
     if !region.delegated_space.is_empty() {
-        rows.push(("delegated", format!("its suffixes are {}", region.delegated_space)));
+        rows.push(("delegated", format!("its suffixes form {}", region.delegated_space)));
     }
     if let Some(policy) = &region.policy {
         rows.extend(policy.auto_expand.map(|auto| {
-            let reach = if auto.max_suffix_bits >= 128 {
+            let limit = if auto.max_suffix_bits >= 128 {
                 String::new()
             } else {
-                format!(", to a suffix of {}", bits(auto.max_suffix_bits))
+                format!(", up to a suffix of {}", bits(auto.max_suffix_bits))
             };
-            ("expands", format!("by {} at {} %{reach}", bits(auto.by_bits), auto.at_percent))
+            ("auto-expand", format!("by {} at {} %{limit}", bits(auto.by_bits), auto.at_percent))
         }));
         if !policy.cap.is_empty() {
             rows.push(("cap", policy.cap.clone()));
         }
         if policy.strict {
-            rows.push(("strict", "numbers without gaps; a request_id is granted once".to_owned()));
+            rows.push(("strict", "no gaps; a request_id is granted once".to_owned()));
         } else if policy.max_chunk != 0 {
             rows.push(("chunk", format!("{} to {}", policy.min_chunk, policy.max_chunk)));
         }
@@ -94,7 +94,7 @@ pub(crate) fn kept(region: &Region) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// A forecast, in the unit that fits.
+/// A forecast in the largest unit of which it has at least two.
 fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
         [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
@@ -113,7 +113,7 @@ pub(crate) fn order_name(order: Order) -> &'static str {
     }
 }
 
-/// A region's kind, and whether it is sealed or delegated.
+/// A region's kind, followed by "sealed" and "delegated" if they apply.
 pub(crate) fn state(region: &Region) -> String {
     let mut state = kind_name(region.kind()).to_owned();
     if region.sealed {
@@ -125,7 +125,7 @@ pub(crate) fn state(region: &Region) -> String {
     state
 }
 
-/// What a closed region lacks.
+/// The rows that a closed region lacks: widths, layout, identifiers and counts.
 fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
     let share = number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default();
     let count = |decimal: &str| match number::power_of_two(decimal) {
@@ -145,12 +145,12 @@ fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
         ("reserved", region.reserved.clone()),
         ("capacity", count(&region.capacity)),
         ("ultimate capacity", count(&region.ultimate_capacity)),
-        ("pace", format!("{} a second", count(&region.pace.to_string()))),
+        ("pace", format!("{} per second", count(&region.pace.to_string()))),
     ]);
     rows
 }
 
-/// One symbol for each bit: the prefix as it is, the zone's zeros, and `s` for the suffix.
+/// One symbol per bit: the prefix, the zeros of the zone, and `s` for the suffix.
 fn layout(region: &Region, palette: Palette) -> String {
     let zone = "0".repeat(small(region.zone_bits));
     let suffix = "s".repeat(small(region.suffix_bits));
@@ -160,12 +160,12 @@ fn layout(region: &Region, palette: Palette) -> String {
     drawn.join(" ")
 }
 
-/// A width as the daemon gave it; no identifier has more than 128 bits.
+/// A width from the daemon, limited to the 128 bits of the widest identifier.
 fn small(width: u32) -> usize {
     width.min(128) as usize // OK because it is at most 128
 }
 
-/// The first identifier, and the last one at the present capacity.
+/// The first and the last identifier at the present capacity.
 fn ends(region: &Region) -> Option<(u128, u128)> {
     let prefix = if region.prefix.is_empty() { 0 } else { u128::from_str_radix(&region.prefix, 2).ok()? };
     let below = region.zone_bits.checked_add(region.suffix_bits)?;
@@ -182,13 +182,13 @@ fn bits(count: impl ToString) -> String {
 fn kind_text(region: &Region) -> String {
     let below = bits(region.subregion_bits);
     match region.kind() {
-        Kind::Partial => format!("partial: subregions {below} below; its own identifiers are those under the zeros"),
-        Kind::Closed => format!("closed: subregions {below} below take its place"),
+        Kind::Partial => format!("partial: has subregions with {below} more; issues under the all-zero ones itself"),
+        Kind::Closed => format!("closed: replaced by its subregions with {below} more"),
         kind => kind_name(kind).to_owned(),
     }
 }
 
-/// A prefix of no bits is written so that it can be seen.
+/// The prefix, or "(none)" for an empty one.
 pub(crate) fn prefix_text(prefix: &str) -> &str {
     if prefix.is_empty() { "(none)" } else { prefix }
 }
@@ -210,7 +210,7 @@ pub(crate) fn kind_role(kind: Kind) -> Role {
     }
 }
 
-/// Numbers of regions and revisions grow by one and stay below 2^53 for ever: JSON numbers. Counts of identifiers do not.
+/// Region numbers and revisions grow by one and never reach 2^53, so they are JSON numbers. Counts of identifiers are strings.
 pub(crate) fn to_json(region: &Region) -> Value {
     json!({
         "name": names::short(&region.name),
@@ -257,7 +257,7 @@ fn policy_json(policy: &Policy) -> Value {
     })
 }
 
-/// Regions as the tests of several modules want them.
+/// Sample regions for the tests of several modules.
 #[cfg(test)]
 pub(crate) mod samples {
     use super::*;
@@ -335,7 +335,7 @@ issued             64 (25.00 %)
 reserved           128
 capacity           256 (2^8)
 ultimate capacity  4096 (2^12)
-pace               1048576 (2^20) a second
+pace               1048576 (2^20) per second
 former prefix      01 (revisions 1 to 4)
 "
         );

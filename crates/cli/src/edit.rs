@@ -1,4 +1,4 @@
-//! `kent region create`, `expand`, `split`, `set` and the others that change the table of a space, or try what would happen.
+//! `kent region create`, `expand`, `split`, `set` and the other commands that edit the table of a space, and their dry runs.
 
 use std::num::NonZeroU64;
 
@@ -23,10 +23,10 @@ use crate::output::{Out, Palette, Role};
 use crate::plan;
 use crate::table::{Cell, Table};
 
-/// What the API reads as "whatever the revision is".
+/// The value of `expected_revision` that accepts any revision.
 const ANY_REVISION: u64 = 0;
 
-/// The request for an edit: the fields of its own, and those that all edits have in common.
+/// A request for an edit: its specific fields and the fields common to all edits.
 macro_rules! edit_request {
     ($edit:expr, $kind:ident { $($field:ident: $value:expr),* $(,)? }) => {
         request($kind {
@@ -155,7 +155,7 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
     write(&daemon.regions().update_region(message).await?.into_inner(), out)
 }
 
-/// The policy that the arguments say, if they say any.
+/// The policy from the arguments, or `None` if no policy option was given.
 fn policy(args: &PolicyArgs) -> Option<Policy> {
     let auto_expand = args.auto_expand.map(|(at_percent, by_bits, max_suffix_bits)| AutoExpand {
         at_percent,
@@ -190,12 +190,12 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-/// Every changed region, before and after; what became free; the revision.
+/// Every changed region before and after the edit, the freed prefixes, and the revision.
 fn render(response: &EditResponse, palette: Palette) -> String {
     let mut text = changes(&response.changes).render(palette);
     for change in &response.changes {
-        let kept = |region: &Option<Region>| region.as_ref().map(describe::kept).unwrap_or_default();
-        let (before, after) = (kept(&change.before), kept(&change.after));
+        let attributes = |region: &Option<Region>| region.as_ref().map(describe::attributes).unwrap_or_default();
+        let (before, after) = (attributes(&change.before), attributes(&change.after));
         let lines = |mark, role, rows: &[(&str, String)], others: &[(&str, String)]| {
             let new = rows.iter().filter(|row| !others.contains(row));
             let lines = new.map(|(what, value)| format!("{}  {what}: {value}\n", palette.paint(role, mark)));
@@ -205,16 +205,16 @@ fn render(response: &EditResponse, palette: Palette) -> String {
         text.push_str(&lines("+", Role::Good, &after, &before));
     }
     if !response.donor.is_empty() {
-        text.push_str(&format!("split to make room: {}\n", names::short(&response.donor)));
+        text.push_str(&format!("split to free the prefix: {}\n", names::short(&response.donor)));
     }
     if !response.freed_prefixes.is_empty() {
         text.push_str(&format!("free now: {}\n", response.freed_prefixes.join(", ")));
     }
     if !response.unconfirmed.is_empty() {
-        let who = response.unconfirmed.join(", ");
+        let replicas = response.unconfirmed.join(", ");
         let within = response.effective_within_ms.div_ceil(1000);
-        let late = format!("not confirmed by {who} yet: in effect everywhere within {within} s at the latest");
-        text.push_str(&format!("{}\n", palette.paint(Role::Warning, &late)));
+        let pending = format!("not confirmed by {replicas} yet: takes effect everywhere within {within} s");
+        text.push_str(&format!("{}\n", palette.paint(Role::Warning, &pending)));
     }
     let revisions = format!("revision {} → {}", response.base_revision, response.revision);
     if response.validate_only {
@@ -248,7 +248,7 @@ fn changes(changes: &[RegionChange]) -> Table {
     table
 }
 
-/// "before → after" where something changed, in colour; otherwise just what it is.
+/// "before → after" in colour if the value changed, otherwise the value alone.
 fn step(before: Option<String>, after: String, role: Role) -> Cell {
     match before {
         Some(before) if before != after => Cell::new(role, format!("{before} → {after}")),
@@ -314,7 +314,7 @@ revision 7 → 8
     }
 
     #[test]
-    fn ok_a_dry_run_says_so() {
+    fn ok_a_dry_run_is_marked_as_such() {
         let text = render(&split_response(true), Palette::PLAIN);
         assert!(text.ends_with("dry run: nothing was changed; it would be revision 7 → 8\n"), "{text}");
     }

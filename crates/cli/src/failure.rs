@@ -1,4 +1,4 @@
-//! Why a command failed: the exit code, and the words on standard error.
+//! Failures of commands: the exit code and the message on standard error.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,56 +12,56 @@ use kent_proto::model::code_name;
 use serde_json::{Map, Value, json};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// What ended a command before it was done.
+/// An error that ended a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// An argument that clap could not judge.
+    /// An invalid argument that clap could not detect.
     #[error("{0}")]
     Usage(String),
-    #[error("{} of the texts are no identifiers", .0.len())]
-    NoIdentifiers(Vec<NoIdentifier>),
+    #[error("{} of the arguments are not valid identifiers", .0.len())]
+    InvalidIds(Vec<InvalidId>),
     #[error("no daemon answers")]
     NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
-    /// The daemon's answer breaks the protocol.
-    #[error("the daemon's answer makes no sense: {0}")]
+    /// The daemon's response violates the protocol.
+    #[error("the daemon sent an invalid response: {0}")]
     Answer(String),
-    #[error("read standard input: {0}")]
+    #[error("cannot read standard input: {0}")]
     Input(#[source] io::Error),
-    #[error("write standard output: {0}")]
+    #[error("cannot write standard output: {0}")]
     Output(#[source] io::Error),
-    #[error("the runtime failed: {0}")]
+    #[error("internal error: {0}")]
     Runtime(#[source] io::Error),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// A text that is no identifier, and why.
+/// A text that is not a valid identifier, and the reason.
 #[derive(Debug)]
-pub(crate) struct NoIdentifier {
+pub(crate) struct InvalidId {
     pub(crate) text: String,
     /// The error name of formats.md, such as `bad-hex`.
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
-/// A refusal by the service: its status, and the details of it that help.
+/// A refusal by the daemon: the gRPC status and its useful details.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) reason: Option<String>,
     pub(crate) message: String,
-    /// What the error is about, and what would be right; sorted by name.
+    /// The metadata of the status: values concerned and values allowed, sorted by name.
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) retry_after: Option<Duration>,
-    /// The connection broke before the answer came: whether the call had an effect is not known.
+    /// The connection broke before the response arrived, so whether the call took effect is unknown.
     pub(crate) is_broken: bool,
 }
 
-/// One rule that the request broke, and where.
+/// A rule that the request violates, and the field or resource concerned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) subject: String,
@@ -72,7 +72,7 @@ impl From<kent_client::Error> for Failure {
     fn from(error: kent_client::Error) -> Self {
         match error {
             kent_client::Error::Refused { status, .. } => status.into(),
-            // What a daemon said tells more than that others are away.
+            // The refusal of one daemon says more than the absence of others.
             kent_client::Error::Unavailable { tried, .. } => {
                 match tried.iter().rfind(|tried| !tried.is_unreachable()) {
                     Some(tried) => tried.status.clone().into(),
@@ -92,14 +92,14 @@ impl From<Status> for Failure {
 }
 
 impl Refusal {
-    /// Whether the same call may succeed later by itself, here or at another daemon.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether a retry of the same call may succeed, at this daemon or another.
+    pub(crate) fn is_transient(&self) -> bool {
         let code = matches!(self.code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::Cancelled);
         self.is_broken || code
     }
 
-    /// Whether a watch that was refused can only begin again, with the regions there are.
-    pub(crate) fn wants_snapshot(&self) -> bool {
+    /// Whether a refused watch must start again with a snapshot of all regions.
+    pub(crate) fn needs_snapshot(&self) -> bool {
         self.facts.iter().any(|(name, value)| name == "resume_after" && value == "0")
     }
 
@@ -120,7 +120,7 @@ impl Refusal {
     }
 }
 
-/// A status that has a cause was made on this side of the connection, and not by a deadline of ours (`CANCELLED`).
+/// Whether the connection broke. A status with a cause was created by this client, and `CANCELLED` by its own deadline.
 fn is_broken(status: &Status) -> bool {
     status.source().is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Internal)
 }
@@ -129,10 +129,10 @@ fn message(status: &Status) -> String {
     let message = status.message();
     match status.source() {
         Some(cause) if is_broken(status) => {
-            format!("the connection broke before the answer came: {}", innermost(cause))
+            format!("the connection broke before the response arrived: {}", innermost(cause))
         }
         _ if message.starts_with("grpc-status header missing") => {
-            format!("{message}; is this a daemon's gRPC port? (kentd listens on 7600 for gRPC, on 7601 for HTTP)")
+            format!("{message}; is this a daemon's gRPC port? (kentd serves gRPC on port 7600 and HTTP on port 7601)")
         }
         _ => message.to_owned(),
     }
@@ -164,16 +164,16 @@ fn violations(details: &ErrorDetails) -> Vec<Violation> {
 }
 
 impl Failure {
-    /// True if whoever read our output has read enough, as in `kent alloc uuidv7 -n 1000 | head`: nothing is wrong then.
+    /// True if the reader of our output closed the pipe, as in `kent alloc uuidv7 -n 1000 | head`. That is not an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// 0 done, 1 refused or no answer, 2 bad usage; 130 is the shells' convention for Ctrl-C.
+    /// 0 success, 1 refusal or no answer, 2 bad usage, 130 Ctrl-C as is customary in shells.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
-            Self::Usage(_) | Self::NoIdentifiers(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::InvalidIds(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
@@ -184,13 +184,13 @@ impl Failure {
         }
     }
 
-    /// What standard error is told; nothing where there is nothing to tell.
+    /// The message for standard error; `None` after Ctrl-C or if the reader closed the pipe.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
         if self.is_closed_pipe() || matches!(self, Self::Interrupted) {
             return None;
         }
         Some(match self {
-            Self::NoIdentifiers(strangers) => strangers.iter().map(|stranger| stranger.render(json)).collect(),
+            Self::InvalidIds(ids) => ids.iter().map(|id| id.render(json)).collect(),
             other if json => format!("{}\n", other.to_json()),
             other => other.to_text(),
         })
@@ -227,7 +227,7 @@ impl Failure {
     /// The gRPC code that says it best, so that programs have one vocabulary.
     fn code_name(&self) -> &'static str {
         match self {
-            Self::Usage(_) | Self::NoIdentifiers(_) => "INVALID_ARGUMENT",
+            Self::Usage(_) | Self::InvalidIds(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
@@ -237,7 +237,7 @@ impl Failure {
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Usage(_) | Self::NoIdentifiers(_) => "BAD_USAGE",
+            Self::Usage(_) | Self::InvalidIds(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
@@ -252,15 +252,15 @@ fn no_daemon_text(tried: &[Tried]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  tried {}: {}", tried.endpoint, innermost(&tried.status));
     }
-    text.push_str("  Start one with `kentd`, or name another with --endpoint or KENT_ENDPOINT.\n");
+    text.push_str("  Start one with `kentd`, or set another address with --endpoint or KENT_ENDPOINT.\n");
     text
 }
 
-impl NoIdentifier {
+impl InvalidId {
     fn render(&self, json: bool) -> String {
         let Self { text, code, message } = self;
         if !json {
-            return format!("error: {text:?} is no identifier: {message} ({code})\n");
+            return format!("error: {text:?} is not a valid identifier: {message} ({code})\n");
         }
         let value = json!({"error": {
             "code": "INVALID_ARGUMENT",
@@ -276,16 +276,16 @@ impl Refusal {
     fn to_text(&self) -> String {
         let reason = self.reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
         let mut text = format!("error: {} ({}{reason})\n", self.message, code_name(self.code));
-        // A message often says it all already.
-        let news = self.violations.iter().filter(|violation| !self.message.contains(&violation.description));
-        let violations = news.map(|violation| (&violation.subject, &violation.description));
+        // The message often contains the descriptions of the violations.
+        let unsaid = self.violations.iter().filter(|violation| !self.message.contains(&violation.description));
+        let violations = unsaid.map(|violation| (&violation.subject, &violation.description));
         let facts = self.facts.iter().map(|(name, value)| (name, value));
         for (name, value) in violations.chain(facts) {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "  {name}: {value}");
         }
         if let Some(delay) = self.retry_after {
-            let _ = writeln!(text, "  try again after {}", humantime::format_duration(delay));
+            let _ = writeln!(text, "  retry after {}", humantime::format_duration(delay));
         }
         text
     }
@@ -322,27 +322,27 @@ mod tests {
             .add_precondition_failure_violation(
                 "ZONE_TOO_SMALL",
                 "spaces/default/regions/orders",
-                "3 bits asked, 2 there",
+                "3 bits requested, 2 left",
             )
             .set_retry_info(Some(Duration::from_millis(1500)));
         Status::with_error_details(Code::FailedPrecondition, "the zone of orders is too small", details).into()
     }
 
     #[test]
-    fn ok_a_refusal_in_words() {
-        let text = zone_too_small().render(false).expect("a refusal is told");
+    fn ok_a_refusal_as_text() {
+        let text = zone_too_small().render(false).expect("a refusal has a message");
         assert_eq!(
             text,
             "error: the zone of orders is too small (FAILED_PRECONDITION, ZONE_TOO_SMALL)\n  \
-               spaces/default/regions/orders: 3 bits asked, 2 there\n  \
+               spaces/default/regions/orders: 3 bits requested, 2 left\n  \
                zone_bits: 2\n  \
-               try again after 1s 500ms\n"
+               retry after 1s 500ms\n"
         );
     }
 
     #[test]
-    fn ok_a_refusal_in_json() {
-        let text = zone_too_small().render(true).expect("a refusal is told");
+    fn ok_a_refusal_as_json() {
+        let text = zone_too_small().render(true).expect("a refusal has a message");
         let value: Value = serde_json::from_str(&text).expect("one JSON object");
         assert_eq!(
             value,
@@ -352,7 +352,7 @@ mod tests {
                 "message": "the zone of orders is too small",
                 "details": {
                     "zone_bits": "2",
-                    "violations": [{"subject": "spaces/default/regions/orders", "description": "3 bits asked, 2 there"}],
+                    "violations": [{"subject": "spaces/default/regions/orders", "description": "3 bits requested, 2 left"}],
                     "retry_after_ms": 1500,
                 },
             }})
@@ -361,16 +361,16 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_broken_connection_is_told_as_such_and_not_as_a_refusal() {
+    fn ok_a_broken_connection_is_not_reported_as_a_refusal() {
         let reset = io::Error::new(io::ErrorKind::ConnectionReset, "reset");
         let refusal = Refusal::new(&Status::from_error(Box::new(reset)));
         assert!(refusal.is_broken);
-        assert_eq!(refusal.message, "the connection broke before the answer came: reset");
-        assert!(!Refusal::new(&Status::unknown("the daemon says so")).is_broken);
+        assert_eq!(refusal.message, "the connection broke before the response arrived: reset");
+        assert!(!Refusal::new(&Status::unknown("sent by the daemon")).is_broken);
     }
 
     #[test]
-    fn ok_a_closed_pipe_is_no_failure() {
+    fn ok_a_closed_pipe_is_not_a_failure() {
         let closed = Failure::Output(io::ErrorKind::BrokenPipe.into());
         assert_eq!(closed.render(false), None);
         assert_eq!(closed.exit_code(), ExitCode::SUCCESS);

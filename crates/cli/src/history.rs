@@ -1,4 +1,4 @@
-//! `kent region history` and `kent watch`: the edits of a table, those of the past and those to come.
+//! `kent region history` lists the past edits of a table, and `kent watch` follows new ones.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::output::{Out, Palette, Role};
 
-/// The most edits that the daemon puts on a page.
+/// The maximum number of edits per page.
 const PAGE_SIZE: u32 = 1000;
 
 pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -33,7 +33,7 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
         left = left.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
         page_token = page.next_page_token;
         if page_token.is_empty() && left > 0 && page.forgotten_through > 0 && !out.is_json() {
-            out.text(&format!("edits up to revision {} are forgotten\n", page.forgotten_through))?;
+            out.text(&format!("edits up to revision {} have been deleted\n", page.forgotten_through))?;
         }
         if left == 0 || page_token.is_empty() {
             return Ok(());
@@ -41,22 +41,22 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
     }
 }
 
-/// Watches for ever: when the daemon goes, it is waited for, or another one is asked, and the changes go on where they were.
+/// Watches without end. When the connection is lost, it reconnects to this daemon or another and resumes after the last change.
 pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> Result<(), Failure> {
     let mut after = args.after;
     let mut daemon = client.connect().await?;
     loop {
         match follow(args, &daemon, &mut after, out).await {
             Ok(()) => {}
-            Err(Failure::Refused(refusal)) if refusal.is_passing() => {
-                if refusal.wants_snapshot() {
-                    eprintln!("kent: changes were missed since revision {after}: the regions there are come again");
+            Err(Failure::Refused(refusal)) if refusal.is_transient() => {
+                if refusal.needs_snapshot() {
+                    eprintln!("kent: changes after revision {after} were missed; printing all present regions again");
                     after = 0;
                 }
             }
             Err(failure) => return Err(failure),
         }
-        eprintln!("kent: the daemon is gone; going on after revision {after} when one answers");
+        eprintln!("kent: lost the daemon; resuming after revision {after} once a daemon answers");
         daemon.leave();
         daemon = loop {
             time::sleep(PAUSE).await;
@@ -69,13 +69,13 @@ pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> R
     }
 }
 
-/// The time between two attempts to find a daemon.
+/// The time between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Writes what one daemon tells, until it ends. `after` is the last revision that was written.
+/// Prints the events of one daemon until its stream ends. `after` is the last printed revision.
 async fn follow(args: &WatchArgs, daemon: &Daemon, after: &mut u64, out: &mut Out) -> Result<(), Failure> {
     let message = WatchTableRequest { parent: names::space(&args.space.space), after_revision: *after };
-    // A watch has no deadline.
+    // No deadline, because a watch does not end.
     let mut events = daemon.regions().watch_table(Request::new(message)).await?.into_inner();
     while let Some(event) = events.message().await? {
         match event.event {
@@ -116,7 +116,7 @@ fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-/// A head line, and one for each region.
+/// One line for the edit, and one for each region it changed.
 fn render(entry: &HistoryEntry, palette: Palette) -> String {
     let revision = palette.paint(Role::Heading, &format!("revision {}", entry.revision));
     let mut text = format!("{revision}  {}  {} by {}", entry.time, entry.operation, entry.principal);
@@ -137,7 +137,7 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
     text
 }
 
-/// A region and its place, in a few words.
+/// A region with its prefix, widths and state in short form.
 fn place(region: &Region) -> String {
     let (name, prefix) = (names::short(&region.name), prefix_text(&region.prefix));
     format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, describe::state(region))

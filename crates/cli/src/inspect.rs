@@ -1,4 +1,4 @@
-//! `kent inspect`: what identifiers are, for people drawn bit by bit.
+//! `kent inspect`: explains identifiers, as JSON or with a drawing of their bits.
 
 use std::io::{self, BufRead};
 use std::{iter, mem};
@@ -14,37 +14,37 @@ use tokio::runtime::Runtime;
 use crate::args::InspectArgs;
 use crate::bits::{self, Run};
 use crate::classify;
-use crate::failure::{Failure, NoIdentifier};
+use crate::failure::{Failure, InvalidId};
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
 
-/// Identifiers that a daemon is asked about at once.
-const LOT: usize = 1000;
+/// The number of identifiers in one request to the daemon.
+const BATCH: usize = 1000;
 
-/// What stands for the lines of standard input.
+/// The argument that stands for standard input.
 const STDIN: &str = "-";
 
-/// Shows every identifier, and where it belongs if that is asked, and afterwards tells which of the texts are none.
+/// Shows every valid identifier, with its region if requested, and then fails with the invalid ones.
 pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
-    let (reading, mut strangers, mut shown) = (args.reading(), Vec::new(), false);
+    let (reading, mut invalid, mut shown) = (args.reading(), Vec::new(), false);
     let mut texts = args.ids.iter().flat_map(|id| texts(id));
     loop {
-        let lot = texts.by_ref().take(LOT).collect::<Result<Vec<String>, Failure>>()?;
-        if lot.is_empty() {
+        let batch = texts.by_ref().take(BATCH).collect::<Result<Vec<String>, Failure>>()?;
+        if batch.is_empty() {
             break;
         }
         let places = match regions {
-            Some(regions) => regions.of(&lot)?,
-            None => vec![None; lot.len()],
+            Some(regions) => regions.of(&batch)?,
+            None => vec![None; batch.len()],
         };
         let (json, palette) = (out.is_json(), out.palette());
         let show = |(text, place): (&String, &Option<Classification>)| {
             kent_codec::inspect(text, &reading).map(|inspection| show(&inspection, place.as_ref(), json, palette))
         };
-        // Each is work for itself, and of the kind that keeps a processor busy.
-        let answers: Vec<_> = lot.par_iter().zip(&places).map(show).collect();
-        for (text, answer) in lot.into_iter().zip(answers) {
+        // In parallel, because each answer is independent and bound by computation.
+        let answers: Vec<_> = batch.par_iter().zip(&places).map(show).collect();
+        for (text, answer) in batch.into_iter().zip(answers) {
             match answer {
                 Ok(answer) => {
                     if mem::replace(&mut shown, true) && !json {
@@ -52,14 +52,14 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
                     }
                     out.text(&answer)?;
                 }
-                Err(error) => strangers.push(NoIdentifier { text, code: error.code, message: error.message }),
+                Err(error) => invalid.push(InvalidId { text, code: error.code, message: error.message }),
             }
         }
     }
-    if strangers.is_empty() { Ok(()) } else { Err(Failure::NoIdentifiers(strangers)) }
+    if invalid.is_empty() { Ok(()) } else { Err(Failure::InvalidIds(invalid)) }
 }
 
-/// The text itself, or the lines of standard input that are not empty.
+/// The text itself or, for `-`, the lines of standard input that are not empty.
 fn texts(id: &str) -> Box<dyn Iterator<Item = Result<String, Failure>>> {
     if id != STDIN {
         return Box::new(iter::once(Ok(id.to_owned())));
@@ -72,7 +72,7 @@ fn texts(id: &str) -> Box<dyn Iterator<Item = Result<String, Failure>>> {
     )
 }
 
-/// A daemon that says to which regions of a space identifiers belong.
+/// Classifies identifiers within a space by requests to a daemon.
 pub(crate) struct Regions<'a> {
     pub(crate) space: &'a str,
     pub(crate) client: &'a Client,
@@ -80,13 +80,13 @@ pub(crate) struct Regions<'a> {
 }
 
 impl Regions<'_> {
-    /// What is said of the texts that may be identifiers of the space.
+    /// The classification of each text, or `None` for a text that cannot be an identifier of a space.
     fn of(&self, texts: &[String]) -> Result<Vec<Option<Classification>>, Failure> {
         let ids: Vec<Option<u128>> = texts.iter().map(|text| number::parse_id(text).ok()).collect();
-        let asked = ids.iter().flatten().copied().collect();
+        let valid = ids.iter().flatten().copied().collect();
         let mut answers = self
             .runtime
-            .block_on(async { classify::ask(asked, self.space, &self.client.connect().await?).await })?
+            .block_on(async { classify::classify(valid, self.space, &self.client.connect().await?).await })?
             .into_iter();
         Ok(ids.iter().map(|id| id.and_then(|_| answers.next())).collect())
     }
@@ -105,21 +105,21 @@ impl InspectArgs {
     }
 }
 
-/// What an identifier is, and where it belongs if that was asked.
+/// The explanation of an identifier, with its classification if requested.
 #[derive(Serialize)]
-struct Placed<'a> {
+struct Explanation<'a> {
     #[serde(flatten)]
     inspection: &'a Inspection,
     #[serde(skip_serializing_if = "Option::is_none")]
     classification: Option<Value>,
 }
 
-/// What is said of an identifier: a line of JSON, or a drawing.
+/// The output for an identifier: a line of JSON, or text with a drawing.
 fn show(inspection: &Inspection, place: Option<&Classification>, is_json: bool, palette: Palette) -> String {
     if is_json {
         let classification = place.map(classify::to_json);
-        let line = serde_json::to_string(&Placed { inspection, classification });
-        return line.unwrap_or_default() + "\n"; // OK because texts and numbers are always written
+        let line = serde_json::to_string(&Explanation { inspection, classification });
+        return line.unwrap_or_default() + "\n"; // OK because strings and numbers always serialize
     }
     let mut text = render(inspection, palette);
     if let Some(place) = place {
@@ -129,7 +129,7 @@ fn show(inspection: &Inspection, place: Option<&Classification>, is_json: bool, 
     text
 }
 
-/// The identifier, what it is and why, its bits, its fields.
+/// The identifier, its format and how the format was found, its bits, and its fields.
 fn render(inspection: &Inspection, palette: Palette) -> String {
     let mut rows = vec![
         ("id", palette.paint(Role::Heading, &inspection.canonical)),
@@ -151,7 +151,7 @@ fn render(inspection: &Inspection, palette: Palette) -> String {
 
 fn fields(inspection: &Inspection) -> Table {
     let mut table = Table::new(["FIELD", "VALUE", "BITS", "MEANING"]);
-    // The time stands above already.
+    // The time is printed above the drawing.
     for field in inspection.fields.iter().filter(|field| field.name != "time") {
         let meaning = Cell::new(Role::Faint, field.meaning.as_str());
         table.row([Cell::from(&field.name), Cell::from(&field.value), places(inspection, &field.name).into(), meaning]);
@@ -159,7 +159,7 @@ fn fields(inspection: &Inspection) -> Table {
     table
 }
 
-/// Which bits of the drawing carry this label: "0-31, 52-63".
+/// The bits of the drawing with this label, such as "0-31, 52-63".
 fn places(inspection: &Inspection, label: &str) -> String {
     let runs = inspection.layout.iter().filter(|run| run.label == label);
     let places: Vec<_> = runs

@@ -1,7 +1,7 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! Arguments come in through `args`, one module carries out each family of commands, `output` and `table` write what people
-//! and programs read, and `failure` turns what went wrong into words and an exit code.
+//! `args` parses the arguments, one module runs each group of commands, `output` and `table` write text and JSON, and `failure`
+//! turns errors into messages and exit codes.
 
 mod alloc;
 mod args;
@@ -36,7 +36,7 @@ use clap_complete::Shell;
 use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Cli, Command, Question};
+use crate::args::{Cli, Command, DaemonCommand};
 use crate::failure::Failure;
 use crate::output::Out;
 
@@ -52,19 +52,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and versions go to standard output; bad usage to standard error, as JSON if that was asked for.
+/// Prints help and versions to standard output, and bad usage to standard error, as JSON with `--json`.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let json = env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && json {
         return report(&Failure::Usage(first_paragraph(&error.render().to_string())), true);
     }
-    // Whoever closed the stream does not want to read it.
+    // OK because a reader that closed the stream does not want the text.
     let _ = error.print();
     // OK because clap's codes are 0 and 2.
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// What clap says first: what is wrong. Usage and hints for people follow.
+/// The first paragraph of clap's message, which states the error. Usage and hints for people follow it.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
@@ -73,7 +73,7 @@ fn first_paragraph(text: &str) -> String {
 
 fn report(failure: &Failure, json: bool) -> ExitCode {
     if let Some(text) = failure.render(json) {
-        // Where standard error is closed, the exit code still tells.
+        // OK because the exit code reports the failure, too, if standard error is closed.
         let _ = io::stderr().write_all(text.as_bytes());
     }
     failure.exit_code()
@@ -94,29 +94,29 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
         Command::Alloc(args) => alloc::run(&args, client, &runtime()?, json),
-        Command::Ask(question) => with_output(json, |out| runtime()?.block_on(ask(question, &client, out))),
+        Command::Daemon(command) => with_output(json, |out| runtime()?.block_on(run_on_daemon(command, &client, out))),
     }
 }
 
-async fn ask(question: Question, client: &Client, out: &mut Out) -> Result<(), Failure> {
-    match question {
-        Question::Classify(args) => {
-            // What is no identifier is refused before a daemon is looked for.
+async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
+    match command {
+        DaemonCommand::Classify(args) => {
+            // Invalid identifiers are rejected before the client connects.
             let operands = classify::parse(&args)?;
             classify::run(&operands, &args.space.space, &client.connect().await?, out).await
         }
-        Question::Space(command) => space::run(&command, &client.connect().await?, out).await,
-        Question::Region(command) => region::run(&command, &client.connect().await?, out).await,
-        Question::Series(command) => series::run(&command, &client.connect().await?, out).await,
-        Question::Table(command) => transfer::run(&command, &client.connect().await?, out).await,
-        Question::Watch(args) => history::watch(&args, client, out).await,
-        Question::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
-        Question::Clock { command } => status::clock(command, &client.connect().await?, out).await,
-        Question::Status => status::run(&client.connect().await?, out).await,
+        DaemonCommand::Space(command) => space::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Region(command) => region::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Series(command) => series::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Table(command) => transfer::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
+        DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
+        DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
 }
 
-/// Runs a command and writes out what it left in the buffer, also if it failed half-way.
+/// Runs a command and flushes its output, even if it failed half-way.
 fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut out = Out::new(json);
     let result = command(&mut out);
@@ -124,13 +124,13 @@ fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>
     result.and(flushed)
 }
 
-/// One worker: the connection's work goes on while the main thread prints.
+/// A runtime with one worker thread, which serves the connection while the main thread prints.
 fn runtime() -> Result<Runtime, Failure> {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
 }
 
 fn complete(shell: Shell) -> Result<(), Failure> {
-    // clap_complete panics if it cannot write; a vector takes everything.
+    // clap_complete panics if it cannot write. Writing to a vector always succeeds.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "kent", &mut script);
     io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::Output)

@@ -1,8 +1,8 @@
-//! Resource names as the API spells them, and the short names that people type.
+//! Resource names of the API, and the short names that people type.
 
 pub(crate) use kent_proto::model::{region_name as region, space_name as space};
 
-/// What people call the thing: a region's name in its space, and a space's name, which may be a path.
+/// The short name of a resource: a region's name within its space, or a space's name, which may be a path.
 pub(crate) fn short(resource: &str) -> &str {
     match resource.rsplit_once("/regions/") {
         Some((_, region)) => region,

@@ -1,4 +1,4 @@
-//! Numbers as people write them and read them.
+//! Parsing and formatting numbers for people.
 
 use kent_ids::Uid11;
 use kent_proto::v1::space::TextForm;
@@ -11,15 +11,15 @@ pub(crate) fn parse(text: &str) -> Result<u128, String> {
     };
     let plain: String = digits.chars().filter(|&digit| digit != '_').collect();
     if plain.is_empty() || digits.starts_with('_') || digits.ends_with('_') {
-        return Err("a number has digits: 42, 1_000_000 or 0x2a".to_owned());
+        return Err("expected a number such as 42, 1_000_000 or 0x2a".to_owned());
     }
-    if let Some(stranger) = plain.chars().find(|digit| !digit.is_digit(radix)) {
-        return Err(format!("{stranger:?} is no digit of a number such as 42, 1_000_000 or 0x2a"));
+    if let Some(invalid) = plain.chars().find(|digit| !digit.is_digit(radix)) {
+        return Err(format!("{invalid:?} is not a digit; expected a number such as 42, 1_000_000 or 0x2a"));
     }
-    u128::from_str_radix(&plain, radix).map_err(|_| "the largest number is 2^128 - 1".to_owned())
+    u128::from_str_radix(&plain, radix).map_err(|_| "the maximum is 2^128 - 1".to_owned())
 }
 
-/// Reads an identifier of a space: a number, or the 11 symbols of a uid11 if at least one of them is no digit.
+/// Reads an identifier of a space: a number, or the 11 symbols of a uid11 of which at least one is not a digit.
 pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
     let is_uid11 =
         text.len() == 11 && !text.starts_with("0x") && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
@@ -29,20 +29,22 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
             Err(error) => Err(format!("{text:?} is neither a number nor a uid11: {error}")),
         };
     }
-    parse(text).map_err(|error| format!("{text:?} is no identifier: {error} (or the 11 symbols of a uid11)"))
+    parse(text).map_err(|error| {
+        format!("{text:?} is not a valid identifier: {error} (the 11 symbols of a uid11 are valid, too)")
+    })
 }
 
-/// How the identifiers of a space are written.
+/// The text form of the identifiers of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Decimal,
-    /// With so many digits.
+    /// With this number of digits.
     Hex(usize),
     Uid11,
 }
 
 impl Form {
-    /// That of a space whose identifiers have so many bits.
+    /// The form of a space with identifiers of this number of bits.
     pub(crate) fn of(form: TextForm, bits: u32) -> Self {
         match form {
             TextForm::Unspecified | TextForm::Decimal => Self::Decimal,
@@ -60,15 +62,15 @@ impl Form {
     }
 }
 
-/// What share of `whole` a `part` is, from 0 to 1, and 1 only if it is all. Both are decimal, up to 2^128.
+/// The ratio of `part` to `whole`, from 0 to 1, and 1 only if they are equal. Both are decimal numbers up to 2^128.
 pub(crate) fn share(part: &str, whole: &str) -> Option<f64> {
     let most = if part == whole { 1.0 } else { 1.0_f64.next_down() };
-    // Exact enough: a share is shown with two digits.
+    // An f64 is precise enough because a share is shown with two decimal places.
     let (part, whole) = (part.parse::<f64>().ok()?, whole.parse::<f64>().ok()?);
     (whole > 0.0).then(|| (part / whole).clamp(0.0, most))
 }
 
-/// A share as a percentage that never claims "nothing" or "all" of what is only nearly so.
+/// A share as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %.
 pub(crate) fn percent(share: f64) -> String {
     match share {
         share if share <= 0.0 => "0 %".to_owned(),
@@ -95,7 +97,7 @@ pub(crate) fn grouped(decimal: &str) -> String {
     grouped
 }
 
-/// A decimal number as a power of two, if it is one: "2^40". Zero stays "0".
+/// Writes a decimal number that is a power of two as "2^40", and any other number unchanged.
 pub(crate) fn power_of_two(decimal: &str) -> String {
     const TWO_TO_128: &str = "340282366920938463463374607431768211456";
     match decimal.parse::<u128>() {
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_a_form_writes_is_read_back() {
+    fn ok_text_of_every_form_parses_to_the_same_number() {
         for (form, bits, expected) in [
             (TextForm::Decimal, 64, "1856638566845336473"),
             (TextForm::Hex, 64, "0x19c41af08d1b4b99"),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_percentages_do_not_round_to_nothing_or_all() {
+    fn ok_percentages_do_not_round_to_0_or_100() {
         for (part, whole, expected) in [
             ("0", "16", "0 %"),
             ("1", "340282366920938463463374607431768211456", "<0.01 %"),

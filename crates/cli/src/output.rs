@@ -1,4 +1,4 @@
-//! Standard output: text for people or one JSON object a line for programs, colour only where it is seen.
+//! Standard output: text for people or one JSON object per line for programs, in colour only on a terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Standard output, buffered. Call [`Out::flush`] where a reader may be waiting.
+/// Buffered standard output. Call [`Out::flush`] before waiting, so that the reader gets everything written so far.
 pub(crate) struct Out {
     json: bool,
     palette: Palette,
@@ -19,12 +19,12 @@ pub(crate) struct Out {
 impl Out {
     pub(crate) fn new(json: bool) -> Self {
         let stdout = io::stdout();
-        // anstream knows NO_COLOR, CLICOLOR, TERM=dumb and terminals; clap already brings it along.
+        // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether this is a terminal. clap depends on it already.
         let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
         Self { json, palette: Palette { colour }, stream: BufWriter::new(stdout) }
     }
 
-    /// True if a program reads: one JSON object a line.
+    /// True with `--json`: one JSON object per line.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
@@ -39,7 +39,7 @@ impl Out {
         self.text("\n")
     }
 
-    /// Writes text that ends its own lines.
+    /// Writes text, which contains its own line feeds.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.stream.write_all(text.as_bytes()).map_err(Failure::Output)
     }
@@ -49,23 +49,23 @@ impl Out {
     }
 }
 
-/// The colours, or none.
+/// Paints text in colours, or leaves it plain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
     pub(crate) colour: bool,
 }
 
-/// What a piece of text is, which decides its colour.
+/// The meaning of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
     Heading,
-    /// What the eye may skip.
+    /// Text of minor importance.
     Faint,
     Good,
     Warning,
     Bad,
-    /// The parts of a drawing, told apart by their colours: the number is taken modulo their count.
+    /// A part of a drawing, with the colour of this index modulo the number of colours.
     Part(usize),
 }
 
@@ -82,7 +82,7 @@ impl Palette {
         painted
     }
 
-    /// Paints what `write` appends to the text, which is something.
+    /// Paints the text that `write` appends, which must not be empty.
     pub(crate) fn paint_onto(self, text: &mut String, role: Role, write: impl FnOnce(&mut String)) {
         if !self.colour || role == Role::Plain {
             return write(text);

@@ -1,4 +1,4 @@
-//! `kent region create --plan` where no prefix is free: who could give way, what that costs them, and how to say so.
+//! `kent region create --plan` when no prefix is free: the regions that could be split, the cost, and the command for each.
 
 use kent_client::tonic::Status;
 use serde_json::json;
@@ -8,14 +8,14 @@ use crate::failure::{Failure, Refusal};
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table};
 
-/// A region that could be split: it would give up one bit, the lowest of its expansion zone, and with it half of what it
-/// could ever grow to.
+/// A region that could be split. It would lose the lowest bit of its expansion zone, and with it half of its ultimate
+/// capacity.
 struct Donor<'a> {
     region: &'a str,
     zone_bits: u32,
 }
 
-/// Writes the regions that could be split; any other refusal, or one without such regions, stays a failure.
+/// Prints the regions that could be split. A refusal that lists none stays a failure.
 pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result<(), Failure> {
     let refusal = Refusal::new(status);
     let donors = donors(&refusal);
@@ -57,11 +57,11 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
             command(args, donor).into(),
         ]);
     }
-    let why = "no prefix is free; a region that gives up one bit of its expansion zone makes room:\n";
-    format!("{why}{}", table.render(palette))
+    let intro = "no prefix is free; splitting one of these regions by one bit of its expansion zone frees one:\n";
+    format!("{intro}{}", table.render(palette))
 }
 
-/// The command that makes the region where this donor was split.
+/// The command that splits this donor and creates the region in the freed prefix.
 fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
     let space = match args.edit.space.space.as_str() {
         "default" => String::new(),

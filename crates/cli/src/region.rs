@@ -1,4 +1,4 @@
-//! `kent region ls`, `tree` and `show`: looking at the table of a space. `edit` changes it.
+//! `kent region ls`, `tree`, `show` and `id`, which read the table of a space. Module `edit` changes it.
 
 use kent_client::Daemon;
 use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, ListRegionsRequest, Region, Space, Uint128};
@@ -14,13 +14,13 @@ use crate::names;
 use crate::output::{Out, Role};
 use crate::tree::{self, View};
 
-/// Of more siblings than this, a tree draws the first.
+/// The number of siblings that a tree draws without `--all`.
 const SIBLINGS_MAX: usize = 40;
 
-/// The revision that stands for the present one.
+/// The value of `at_revision` that means the present revision.
 pub(crate) const PRESENT: u64 = 0;
 
-/// The most regions that the daemon puts on a page.
+/// The maximum number of regions per page.
 const PAGE_SIZE: u32 = 1000;
 
 pub(crate) async fn run(command: &RegionCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ async fn list(args: &InSpace, daemon: &Daemon, out: &mut Out) -> Result<(), Fail
     out.text(&text)
 }
 
-/// All regions of a space, in the order of their prefixes, outer before inner.
+/// All regions of a space in the order of their prefixes, outer regions before inner ones.
 pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = Vec::new();
     let collect = |page| {
@@ -63,7 +63,7 @@ pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Resul
     Ok(regions)
 }
 
-/// Takes the regions of a space page by page.
+/// Passes the regions of a space to `take`, page by page.
 pub(crate) async fn pages(
     space: &str,
     at_revision: u64,
@@ -106,7 +106,7 @@ async fn draw(args: &TreeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fai
     }
     if hidden > 0 {
         let regions = if hidden == 1 { "region is" } else { "regions are" };
-        out.text(&format!("{hidden} {regions} not shown: --all, --depth and --filter choose\n"))?;
+        out.text(&format!("{hidden} {regions} not shown; see --all, --depth and --filter\n"))?;
     }
     Ok(())
 }
@@ -123,13 +123,13 @@ async fn compose(args: &IdArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fa
     let name = names::region(&args.space.space, &args.name);
     let message = ComposeRequest { name, suffixes, identifiers };
     let composed = daemon.regions().compose(request(message)).await?.into_inner().composed;
-    composed.iter().try_for_each(|found| {
+    composed.iter().try_for_each(|pair| {
         let number = |number: Option<Uint128>| number.map(u128::from).unwrap_or_default().to_string();
-        let (suffix, identifier) = (number(found.suffix), number(found.identifier));
+        let (suffix, identifier) = (number(pair.suffix), number(pair.identifier));
         if out.is_json() {
-            return out.json(&json!({"suffix": suffix, "identifier": identifier, "text": found.text}));
+            return out.json(&json!({"suffix": suffix, "identifier": identifier, "text": pair.text}));
         }
-        out.text(if args.back { &suffix } else { &found.text })?;
+        out.text(if args.back { &suffix } else { &pair.text })?;
         out.text("\n")
     })
 }

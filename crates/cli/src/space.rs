@@ -1,4 +1,4 @@
-//! `kent space`: the spaces, each a table of regions.
+//! `kent space`: lists and creates spaces, each of which is a table of regions.
 
 use kent_client::Daemon;
 use kent_proto::v1::{CreateSpaceRequest, ListSpacesRequest, Space, space::TextForm};
@@ -11,7 +11,7 @@ use crate::names;
 use crate::output::Out;
 use crate::table::{Cell, Table};
 
-/// The most spaces that the daemon puts on a page.
+/// The maximum number of spaces per page.
 const PAGE_SIZE: u32 = 1000;
 
 pub(crate) async fn run(command: &SpaceCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ fn table(spaces: &[Space]) -> Table {
     table
 }
 
-/// Revisions and counts grow by one and stay below 2^53 for ever: JSON numbers.
+/// Revisions and counts grow by one and never reach 2^53, so they are JSON numbers.
 fn to_json(space: &Space) -> Value {
     json!({
         "name": names::short(&space.name),

@@ -1,4 +1,4 @@
-//! `kent status`: how the daemon fares.
+//! `kent status` and `kent clock`: daemon health.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,13 +25,13 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-/// Shows what a daemon makes of its clock, after telling it to believe it if that is wanted.
+/// Shows the state of the daemon's clock, after confirming it with `accept`.
 pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let clock = match command {
         Some(ClockCommand::Accept) => daemon.admin().accept_clock(request(AcceptClockRequest {})).await?.into_inner(),
         None => {
             let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
-            status.clock.ok_or_else(|| Failure::Answer("the status says nothing of the clock".to_owned()))?
+            status.clock.ok_or_else(|| Failure::Answer("the status lacks the clock".to_owned()))?
         }
     };
     if out.is_json() {
@@ -72,9 +72,9 @@ fn store_rows(store: &StoreStatus) -> [(&'static str, String); 2] {
 
 fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, String)> {
     let steps = match clock.clock_epoch {
-        0 => "no steps since the start".to_owned(),
-        1 => "1 step since the start".to_owned(),
-        steps => format!("{steps} steps since the start"),
+        0 => "no steps since start".to_owned(),
+        1 => "1 step since start".to_owned(),
+        steps => format!("{steps} steps since start"),
     };
     let bounds = format!("tolerance {} ms, at most {} ms ahead", clock.tolerance_ms, clock.max_ahead_ms);
     let mut rows = vec![("clock", format!("{}, {steps}", instant(i128::from(clock.unix_nanos)))), ("", bounds)];
@@ -82,11 +82,11 @@ fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, Strin
         let ahead = seconds(quarantine.ahead_ms / 1000);
         let text = match quarantine.instead_unix_nanos {
             Some(instead) => {
-                format!("it is {ahead} further ahead than is believed; issued is {}", instant(instead.into()))
+                format!("distrusted: {ahead} too far ahead; issuing with {} instead", instant(instead.into()))
             }
-            None => format!(
-                "it is {ahead} further ahead than anything recorded explains; time-based identifiers are refused"
-            ),
+            None => {
+                format!("distrusted: {ahead} ahead of every recorded time; time-based identifiers are refused")
+            }
         };
         ("", palette.paint(Role::Bad, &text))
     }));
@@ -95,7 +95,7 @@ fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, Strin
 
 fn limits_text(limits: &Limits) -> String {
     format!(
-        "{} identifiers a lease, {} bytes a packed reply, {} streams",
+        "{} identifiers per lease, {} bytes per packed reply, {} streams",
         number::grouped(&limits.lease_count.to_string()),
         number::grouped(&limits.packed_bytes.to_string()),
         number::grouped(&limits.streams.to_string()),
@@ -125,7 +125,7 @@ fn chunks(chunks: &[ChunkStatus]) -> Table {
     table
 }
 
-/// Everybody on the store. Clocks that differ by more than a quarter of a second are a warning.
+/// All replicas on the store, with a warning for clocks that differ by more than [`CLOCKS_DIFFER_MS`].
 fn replicas(replicas: &[ReplicaStatus]) -> Table {
     let headings = ["REPLICA", "VERSION", ">SLOT", "RESERVED UNTIL", ">CLOCK", ">HEARD", ">TABLES AT", "RUN"];
     let mut table = Table::new(headings);
@@ -150,14 +150,14 @@ fn replicas(replicas: &[ReplicaStatus]) -> Table {
     table
 }
 
-/// Clocks that differ by more are shown as a warning, as the daemon does.
+/// The difference between clocks in milliseconds above which they are marked, as in the daemon's own warning.
 const CLOCKS_DIFFER_MS: u64 = 250;
 
 fn until(unix_seconds: i64) -> String {
     instant(i128::from(unix_seconds) * 1_000_000_000)
 }
 
-/// RFC 3339 with milliseconds, or the bare number where no calendar reaches.
+/// RFC 3339 with milliseconds, or the number of nanoseconds if the time has no calendar date.
 fn instant(unix_nanos: i128) -> String {
     let at = u64::try_from(unix_nanos).ok().and_then(|nanos| UNIX_EPOCH.checked_add(Duration::from_nanos(nanos)));
     at.map(|at: SystemTime| humantime::format_rfc3339_millis(at).to_string()).unwrap_or(format!("{unix_nanos} ns"))
@@ -180,7 +180,7 @@ fn clock_json(clock: &ClockStatus) -> Value {
     })
 }
 
-/// Counts that grow by one stay below 2^53 for ever and are JSON numbers; everything else of 64 bits is a string.
+/// Counts that grow by one never reach 2^53, so they are JSON numbers. All other 64-bit values are strings.
 fn to_json(status: &Status) -> Value {
     json!({
         "version": status.version,
@@ -282,9 +282,9 @@ ready   no
         the store does not answer
 store   sled at ./kent-data, id 0a1b
         12 commits, 9 flushes, 0 conflicts
-clock   2025-11-20T19:30:00.123Z, 1 step since the start
+clock   2025-11-20T19:30:00.123Z, 1 step since start
         tolerance 2000 ms, at most 1000 ms ahead
-limits  1 000 000 000 identifiers a lease, 4 194 304 bytes a packed reply, 1 024 streams
+limits  1 000 000 000 identifiers per lease, 4 194 304 bytes per packed reply, 1 024 streams
 
 SLOT  EPOCH  NODE          CLOCK SEQ  RESERVED UNTIL            WINDOW LEFT
    3      7  a1b2c3d4e5f6      16383  2025-11-20T19:31:00.000Z     59.876 s

@@ -1,13 +1,13 @@
-//! Aligned columns without borders, so that people can read them and `awk` can cut them.
+//! Tables of aligned columns without borders, which people can read and `awk` can split.
 
 use std::iter;
 
 use crate::output::{Palette, Role};
 
-/// Spaces between two columns.
+/// The space between two columns.
 const GUTTER: &str = "  ";
 
-/// Rows of cells under headings. What is written has one line a row and no trailing spaces.
+/// Rows of cells under headings. It prints one line per row, without trailing spaces.
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
@@ -24,7 +24,7 @@ enum Align {
     Right,
 }
 
-/// The text of one cell, and what it is.
+/// The text of one cell, and its role.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -36,7 +36,7 @@ impl Cell {
         Self { text: text.into(), role }
     }
 
-    /// How many columns of a terminal the text takes; every symbol that we print is one column wide.
+    /// The width of the text in terminal columns. Every symbol that kent prints takes one column.
     fn width(&self) -> usize {
         self.text.chars().count()
     }
@@ -49,7 +49,7 @@ impl<T: ToString> From<T> for Cell {
 }
 
 impl Table {
-    /// A table with these headings; a heading that begins with `>` is of a column of numbers, aligned at the right.
+    /// A table with these headings. A heading that begins with `>` marks a right-aligned column of numbers.
     pub(crate) fn new<const N: usize>(headings: [&'static str; N]) -> Self {
         let column = |heading: &'static str| match heading.strip_prefix('>') {
             Some(heading) => Column { heading, align: Align::Right },
@@ -105,7 +105,7 @@ impl Table {
     }
 }
 
-/// Lines of "name  value" with the names in one column: the facts about one thing.
+/// Lines of "name  value" with aligned values.
 pub(crate) fn facts(rows: &[(&str, String)], palette: Palette) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
     let line = |(name, value): &(&str, String)| {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_box_symbols_count_as_one_column_and_colours_as_none() {
+    fn ok_box_symbols_take_one_column_and_colours_none() {
         let mut table = Table::new(["TREE", ">N"]);
         table.row(["├─ a".into(), 1.into()]);
         table.row([Cell::new(Role::Good, "b"), 22.into()]);

@@ -1,8 +1,8 @@
-//! `kent table export` and `import`: the whole table of a space as JSON lines, out and in.
+//! `kent table export` and `import`: write and read the whole table of a space as JSON lines.
 //!
-//! An import makes what the table lacks: it never takes anything away, and makes nothing if a region is there that differs. Regions
-//! are made where the file has them, outer before inner, by the same edits that a person would make; numbers and histories are new.
-//! One that breaks off is finished by importing the file again.
+//! An import creates the regions that the table lacks. It removes nothing, and changes nothing if any existing region differs from
+//! the file. It creates regions with their prefixes from the file, outer regions first, by the same edits as an operator; they get
+//! new numbers and histories. An interrupted import is finished by importing the file again.
 
 mod file;
 mod stages;
@@ -25,7 +25,7 @@ use crate::output::Out;
 use crate::region::{PRESENT, all, pages};
 
 use file::{Decimal, Entry, File, Header, Kind};
-use stages::{Standing, Wanted};
+use stages::{Progress, Target};
 
 const REASON: &str = "imported";
 
@@ -54,15 +54,15 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
     if space.bits != header.bits {
         let problem = format!(
-            "the table is of a space of {} bits ({}), and {name} has {}: the same prefix makes other identifiers there",
+            "the table is of a space of {} bits ({}), but {name} has {}: the same prefix would yield other identifiers",
             header.bits, header.space, space.bits
         );
         return Err(refused(problem));
     }
     if let Some(unknown) = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none() && !args.unissued) {
         let problem = format!(
-            "it is of an earlier revision, and does not say what region {:?} has issued; say --unissued if no region has \
-             issued anything",
+            "the file is of an earlier revision and lacks the counter of region {:?}; add --unissued if no region has \
+    issued anything",
             unknown.name
         );
         return Err(refused(problem));
@@ -70,61 +70,61 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     for entry in &mut entries {
         entry.reserved.get_or_insert(Decimal(0));
     }
-    let wanted = Wanted::new(header.bits, &entries).map_err(refused)?;
-    // What is missing, then the rest, then a look at what has come of it.
+    let target = Target::new(header.bits, &entries).map_err(refused)?;
+    // The first round creates missing regions, the second sets the rest, and the last verifies the result.
     for round in 0..ROUNDS {
         let present = all(name, PRESENT, daemon).await?;
         let present = present.iter().map(Entry::of).collect::<Result<Vec<_>, _>>().map_err(Failure::Answer)?;
-        let work = Work::new(&wanted, &entries, &present).map_err(refused)?;
+        let work = Work::new(&target, &entries, &present).map_err(refused)?;
         if round == 0 {
             work.show(entries.len(), out)?;
         }
         if !work.differing.is_empty() {
             let problem = match round {
-                0 => "what is there differs from it, as told above: nothing was made",
-                _ => "what is there differs from it now: somebody else edits this table; see kent history",
+                0 => "existing regions differ from the file, as listed above; nothing was changed",
+                _ => "another caller edited the table during the import; see `kent region history`, then import again",
             };
             return Err(refused(problem.to_owned()));
         }
         if work.is_done() || args.dry_run || (round == 0 && !args.yes && !confirmed()?) {
             return Ok(());
         }
-        work.make(name, daemon, out).await?;
+        work.execute(name, daemon, out).await?;
     }
-    Err(refused("not all of it could be made: import it again to see what is missing".to_owned()))
+    Err(refused("the import is incomplete; import the file again to see what is missing".to_owned()))
 }
 
-/// How often an import looks at the table before it gives up.
+/// The number of times an import reads the table before it fails.
 const ROUNDS: u32 = 4;
 
-/// What an import has to do.
+/// The remaining work of an import.
 struct Work<'f> {
-    wanted: &'f Wanted<'f>,
-    /// With where their parents stand.
+    target: &'f Target<'f>,
+    /// Regions to create, with their parents.
     missing: Vec<(&'f Entry, Option<&'f Entry>)>,
-    /// What is there, what the file has, and what is to be set.
-    behind: Vec<(&'f Entry, &'f Entry, Vec<&'static str>)>,
+    /// The region in the table, the region in the file, and the attributes to set.
+    unfinished: Vec<(&'f Entry, &'f Entry, Vec<&'static str>)>,
     differing: Vec<(&'f Entry, Vec<String>)>,
 }
 
 impl<'f> Work<'f> {
-    fn new(wanted: &'f Wanted<'f>, entries: &'f [Entry], present: &'f [Entry]) -> Result<Self, String> {
+    fn new(target: &'f Target<'f>, entries: &'f [Entry], present: &'f [Entry]) -> Result<Self, String> {
         let by_name = |entries: &'f [Entry]| entries.iter().map(|entry| (entry.name.as_str(), entry));
         let here: BTreeMap<&str, &Entry> = by_name(present).collect();
         let levels: BTreeMap<&str, &Entry> = by_name(present).chain(by_name(entries)).collect();
-        let mut work = Self { wanted, missing: Vec::new(), behind: Vec::new(), differing: Vec::new() };
+        let mut work = Self { target, missing: Vec::new(), unfinished: Vec::new(), differing: Vec::new() };
         for entry in entries {
             match here.get(entry.name.as_str()) {
-                Some(here) => match wanted.standing(here, entry) {
-                    Standing::Done => {}
-                    Standing::Behind(what) => work.behind.push((here, entry, what)),
-                    Standing::Differs(what) => work.differing.push((entry, what)),
+                Some(here) => match target.progress(here, entry) {
+                    Progress::Done => {}
+                    Progress::Unfinished(what) => work.unfinished.push((here, entry, what)),
+                    Progress::Differs(what) => work.differing.push((entry, what)),
                 },
                 None => {
                     let parent = entry.parent.as_deref().map(|parent| {
                         levels.get(parent).copied().ok_or_else(|| {
                             let name = &entry.name;
-                            format!("region {name:?} is inside {parent:?}, which neither the file nor the table has")
+                            format!("the parent {parent:?} of region {name:?} is neither in the file nor in the table")
                         })
                     });
                     work.missing.push((entry, parent.transpose()?));
@@ -135,33 +135,33 @@ impl<'f> Work<'f> {
     }
 
     fn is_done(&self) -> bool {
-        self.missing.is_empty() && self.behind.is_empty()
+        self.missing.is_empty() && self.unfinished.is_empty()
     }
 
     fn show(&self, count: usize, out: &mut Out) -> Result<(), Failure> {
         for (entry, what) in &self.differing {
             out.text(&format!("! {} differs: {}\n", entry.name, what.join("; ")))?;
         }
-        for (_, entry, what) in &self.behind {
+        for (_, entry, what) in &self.unfinished {
             out.text(&format!("~ {} lacks {}\n", entry.name, what.join(", ")))?;
         }
         for (entry, _) in &self.missing {
             let (prefix, suffix) = (prefix_text(&entry.prefix), entry.suffix_bits);
             out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
         }
-        let (missing, behind, differing) = (self.missing.len(), self.behind.len(), self.differing.len());
-        out.text(&format!("{missing} to make, "))?;
-        for (number, what) in [(behind, "to finish"), (differing, "different")] {
+        let (missing, unfinished, differing) = (self.missing.len(), self.unfinished.len(), self.differing.len());
+        out.text(&format!("{missing} to create, "))?;
+        for (number, what) in [(unfinished, "to finish"), (differing, "different")] {
             if number > 0 {
                 out.text(&format!("{number} {what}, "))?;
             }
         }
-        out.text(&format!("{} there already\n", count - missing - behind - differing))?;
+        out.text(&format!("{} already present\n", count - missing - unfinished - differing))?;
         out.flush()
     }
 
-    /// Makes what is missing, or finishes what is there.
-    async fn make(&self, space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    /// Creates the missing regions or, if none is missing, sets the missing attributes.
+    async fn execute(&self, space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
         let mut left = self.missing.clone();
         while let Some((first, parent)) = left.first().copied() {
             let mut batch = vec![first];
@@ -169,35 +169,35 @@ impl<'f> Work<'f> {
                 batch =
                     left.iter().filter(|(entry, _)| entry.parent == first.parent).map(|(entry, _)| *entry).collect();
                 batch.truncate(BATCH);
-                self.make_subregions(space, parent, &batch, daemon).await?;
+                self.create_subregions(space, parent, &batch, daemon).await?;
             } else {
-                self.make_region(space, first, daemon).await?;
+                self.create_region(space, first, daemon).await?;
             }
             left.retain(|(entry, _)| !batch.contains(entry));
             let names = batch.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>();
-            out.text(&format!("made {}\n", names.join(", ")))?;
+            out.text(&format!("created {}\n", names.join(", ")))?;
             out.flush()?;
         }
         if self.missing.is_empty() {
-            for (here, entry, _) in &self.behind {
+            for (here, entry, _) in &self.unfinished {
                 finish(space, here, entry, daemon).await?;
             }
         }
         Ok(())
     }
 
-    async fn make_region(&self, space: &str, entry: &'f Entry, daemon: &Daemon) -> Result<(), Failure> {
-        let begun = self.wanted.begun(entry);
+    async fn create_region(&self, space: &str, entry: &'f Entry, daemon: &Daemon) -> Result<(), Failure> {
+        let initial = self.target.initial(entry);
         let message = CreateRegionRequest {
             parent: names::space(space),
-            region_id: begun.name,
-            suffix_bits: begun.suffix_bits,
-            prefix: Some(begun.prefix),
-            next: begun.reserved.map(|next| next.0.into()),
-            order: region::Order::from(begun.order).into(),
-            pace: begun.pace.0,
-            sealed: begun.sealed,
-            policy: begun.policy.as_ref().map(Into::into),
+            region_id: initial.name,
+            suffix_bits: initial.suffix_bits,
+            prefix: Some(initial.prefix),
+            next: initial.reserved.map(|next| next.0.into()),
+            order: region::Order::from(initial.order).into(),
+            pace: initial.pace.0,
+            sealed: initial.sealed,
+            policy: initial.policy.as_ref().map(Into::into),
             reason: REASON.to_owned(),
             ..CreateRegionRequest::default()
         };
@@ -205,8 +205,8 @@ impl<'f> Work<'f> {
         Ok(())
     }
 
-    /// Subregions of one region are made together: a full partition closes it.
-    async fn make_subregions(
+    /// Creates the subregions of one region in a single edit, because only all of them together close it.
+    async fn create_subregions(
         &self,
         space: &str,
         parent: &Entry,
@@ -215,16 +215,16 @@ impl<'f> Work<'f> {
     ) -> Result<(), Failure> {
         let extension = |entry: &Entry| entry.prefix.get(parent.prefix.len()..).unwrap_or_default().to_owned();
         let new_region = |entry: &&'f Entry| {
-            let begun = self.wanted.begun(entry);
+            let initial = self.target.initial(entry);
             NewRegion {
-                extension: Some(extension(&begun)),
-                region_id: begun.name,
-                suffix_bits: Some(begun.suffix_bits),
-                next: begun.reserved.map(|next| next.0.into()),
-                order: region::Order::from(begun.order).into(),
-                pace: begun.pace.0,
-                sealed: begun.sealed,
-                policy: begun.policy.as_ref().map(Into::into),
+                extension: Some(extension(&initial)),
+                region_id: initial.name,
+                suffix_bits: Some(initial.suffix_bits),
+                next: initial.reserved.map(|next| next.0.into()),
+                order: region::Order::from(initial.order).into(),
+                pace: initial.pace.0,
+                sealed: initial.sealed,
+                policy: initial.policy.as_ref().map(Into::into),
             }
         };
         let message = AddSubregionsRequest {
@@ -240,10 +240,10 @@ impl<'f> Work<'f> {
     }
 }
 
-/// The most subregions that one edit makes.
+/// The maximum number of subregions per edit.
 const BATCH: usize = 56;
 
-/// Sets what a region that is there has not got yet.
+/// Sets the attributes that an existing region lacks.
 async fn finish(space: &str, here: &Entry, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
     let (name, reason) = (names::region(space, &entry.name), REASON.to_owned());
     let nothing = UpdateRegionRequest { name: name.clone(), reason: reason.clone(), ..UpdateRegionRequest::default() };
@@ -282,12 +282,14 @@ fn text(file: &str) -> Result<String, Failure> {
     }
 }
 
-/// Asks on the terminal. Where there is none, the answer is no, and says how to say yes.
+/// Asks for confirmation on the terminal. Fails if standard input is not a terminal.
 fn confirmed() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::Usage("nothing was made: say --yes where nobody can be asked".to_owned()));
+        return Err(Failure::Usage(
+            "standard input is not a terminal; add --yes to import without confirmation".to_owned(),
+        ));
     }
-    eprint!("make them? [y/N] ");
+    eprint!("import them? [y/N] ");
     io::stderr().flush().map_err(Failure::Output)?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;

@@ -1,4 +1,4 @@
-//! The forest of regions, drawn with box characters.
+//! Draws the forest of regions with box characters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,31 +10,31 @@ use crate::number;
 use crate::output::{Palette, Role};
 use crate::table::{Cell, Table};
 
-/// Cells of the bar that shows how much of a region is issued.
+/// The width in cells of the bar for the issued share of a region.
 const BAR_CELLS: usize = 10;
 
-/// A region, and where in the forest it hangs.
+/// A region and its position in the forest.
 pub(crate) struct Branch {
     pub(crate) region: Region,
     /// 0 at the top level.
     pub(crate) depth: usize,
-    /// The lines that lead to it: "│  └─ ".
+    /// The box characters before its name, such as "│  └─ ".
     lines: String,
 }
 
-/// What of a table is drawn.
+/// The part of a table to draw.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    /// At most so many levels.
+    /// The maximum number of levels.
     pub(crate) depth: Option<usize>,
-    /// Only regions whose name contains this, and those around them.
+    /// Draws only regions whose name contains this, and the regions that contain them.
     pub(crate) filter: Option<String>,
-    /// Of siblings, at most so many.
+    /// The maximum number of siblings.
     pub(crate) siblings: Option<usize>,
 }
 
 impl View {
-    /// The regions whose names match, and those around them, in the order that they came in.
+    /// The regions with matching names and the regions that contain them, in their original order.
     fn matching(&self, regions: Vec<Region>) -> Vec<Region> {
         let Some(filter) = &self.filter else { return regions };
         let parents: HashMap<&str, &str> =
@@ -42,7 +42,7 @@ impl View {
         let mut wanted = HashSet::new();
         for region in regions.iter().filter(|region| names::short(&region.name).contains(filter.as_str())) {
             let mut next = Some(region.name.as_str());
-            // A region that is wanted already has brought those around it along.
+            // If a region is in the set, the regions that contain it are, too.
             while let Some(name) = next.filter(|name| wanted.insert((*name).to_owned())) {
                 next = parents.get(name).copied().filter(|parent| !parent.is_empty());
             }
@@ -51,11 +51,11 @@ impl View {
     }
 }
 
-/// Draws what is to be seen of a table: the lines, and how many regions are not among them.
+/// The branches of the forest that `view` selects, and the number of regions that it hides.
 pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     let all = regions.len();
     let mut forest = plant(view.matching(regions));
-    // How many siblings have been drawn on each level of the branch that is walked.
+    // For each level of the present branch, the number of siblings so far.
     let mut drawn: Vec<usize> = Vec::new();
     let mut hidden_below: Option<usize> = None;
     forest.retain(|branch| {
@@ -79,7 +79,7 @@ pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     (forest, hidden)
 }
 
-/// Puts every region below its parent and keeps the order of siblings. A region whose parent is missing stays at the top.
+/// Places every region below its parent and keeps the order of siblings. A region without its parent stays at the top level.
 pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     let index: HashMap<&str, usize> =
         regions.iter().enumerate().map(|(index, region)| (region.name.as_str(), index)).collect();
@@ -95,7 +95,7 @@ pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     grow(roots, &children, |index| slots.get_mut(index).and_then(Option::take))
 }
 
-/// Walks the forest, parents first. Each region is taken once, so that even a cycle in a wrong answer ends.
+/// Walks the forest, parents first. It takes each region once, so that it ends even if a wrong answer has a cycle.
 fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) -> Option<Region>) -> Vec<Branch> {
     let mut branches = Vec::with_capacity(children.len());
     let mut pending: Vec<(usize, usize, String, String)> = Vec::new();
@@ -109,7 +109,7 @@ fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) 
     branches
 }
 
-/// Puts siblings on the stack, the first on top, each with the lines that lead to it and to what is below it.
+/// Pushes siblings on the stack, the first on top, each with the box characters before itself and before its children.
 fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize], depth: usize, before: &str) {
     for (position, &index) in siblings.iter().enumerate().rev() {
         let last = position + 1 == siblings.len();
@@ -118,7 +118,7 @@ fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize
     }
 }
 
-/// One line a region, in columns.
+/// A table with one line per region.
 pub(crate) fn render(forest: &[Branch], palette: Palette) -> String {
     let mut table = Table::new(["REGION", "PREFIX", ">P/Z/S", "KIND", ">CAPACITY", ">ISSUED", "SHARE"]);
     for Branch { region, lines, .. } in forest {
@@ -138,7 +138,7 @@ pub(crate) fn render(forest: &[Branch], palette: Palette) -> String {
     table.render(palette)
 }
 
-/// Green while there is room, red when a region is about to be full.
+/// Green for a low share, yellow from 70 %, red from 90 %.
 fn share_role(share: Option<f64>) -> Role {
     match share {
         Some(share) if share >= 0.9 => Role::Bad,
@@ -147,11 +147,11 @@ fn share_role(share: Option<f64>) -> Role {
     }
 }
 
-/// A bar, and the figure beside it. What was issued at all is seen, and what is not quite full is not drawn so.
+/// A bar and the percentage. A share above 0 shows at least one eighth of a cell, and only a share of 1 fills the bar.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let all = BAR_CELLS * 8;
-    // OK because a share lies between 0 and 1; rounding to eighths of a cell is what is meant.
+    // OK because a share lies between 0 and 1, and rounding down to eighths of a cell is intended.
     let filled = match (share * all as f64) as usize {
         0 if share > 0.0 => 1,
         filled => filled.min(all),
@@ -194,7 +194,7 @@ REGION       PREFIX   P/Z/S  KIND     CAPACITY  ISSUED  SHARE
     }
 
     #[test]
-    fn ok_a_region_without_its_parent_stays_and_a_cycle_ends() {
+    fn ok_a_region_without_its_parent_stays_and_a_cycle_is_dropped() {
         let forest = plant(vec![
             region("lost", "gone", "0", 1, Kind::Open),
             region("a", "b", "10", 1, Kind::Open),
@@ -213,7 +213,7 @@ REGION       PREFIX   P/Z/S  KIND     CAPACITY  ISSUED  SHARE
     }
 
     #[test]
-    fn ok_a_large_table_is_cut_down_to_what_is_wanted() {
+    fn ok_a_view_limits_depth_siblings_and_names() {
         check_view(View::default(), &["orders", "eu", "de", "us", "parts"], 0);
         check_view(View { depth: Some(2), ..View::default() }, &["orders", "eu", "us", "parts"], 1);
         check_view(View { depth: Some(1), ..View::default() }, &["orders", "parts"], 3);

@@ -1,4 +1,4 @@
-//! The binary `kent`, run as people and programs run it, without a daemon or against one that plays a part.
+//! Runs the binary `kent` without a daemon, or against a fake one.
 
 #[path = "it/alloc.rs"]
 mod alloc;

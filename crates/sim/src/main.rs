@@ -1,14 +1,14 @@
-//! `kent-sim` looks for runs in which Kent breaks a promise.
+//! `kent-sim` searches for runs in which Kent breaks a promise (P1 to P7 of README.md).
 //!
-//! Without a command it simulates whole daemons: the service code on simulated time, over a store that is slow, loses requests
-//! and answers, and is cut off, with clients, operators, wild clocks, crashes and restarts. One seed is one run.
+//! Without a command it simulates whole daemons. The service code runs on simulated time over a store that is slow, loses requests
+//! and responses, and is partitioned, with clients, operators, wrong clocks, crashes and restarts. Each seed determines one run.
 
 mod model;
 mod simulation;
 
 use clap::{Parser, Subcommand};
 
-/// Look for runs in which Kent breaks a promise. Without a command: simulate daemons, clients, operators and faults.
+/// Search for runs in which Kent breaks a promise. Without a command, simulate daemons, clients, operators and faults.
 #[derive(Debug, Parser)]
 #[command(name = "kent-sim", version, max_term_width = 110)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -1,7 +1,7 @@
-//! Model checking: every interleaving, within bounds, of what daemons, clocks, the store and misfortune can do.
+//! Model checking: explores, within bounds, every interleaving of daemons, clocks, the store and faults.
 //!
-//! The models drive the real code of `kent-issue` and `kent-regions`; only the store, and the order in which the daemon calls
-//! the two, are modelled. stateright explores them breadth first, so a counterexample is a shortest one.
+//! The models drive the real code of `kent-issue` and `kent-regions`. They model only the store and the order of the daemon's
+//! calls. stateright explores breadth first, so every counterexample has the minimum length.
 
 mod pace;
 mod shared;
@@ -27,59 +27,59 @@ use self::{
     tables::{EditKind, TableBudget, TablesModel},
 };
 
-/// Check the models of issuing and of table edits, exhaustively within bounds, and that each guard is needed.
+/// Check the models of issuing and table edits exhaustively within bounds, and check that each guard is needed.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Wider bounds: more than ten million states in one run, minutes instead of seconds, and some gigabytes of memory.
+    /// Use wider bounds: more than ten million states per model, minutes instead of seconds, and several gigabytes of memory.
     #[arg(long)]
     deep: bool,
-    /// Only show how a broken guard goes wrong.
+    /// Only show a counterexample without this guard.
     #[arg(long, value_name = "WHAT")]
     mutant: Option<Mutant>,
 }
 
-/// A guard that is taken away: the checker must find what goes wrong.
+/// A disabled guard. The checker must find a counterexample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mutant {
-    /// A slot or counter is rewritten whatever its version.
+    /// Slots and counters are written without a check of their versions.
     NoVersionCheck,
-    /// A slot is taken from below its old ceiling.
+    /// A slot is taken with a start below its old ceiling.
     StartBelowCeiling,
     /// A commit is answered before it is flushed.
     AnswerBeforeFlush,
-    /// What was given back goes on being granted.
+    /// A daemon continues to grant identifiers that it gave back.
     GrantAfterGiveBack,
-    /// A chunk is reserved whatever became of its region.
+    /// A chunk is reserved without a check of its region's version.
     NoRegionGuard,
-    /// A table is edited whatever its revision.
+    /// A table is edited without a check of its revision.
     NoRevisionCheck,
-    /// An older value of a counter replaces a newer one, and a plan is guarded by what was read and not by what it was made of.
+    /// An older value of a counter replaces a newer one, and a plan is guarded by the version last read, not the version it used.
     OlderCounter,
-    /// A thread that has looked at a region grants without another look, however long it slept.
+    /// A thread that has checked a region grants later without a second check.
     GrantUnchecked,
-    /// A slot whose record names this daemon is taken for its own, by whatever daemon the record was written.
+    /// A daemon adopts a slot whose record names it, even if a twin wrote the record.
     AdoptRecord,
-    /// A restore goes on where the backup's counter stands.
+    /// A restore continues from the counter of the backup.
     NoSkip,
-    /// A restore does not skip what may have been issued at once after a rest.
+    /// A restore does not skip the burst that a counter may issue after a pause.
     NoBurst,
     /// A restore trusts the clock of its host.
     NoClockError,
-    /// A restore trusts the clock that the backup was made by.
+    /// A restore trusts the clock of the daemon that made the backup.
     NoSlack,
-    /// A restored counter is paid for no longer than the backup says.
+    /// A restored counter keeps the paid time of the backup.
     RestoreUnpaid,
-    /// A strict grant is committed whatever the counter's version.
+    /// A strict grant is committed without a check of the counter's version.
     NoCounterCheck,
-    /// A dated request_id is granted whatever became of the floor.
+    /// A dated request_id is granted without a check of the floor's version.
     NoFloorCheck,
-    /// Nothing is looked up under a request_id, and what is on record is overwritten.
+    /// A strict grant does not look up its request_id, and overwrites an existing record.
     NoRequestLookUp,
 }
 
-/// The models that a guard is in.
+/// The models to which a mutant applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum Scope {
     Slots,
     Tables,
     Both,
@@ -89,39 +89,39 @@ enum Of {
 }
 
 impl Mutant {
-    /// In which of the models it makes a difference.
-    const fn of(self) -> Of {
+    /// The models to which it applies.
+    const fn scope(self) -> Scope {
         match self {
-            Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack => Of::Both,
-            Self::StartBelowCeiling => Of::Slots,
-            Self::NoRegionGuard | Self::NoRevisionCheck | Self::OlderCounter | Self::GrantUnchecked => Of::Tables,
-            Self::AdoptRecord => Of::Twins,
-            Self::NoSkip | Self::NoBurst | Self::NoClockError | Self::NoSlack | Self::RestoreUnpaid => Of::Pace,
-            Self::NoCounterCheck | Self::NoFloorCheck | Self::NoRequestLookUp => Of::Strict,
+            Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack => Scope::Both,
+            Self::StartBelowCeiling => Scope::Slots,
+            Self::NoRegionGuard | Self::NoRevisionCheck | Self::OlderCounter | Self::GrantUnchecked => Scope::Tables,
+            Self::AdoptRecord => Scope::Twins,
+            Self::NoSkip | Self::NoBurst | Self::NoClockError | Self::NoSlack | Self::RestoreUnpaid => Scope::Pace,
+            Self::NoCounterCheck | Self::NoFloorCheck | Self::NoRequestLookUp => Scope::Strict,
         }
     }
 
-    /// In how many of them.
+    /// The number of models to which it applies.
     fn models(self) -> usize {
-        if self.of() == Of::Both { 2 } else { 1 }
+        if self.scope() == Scope::Both { 2 } else { 1 }
     }
 }
 
-/// What a model came to.
-struct Found {
+/// The result of checking a model.
+struct Report {
     name: &'static str,
     bounds: String,
     states: usize,
     unique: usize,
     depth: usize,
     seconds: f64,
-    /// The property that fails first, and the steps to it.
+    /// The first broken property, and the steps that break it.
     broken: Option<(&'static str, Vec<String>)>,
-    /// Something that must be possible and is not: the model would prove nothing.
+    /// An event that must be possible but never happens, so that the model would prove nothing.
     idle: Option<&'static str>,
 }
 
-/// Checks everything and tells what was found.
+/// Checks all models and mutants, and prints the results.
 pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
     if let Some(mutant) = args.mutant {
         let found = mutated(mutant);
@@ -141,21 +141,21 @@ pub(crate) fn run(args: &ModelArgs) -> anyhow::Result<()> {
     print(&explore(&tables(3, args.deep, None), "tables and counters, 3 daemons"))?;
     for mutant in Mutant::value_variants() {
         let found = mutated(*mutant);
-        ensure!(found.len() == mutant.models(), "{mutant:?}: taking this guard away was not noticed");
+        ensure!(found.len() == mutant.models(), "{mutant:?}: no counterexample without this guard");
         let steps: Vec<_> =
             found.iter().filter_map(|found| Some((found.name, found.broken.as_ref()?.1.len()))).collect();
-        let told: Vec<_> = steps.iter().map(|(name, steps)| format!("{steps} steps ({name})")).collect();
-        println!("without {mutant:?}: found in {}", told.join(", "));
+        let lengths: Vec<_> = steps.iter().map(|(name, steps)| format!("{steps} steps ({name})")).collect();
+        println!("{mutant:?}: found in {}", lengths.join(", "));
     }
     Ok(())
 }
 
-fn print(found: &Found) -> anyhow::Result<()> {
-    let Found { name, bounds, states, unique, depth, seconds, .. } = found;
+fn print(found: &Report) -> anyhow::Result<()> {
+    let Report { name, bounds, states, unique, depth, seconds, .. } = found;
     println!("{name}: {unique} states ({states} with repetitions), up to {depth} steps deep, in {seconds:.1} s");
     println!("  {bounds}");
     if let Some(idle) = found.idle {
-        bail!("{name}: never happens: {idle}");
+        bail!("{name}: this never happens: {idle}");
     }
     if found.broken.is_some() {
         print!("{}", counterexample(found));
@@ -179,13 +179,14 @@ const fn slots_under_wild_clocks(mutant: Option<Mutant>) -> SlotsModel {
     SlotsModel { replicas: 2, clocks: &[100, 98, 102], budget, mutant }
 }
 
-/// Two daemons, one of which becomes a copy of the other one. What was in hand or on its way then, both have; nothing after it.
+/// Two daemons, one of which becomes a copy of the other. Both keep the windows held or in flight at that moment, but must not
+/// share later ones.
 const fn twins(mutant: Option<Mutant>) -> SlotsModel {
     let budget = Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 0, twins: 1 };
     SlotsModel { replicas: 2, clocks: &[100, 102], budget, mutant }
 }
 
-/// A store that is lost and restored, some times.
+/// A store that is lost and restored repeatedly.
 const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     let (ticks, budget): (&[i64], _) = match deep {
         false => (&[1000], PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 }),
@@ -194,7 +195,7 @@ const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     PaceModel { ticks, budget, mutant }
 }
 
-/// Strict grants under request_ids, some of which are forgotten.
+/// Strict grants under request_ids, some of which expire.
 const fn stricts(deep: bool, mutant: Option<Mutant>) -> StrictModel {
     let budget = if deep { StrictBudget { attempts: 4, faults: 3 } } else { StrictBudget { attempts: 3, faults: 2 } };
     StrictModel { daemons: 2, budget, mutant }
@@ -211,30 +212,30 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
     TablesModel { replicas, edits: &EditKind::ALL, budget, mutant }
 }
 
-/// The models in which a mutant must be found, and is.
-fn mutated(mutant: Mutant) -> Vec<Found> {
+/// Checks the models to which a mutant applies, and returns those that find it.
+fn mutated(mutant: Mutant) -> Vec<Report> {
     let mut found = Vec::new();
-    if matches!(mutant.of(), Of::Slots | Of::Both) {
+    if matches!(mutant.scope(), Scope::Slots | Scope::Both) {
         found.push(explore(&slots_under_wild_clocks(Some(mutant)), "slots"));
     }
-    if matches!(mutant.of(), Of::Tables | Of::Both) {
+    if matches!(mutant.scope(), Scope::Tables | Scope::Both) {
         found.push(explore(&tables(2, false, Some(mutant)), "tables"));
     }
-    if mutant.of() == Of::Twins {
+    if mutant.scope() == Scope::Twins {
         found.push(explore(&twins(Some(mutant)), "twins"));
     }
-    if mutant.of() == Of::Pace {
+    if mutant.scope() == Scope::Pace {
         found.push(explore(&paces(false, Some(mutant)), "pace"));
     }
-    if mutant.of() == Of::Strict {
+    if mutant.scope() == Scope::Strict {
         found.push(explore(&stricts(false, Some(mutant)), "strict"));
     }
     found.retain(|found| found.broken.is_some());
     found
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a check took is for people to read")]
-fn explore<M>(model: &M, name: &'static str) -> Found
+#[expect(clippy::disallowed_methods, reason = "the duration of a check is only printed")]
+fn explore<M>(model: &M, name: &'static str) -> Report
 where
     M: Model + Clone + Debug + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
@@ -256,13 +257,13 @@ where
     }
     let bounds = format!("{model:?}");
     let (states, unique, depth) = (checker.state_count(), checker.unique_state_count(), checker.max_depth());
-    Found { name, bounds, states, unique, depth, seconds: began.elapsed().as_secs_f64(), broken, idle }
+    Report { name, bounds, states, unique, depth, seconds: began.elapsed().as_secs_f64(), broken, idle }
 }
 
-fn counterexample(found: &Found) -> String {
+fn counterexample(found: &Report) -> String {
     let mut text = String::new();
     if let Some((property, steps)) = &found.broken {
-        // OK because a String takes everything.
+        // OK because writing to a string cannot fail.
         let _ = writeln!(text, "{}: broken after {} steps: {property}", found.name, steps.len());
         for step in steps {
             let _ = writeln!(text, "  {step}");
@@ -275,9 +276,9 @@ fn counterexample(found: &Found) -> String {
 mod tests {
     use super::*;
 
-    fn check_holds(found: &Found) {
+    fn check_holds(found: &Report) {
         assert!(found.broken.is_none(), "{}", counterexample(found));
-        assert_eq!(found.idle, None, "{}: never happens", found.name);
+        assert_eq!(found.idle, None, "{}: an event never happens", found.name);
     }
 
     #[test]
@@ -296,12 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_cloned_daemon_adopts_nothing_of_its_twin() {
+    fn ok_a_cloned_daemon_does_not_adopt_records_of_its_twin() {
         check_holds(&explore(&twins(None), "twins"));
     }
 
     #[test]
-    fn ok_a_store_that_is_restored_again_and_again_reserves_no_number_twice() {
+    fn ok_repeated_restores_reserve_no_number_twice() {
         check_holds(&explore(&paces(false, None), "pace"));
     }
 
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn err_no_guard_can_be_taken_away() {
+    fn err_every_mutant_is_found() {
         for mutant in Mutant::value_variants() {
             let found = mutated(*mutant);
             assert_eq!(found.len(), mutant.models(), "{mutant:?} was not found");

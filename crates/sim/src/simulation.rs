@@ -1,4 +1,4 @@
-//! The simulation of whole daemons: many seeds, two at a time, and what they came to.
+//! The simulation of whole daemons: runs many seeds in parallel and reports the results.
 
 mod actors;
 mod archive;
@@ -28,30 +28,30 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::{mutant::Mutant, outcome::Outcome, play::simulate};
 
-/// Simulated runs.
+/// Options of the simulation.
 #[derive(Debug, Args)]
 pub(crate) struct SimulationArgs {
-    /// How many runs.
+    /// Number of runs.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// The first seed; with `--seeds 1`, that run again.
+    /// The first seed. With `--seeds 1`, repeat the run of this seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// Run every seed twice and compare everything that happened.
+    /// Run every seed twice and compare all events.
     #[arg(long)]
     twice: bool,
-    /// Break something on purpose: the run must find it.
+    /// Disable a safeguard. The simulation must then find a broken promise.
     #[arg(long, value_name = "WHAT")]
     mutant: Option<Mutant>,
-    /// Runs at the same time.
+    /// Number of concurrent runs.
     #[arg(long, default_value_t = NonZeroUsize::new(2).unwrap_or(NonZeroUsize::MIN))]
     jobs: NonZeroUsize,
 }
 
-/// Seeds that are shown, with a promise that each broke.
+/// The maximum number of failed seeds to print.
 const SHOWN: usize = 20;
 
-/// Runs the seeds, shows how far it is, and tells what was found.
+/// Runs the seeds with a progress bar, and prints the results.
 pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
     let bar = ProgressBar::new(args.seeds);
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} to go  {msg}")?);
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
             if args.twice {
                 let again = simulate(seed, args.mutant);
                 if again != outcome {
-                    sum.violations.push((seed, "the same seed made another run".to_owned()));
+                    sum.violations.push((seed, "two runs of the same seed differ".to_owned()));
                 }
             }
             sum.add(outcome);
@@ -84,14 +84,12 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
         match sum {
             Ok(sum) => whole.add(sum),
             Err(_) => {
-                bail!("a run panicked: its seed is among those that were not reported; run with --jobs 1 to see which")
+                bail!("a run panicked; repeat with --jobs 1 to find its seed")
             }
         }
     }
     whole.print(args.seeds);
-    // The first that broke in a run comes first.
-    whole.violations.sort_by_key(|(seed, _)| *seed);
-    // The first that broke in a run is shown.
+    // The sort is stable, so the first violation of each run remains.
     whole.violations.sort_by_key(|(seed, _)| *seed);
     whole.violations.dedup_by_key(|(seed, _)| *seed);
     for (seed, violation) in whole.violations.iter().take(SHOWN) {
@@ -100,7 +98,7 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
     match (args.mutant, whole.violations.is_empty()) {
         (None, true) => Ok(()),
         (None, false) => {
-            bail!("{} of {} runs broke a promise: --from SEED --seeds 1 repeats one", whole.broken(), args.seeds)
+            bail!("{} of {} runs broke a promise; repeat one with --from SEED --seeds 1", whole.broken(), args.seeds)
         }
         (Some(mutant), empty) => {
             ensure!(!empty, "{mutant:?} was not found");
@@ -118,7 +116,7 @@ mod tests {
 
     fn first_violation(mutant: Mutant) -> Option<String> {
         let runs = match mutant {
-            // Two daemons seldom take one slot at the same moment: 5 runs in 1500.
+            // Two daemons rarely take the same slot at the same moment: in 5 of 1500 runs.
             Mutant::SlotVersion => 1500,
             _ => 100,
         };
@@ -135,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_clock_that_is_far_ahead_of_all_others_waits_for_an_operator() {
+    fn ok_a_clock_far_ahead_of_all_others_waits_for_an_operator() {
         // One machine is ten minutes ahead, the others an hour behind.
         assert_eq!(simulate(3543, None).violations, []);
     }
 
     #[test]
-    fn ok_a_seed_is_one_run() {
+    fn ok_a_seed_determines_a_run() {
         for seed in 1..=10 {
             assert_eq!(simulate(seed, None), simulate(seed, None), "seed {seed}");
         }

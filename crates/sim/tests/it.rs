@@ -1,4 +1,4 @@
-//! What threads of one daemon do to each other.
+//! Interactions between the threads of one daemon.
 
 mod it {
     mod threads;

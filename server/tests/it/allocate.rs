@@ -1,4 +1,4 @@
-//! What a client gets: distinct, ascending, honest identifiers, in both encodings.
+//! Identifiers are distinct, ascending and carry the right time, in both encodings.
 
 use std::{collections::HashSet, time::UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ fn now_ms() -> u128 {
     UNIX_EPOCH.elapsed().expect("after 1970").as_millis()
 }
 
-/// The milliseconds in an identifier.
+/// The timestamp of an identifier in milliseconds since 1970.
 fn unix_ms(source: &str, id: u128) -> u128 {
     match source {
         "uuidv7" => id >> 80,
@@ -37,19 +37,19 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
             let granted = now_ms();
             let ids = identifiers(reply.get_ref());
             assert_eq!(ids.len(), 5000);
-            // An xid ascends from millisecond to millisecond only.
+            // The order of xids is defined only between milliseconds.
             let key = |id: u128| if source == "xid" { id >> 22 } else { id };
             assert!(ids.is_sorted_by(|a, b| if source == "xid" { key(*a) <= key(*b) } else { a < b }), "{source}");
-            assert!(key(ids[0]) >= last, "{source}: a later block lies before an earlier one");
+            assert!(key(ids[0]) >= last, "{source}: a later block precedes an earlier one");
             last = key(ids[4999]);
-            // However long the call took, the time lies between, give or take what may be ahead.
+            // The timestamp lies between the start and the end of the call, give or take the second that it may be ahead.
             let timely = asked - 1000..=granted + 1000;
-            assert!(timely.contains(&unix_ms(source, ids[4999])), "{source} is off the clock");
+            assert!(timely.contains(&unix_ms(source, ids[4999])), "{source} has a wrong timestamp");
         }
     }
 }
 
-/// Every source that is no region.
+/// All sources except regions.
 fn sources() -> Vec<String> {
     let formats = Format::all().map(|format| format.token().to_owned());
     let series = ["uid11-fullrand", "serial:GBP", "serial:gbp$", "serialD:GBP"];
@@ -57,13 +57,13 @@ fn sources() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ok_no_source_repeats_an_identifier_also_after_a_crash() {
+async fn ok_no_source_repeats_an_identifier_even_after_a_crash() {
     let data = data_dir();
     let mut seen: HashSet<(String, u128)> = HashSet::new();
     for _ in 0..2 {
         let daemon = Daemon::start(data.path());
         for source in sources() {
-            // Versions 1 and 6 are one source with two faces, and so are compared as one.
+            // Versions 1 and 6 share a sequence, so compare version 1 in the form of version 6.
             let place = |id: u128| match source.as_str() {
                 "uuidv1" => ("gregorian".to_owned(), Gregorian::from_uuid(Uuid::from_u128(id)).expect("v1").to_v6()),
                 "uuidv6" => ("gregorian".to_owned(), Uuid::from_u128(id)),
@@ -75,13 +75,13 @@ async fn ok_no_source_repeats_an_identifier_also_after_a_crash() {
                 let granted = now_ms();
                 for id in identifiers(reply.get_ref()) {
                     let (source, id) = place(id);
-                    assert!(seen.insert((source.clone(), id.as_u128())), "{source}: {id} came twice");
+                    assert!(seen.insert((source.clone(), id.as_u128())), "{source}: {id} was issued twice");
                 }
                 let Some(Identifiers::Lease(lease)) = reply.into_inner().identifiers else { continue };
                 let Some(at) = Block::try_from(lease).expect("a block").instant() else { continue };
                 let tick_ms = if source == "uuidv8-draft01-32" { 1000 } else { 1 };
                 let timely = asked as i128 - 1000 - tick_ms..=granted as i128 + 1000;
-                assert!(timely.contains(&(at.get() / 1_000_000)), "{source} is off the clock");
+                assert!(timely.contains(&(at.get() / 1_000_000)), "{source} has a wrong timestamp");
             }
         }
         daemon.kill();
@@ -90,7 +90,7 @@ async fn ok_no_source_repeats_an_identifier_also_after_a_crash() {
 }
 
 #[tokio::test]
-async fn ok_the_codec_makes_what_it_inspects() {
+async fn ok_the_codec_encodes_and_inspects() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let item = |format: &str, fields: &[(&str, &str)]| Item {
@@ -104,14 +104,14 @@ async fn ok_the_codec_makes_what_it_inspects() {
         item("uuidv9", &[]),
     ];
     let results = daemon.codec().encode(EncodeRequest { items }).await.expect("answered").into_inner().results;
-    let told = results.into_iter().map(|result| match result.outcome {
+    let outcomes = results.into_iter().map(|result| match result.outcome {
         Some(encode_result::Outcome::Encoded(made)) => made.text,
         Some(encode_result::Outcome::Refused(status)) => format!("{:?}", tonic::Code::from(status.code)),
         None => "nothing".to_owned(),
     });
-    let told: Vec<String> = told.collect();
+    let outcomes: Vec<String> = outcomes.collect();
     let expected = ["2ed6657d-e927-568b-95e1-2665a8aea6a2", "113q8KFkGL6", "InvalidArgument", "InvalidArgument"];
-    assert_eq!(told, expected);
+    assert_eq!(outcomes, expected);
     let asked = InspectRequest {
         texts: vec!["113q8KFkGL6".to_owned()],
         format: "uid11-snowish".to_owned(),
@@ -125,12 +125,12 @@ async fn ok_the_codec_makes_what_it_inspects() {
 }
 
 #[tokio::test]
-async fn ok_more_than_the_clock_allows_at_once_is_waited_for() {
+async fn ok_calls_wait_until_the_clock_allows_the_count() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut client = daemon.allocator();
     let mut last = 0;
-    // Three seconds' worth of uuidv6 within less: each call waits until the clock allows it, or says when it will.
+    // This requests three seconds' worth of uuidv6 in less time. Each call waits for the clock, or returns a retry delay.
     for _ in 0..6 {
         let reply = loop {
             match client.allocate(request("uuidv6", 5_000_000, Encoding::Lease)).await {
@@ -139,7 +139,7 @@ async fn ok_more_than_the_clock_allows_at_once_is_waited_for() {
             }
         };
         let Some(kent_proto::v1::allocate_response::Identifiers::Lease(lease)) = reply.identifiers else {
-            panic!("a lease was asked for")
+            panic!("expected a lease")
         };
         let first = u128::from(lease.first.expect("a position"));
         assert!(first >= last);
@@ -164,7 +164,7 @@ async fn ok_a_deadline_is_honoured() {
 }
 
 #[tokio::test]
-async fn ok_regions_issue_in_order_and_by_space() {
+async fn ok_regions_of_each_space_issue_in_order() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
@@ -193,7 +193,7 @@ async fn ok_regions_issue_in_order_and_by_space() {
 }
 
 #[tokio::test]
-async fn ok_status_health_metrics_and_inspection_tell_the_same_story() {
+async fn ok_status_health_metrics_and_inspection_agree() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     daemon.allocator().allocate(request("xid", 7, Encoding::Lease)).await.expect("granted");

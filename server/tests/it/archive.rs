@@ -1,4 +1,4 @@
-//! Archives: a store that is lost, disk and all, goes on from its archive as if nothing had happened.
+//! Archives: after the loss of its disk, a store continues from its archive without skipping anything.
 
 use std::{
     collections::BTreeSet,
@@ -27,8 +27,8 @@ use super::{
 
 const ROUNDS: usize = 6;
 const ROUNDS_LONG: usize = 60;
-/// Clients of the strict region; each has one request in flight.
-const NUMBERERS: usize = 3;
+/// The number of clients of the strict region. Each has one request in flight.
+const STRICT_CLIENTS: usize = 3;
 
 /// A daemon whose archive gets a new base after every second segment.
 fn archived(data: &Path, archive: &Path) -> Command {
@@ -37,7 +37,7 @@ fn archived(data: &Path, archive: &Path) -> Command {
     command
 }
 
-/// The directory of the one store in an archive that has not ended.
+/// The directory in the archive of its only active store.
 fn own(archive: &Path) -> PathBuf {
     let dirs = fs::read_dir(archive).expect("there").map(|entry| entry.expect("read").path());
     let live: Vec<_> = dirs.filter(|dir| !dir.join("ended").exists()).collect();
@@ -45,7 +45,7 @@ fn own(archive: &Path) -> PathBuf {
     live[0].clone()
 }
 
-/// Runs a daemon that must not start, and gives what it says.
+/// Runs a daemon that must fail to start, and returns its output.
 fn refused(command: &mut Command) -> String {
     let output = command.stdout(Stdio::piped()).output().expect("it ran");
     assert!(!output.status.success(), "it started");
@@ -59,7 +59,7 @@ async fn make_strict(daemon: &Daemon, region: &str) {
     daemon.regions().update_region(update).await.expect("strict");
 }
 
-/// What was acknowledged, over all stores.
+/// Everything acknowledged by all stores.
 #[derive(Clone, Default)]
 struct Acknowledged {
     issued: Arc<Mutex<Ledger>>,
@@ -69,7 +69,7 @@ struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Clients of all kinds that go on until the daemon is killed, whatever they are answered.
+    /// Spawns clients of all kinds, which send requests until the daemon is killed.
     fn load(&self, daemon: &Daemon, round: usize) -> JoinSet<()> {
         let mut clients = JoinSet::new();
         for (source, count, encoding) in LOAD {
@@ -83,7 +83,7 @@ impl Acknowledged {
                 }
             });
         }
-        for _ in 0..NUMBERERS {
+        for _ in 0..STRICT_CLIENTS {
             let (known, mut client) = (self.clone(), daemon.allocator());
             clients.spawn(async move {
                 while !known.is_over.load(Ordering::SeqCst) {
@@ -113,7 +113,7 @@ impl Acknowledged {
         clients
     }
 
-    /// A restored store has no slot for two seconds, so what is refused passes, until the daemon is gone.
+    /// Waits after a temporary refusal: a restored store has no slot for two seconds. After the kill, any error is allowed.
     async fn pause_after(&self, status: &Status) {
         let is_over = self.is_over.load(Ordering::SeqCst);
         let codes = [Code::Unavailable, Code::Unknown, Code::Cancelled, Code::Internal];
@@ -121,7 +121,7 @@ impl Acknowledged {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    /// Every region whose making was acknowledged is there, and none is sealed.
+    /// Checks that every region whose creation was acknowledged exists, and that none is sealed.
     async fn check(&self, daemon: &Daemon) {
         let (mut listed, mut page_token) = (BTreeSet::new(), String::new());
         loop {
@@ -141,13 +141,13 @@ impl Acknowledged {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_lost_store_goes_on_from_its_archive() {
+async fn ok_a_lost_store_continues_from_its_archive() {
     lose_stores(ROUNDS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long: many stores lost"]
-async fn long_lost_stores_go_on_from_their_archives() {
+async fn long_lost_stores_continue_from_their_archives() {
     lose_stores(ROUNDS_LONG).await;
 }
 
@@ -171,12 +171,12 @@ async fn lose_stores(rounds: usize) {
         known.is_over.store(true, Ordering::SeqCst);
         daemon.kill();
         while let Some(ended) = clients.join_next().await {
-            ended.expect("a client found something twice, or broke");
+            ended.expect("a client found a duplicate or failed");
         }
         let done = restore(&at("archive"), &data(round + 1), &["--archive", "--yes"]);
         assert!(done.status.success(), "{}", said(&done));
         assert!(said(&done).contains("nothing is skipped, and nothing is sealed"), "{}", said(&done));
-        // Only one store goes on.
+        // Neither the old store nor a second restore may continue.
         let old = refused(&mut archived(&data(round), &at("archive")));
         assert!(old.contains("was restored from its archive"), "{old}");
         let again = restore(&at("archive"), &at("other"), &["--archive", "--yes"]);
@@ -190,8 +190,8 @@ async fn lose_stores(rounds: usize) {
     assert!(!invoices.contains(&next));
     let first = *invoices.first().expect("some");
     let gaps = (next - first) as usize - invoices.len();
-    // A request that was not answered may have been granted.
-    assert!(gaps <= rounds * NUMBERERS, "{gaps} numbers were skipped");
+    // An unanswered request may have been granted.
+    assert!(gaps <= rounds * STRICT_CLIENTS, "{gaps} numbers were skipped");
     let (issued, edits) = (known.issued.lock().expect("whole").len(), known.regions.lock().expect("whole").len());
     println!("{rounds} stores lost: {issued} identifiers, {} invoices, {gaps} skipped, {edits} edits", invoices.len());
     assert!(issued > 1000 * rounds && edits > rounds, "the load was too small to show anything");
@@ -208,7 +208,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));
     create(&daemon, "orders").await;
     issue(&daemon, &mut ledger, 1).await;
-    // It may be looked at while the daemon writes to it, and not more.
+    // While the daemon writes to the archive, only a dry run is allowed.
     let shown = restore(&at("archive"), &at("new"), &["--archive", "--dry-run"]);
     assert!(shown.status.success() && said(&shown).contains("dry run"), "{}", said(&shown));
     let held = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
@@ -216,7 +216,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     daemon.kill();
     let without = refused(&mut kentd(&at("data")));
     assert!(without.contains("--archive") && without.contains("--no-archive"), "{without}");
-    // What a daemon cannot be started on can be restored as a copy.
+    // A data directory on which a daemon does not start can be restored as a copy.
     let copy = restore(&at("data"), &at("new"), &["--dry-run"]);
     assert!(copy.status.success() && said(&copy).contains("skipped"), "{}", said(&copy));
 
@@ -226,7 +226,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     let daemon = Daemon::start(&at("data"));
     issue(&daemon, &mut ledger, 1).await;
     daemon.kill();
-    // The archive knows that it does not know all, and is a backup.
+    // The archive has recorded that it is incomplete, and serves only as a backup.
     let ended = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
     assert!(!ended.status.success() && said(&ended).contains("is a backup since"), "{}", said(&ended));
     let own = fs::read_dir(at("archive")).expect("there").next().expect("one").expect("read").path();
@@ -238,7 +238,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     issue(&daemon, &mut ledger, 2).await;
 }
 
-/// All slots are reserved up to two seconds after a restore.
+/// Retries until a request is granted, because all slots are reserved until two seconds after a restore.
 async fn until_granted(daemon: &Daemon, source: &str) -> Vec<u128> {
     loop {
         match daemon.allocator().allocate(request(source, 1, Encoding::Packed)).await {
@@ -248,9 +248,9 @@ async fn until_granted(daemon: &Daemon, source: &str) -> Vec<u128> {
     }
 }
 
-/// The restore said in the archive which store goes on, and was killed then.
+/// The restore is killed after it recorded in the archive which store continues.
 #[tokio::test]
-async fn ok_a_restore_that_was_broken_off_is_finished() {
+async fn ok_an_interrupted_restore_is_finished() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("archive")).expect("created");
@@ -261,7 +261,7 @@ async fn ok_a_restore_that_was_broken_off_is_finished() {
     daemon.kill();
     let store = SledStore::open(SledOptions { dir: at("new"), new_id: rand::random() }).expect("opened");
     let lock = ArchiveLock::take(&own(&at("archive"))).expect("held");
-    lock.hand_over(store.store_id(), "here").expect("said");
+    lock.hand_over(store.store_id(), "here").expect("recorded");
     store.close().await;
     drop((store, lock));
     let other = restore(&at("archive"), &at("other"), &["--archive", "--yes"]);
@@ -275,9 +275,9 @@ async fn ok_a_restore_that_was_broken_off_is_finished() {
     issue(&daemon, &mut ledger, 2).await;
 }
 
-/// Someone renames the directory, or a share goes away: what is not archived is not granted, and it heals.
+/// While the archive is unreachable, for example because a network share is offline, nothing is granted.
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_an_archive_that_goes_away_and_comes_back() {
+async fn ok_the_daemon_recovers_when_an_unreachable_archive_returns() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("archive")).expect("created");
@@ -304,12 +304,12 @@ async fn ok_an_archive_that_goes_away_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_an_archive_on_a_full_disk_refuses_and_heals() {
+async fn ok_an_archive_on_a_full_disk_refuses_and_recovers() {
     let dir = data_dir();
     let (mount, data) = (dir.path().join("mount"), dir.path().join("data"));
     fs::create_dir(&mount).expect("created");
     let Some(disk) = SmallDisk::mount(&mount) else {
-        eprintln!("skipped: this machine lets nobody mount a disk in a namespace");
+        eprintln!("skipped: this machine does not allow mounting a disk in a user namespace");
         return;
     };
     let archive = mount.join("archive");
@@ -322,7 +322,7 @@ async fn ok_an_archive_on_a_full_disk_refuses_and_heals() {
         disk.fill();
         let mut refusals = Vec::new();
         for attempt in 0..2000 {
-            // The segment has its full length from the beginning.
+            // The segment is preallocated, so the first commits still succeed.
             refusals.extend(user.create(&format!("r{round}-{attempt}")).await.err());
             refusals.extend(user.number_invoices().await.err());
             if refusals.len() >= 4 {

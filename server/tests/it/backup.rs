@@ -1,4 +1,4 @@
-//! Backups of a live daemon, stores made from them, and old copies that are put back.
+//! Backups of a running daemon, restores from them, and old copies of a store put back in place.
 
 use std::{
     collections::HashSet,
@@ -66,7 +66,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     create(&daemon, "quiet").await;
     issue(&daemon, &mut ledger, 3).await;
     backup(&daemon, &at("backup")).await;
-    // What is issued after the backup is not in it: also from a region of which nothing had been issued.
+    // The backup lacks everything issued after it, also from a region that had issued nothing before.
     issue(&daemon, &mut ledger, 5).await;
     let quiet = daemon.allocator().allocate(request("region:quiet", 10, Encoding::Packed)).await.expect("granted");
     ledger.record("region:quiet", identifiers(quiet.get_ref()));
@@ -89,7 +89,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     for region in ["orders", "quiet"] {
         regions.unseal_region(unseal(region)).await.expect("unsealed");
     }
-    // All slots are spoken for up to two seconds after the restore.
+    // All slots are reserved until two seconds after the restore.
     let granted = loop {
         match daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await {
             Ok(granted) => break granted,
@@ -101,7 +101,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     let quiet = daemon.allocator().allocate(request("region:quiet", 10, Encoding::Packed)).await.expect("granted");
     ledger.record("region:quiet", identifiers(quiet.get_ref()));
 
-    // The history says that there was a restore, and the past before it can still be seen.
+    // The history has an entry for the restore and still contains the earlier edits.
     let list = ListHistoryRequest { parent: "spaces/default".to_owned(), ..ListHistoryRequest::default() };
     let entries = regions.list_history(list).await.expect("a history").into_inner().entries;
     let operations: Vec<_> = entries.iter().map(|entry| entry.operation.as_str()).collect();
@@ -116,7 +116,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     let get = GetRegionRequest { name: "spaces/default/regions/orders".to_owned() };
     regions.get_region(get).await.expect("there");
 
-    // A clean restart of the restored store is an ordinary one.
+    // A clean restart of the restored store is a normal restart.
     daemon.signal("TERM");
     assert!(daemon.wait().await.success());
     let daemon = Daemon::start(&at("new"));
@@ -124,7 +124,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
 }
 
 #[tokio::test]
-async fn err_what_is_no_whole_backup_is_refused() {
+async fn err_an_incomplete_or_damaged_backup_is_refused() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let daemon = Daemon::start(&at("old"));
@@ -149,14 +149,14 @@ async fn err_what_is_no_whole_backup_is_refused() {
     assert!(!output.status.success() && !at("new").exists(), "{}", said(&output));
 }
 
-/// Commits to the store of a daemon that has ended.
+/// Commits to the store of a stopped daemon.
 async fn tamper(data: &Path, txn: Txn) {
     let store = SledStore::open(SledOptions { dir: data.to_owned(), new_id: [0; 16] }).expect("opened");
     store.commit(txn).await.expect("committed");
     store.close().await;
 }
 
-/// The same backup with one record more, as whole as the other.
+/// The same backup with an additional record and correct checksums.
 fn with_record(backup: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
     let (mut rest, mut sum, mut count, mut bytes) = (backup, crc32fast::Hasher::new(), 0, Vec::new());
     while !rest.is_empty() {
@@ -184,7 +184,7 @@ fn with_record(backup: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn err_a_store_that_is_not_whole_is_no_source() {
+async fn err_an_incomplete_store_cannot_be_restored_from() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let daemon = Daemon::start(&at("old"));
@@ -214,7 +214,7 @@ async fn err_a_store_that_is_not_whole_is_no_source() {
 }
 
 #[tokio::test]
-async fn err_an_old_copy_put_back_in_place_is_noticed() {
+async fn err_an_old_copy_put_back_in_place_is_detected() {
     let dir = data_dir();
     let data = dir.path().join("data");
     let mut ledger = Ledger::default();
@@ -232,12 +232,12 @@ async fn err_an_old_copy_put_back_in_place_is_noticed() {
     let refused = kentd(&data).output().expect("it ran");
     assert!(!refused.status.success());
     let said_so = said(&refused);
-    // Nor does another store make the witness forget this one.
+    // The start of another store does not make the witness forget this one.
     Daemon::start(&dir.path().join("another")).kill();
     assert!(!kentd(&data).output().expect("it ran").status.success());
     assert!(said_so.contains("is an old copy: it was started 1 times") && said_so.contains("has seen 2"), "{said_so}");
 
-    // A store from which nothing is issued twice can be made of it.
+    // The copy can be restored into a store that issues nothing twice.
     let new = dir.path().join("new");
     let done = restore(&data, &new, &["--yes", "--table-unchanged", "--clock-error", "0s"]);
     assert!(done.status.success(), "{}", said(&done));
@@ -252,7 +252,7 @@ async fn err_an_old_copy_put_back_in_place_is_noticed() {
     issue(&daemon, &mut ledger, 2).await;
     daemon.kill();
 
-    // The newest store, back in its place, goes on.
+    // The newest store continues when it is put back in place.
     fs::remove_dir_all(&data).expect("removed");
     fs::rename(dir.path().join("newest"), &data).expect("put back");
     let daemon = Daemon::start(&data);

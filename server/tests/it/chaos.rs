@@ -1,5 +1,5 @@
-//! Three replicas on three etcd members, eighteen clients, an operator, and everything goes wrong in turn: no identifier
-//! twice, no edit lost, one history.
+//! Chaos test: three replicas on three etcd members, eighteen clients, an operator, and all kinds of faults in turn. No identifier
+//! may be issued twice, no edit lost, and all replicas must have the same history.
 
 mod edits;
 mod etcd;
@@ -66,11 +66,11 @@ async fn long_ten_minutes_of_chaos() {
     chaos(LONG).await;
 }
 
-/// How far the clocks of the replicas are from the machine's, and how long their windows are.
+/// The clock offsets of the replicas in seconds, and their windows.
 const CLOCKS: [&str; 3] = ["+0", "+3", "-2"];
 const WINDOWS: [&str; 3] = ["2s", "3s", "5s"];
 
-/// A replica at a fixed address, with a wire of its own to each member of etcd.
+/// A replica at a fixed address, with its own connection to each etcd member.
 struct Replica {
     number: usize,
     address: SocketAddr,
@@ -99,7 +99,7 @@ impl Replica {
         command.args(["--store-user", etcd::USER, "--store-password-file"]).arg(&file);
         command.env("LD_PRELOAD", libfaketime()).env("FAKETIME", CLOCKS[self.number]);
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
-        // Small chunks, so that reservations and edits meet often.
+        // Small chunks, so that reservations and edits often coincide.
         command.args(["--chunk-min", "16", "--chunk-max", "4096", "--log", "off"]);
         self.daemon = Daemon::try_spawn(&mut command);
     }
@@ -110,18 +110,18 @@ impl Replica {
     }
 }
 
-/// What all take part in.
+/// The state shared by all actors.
 struct World {
     ledger: Mutex<Ledger>,
     over: AtomicBool,
     refused: AtomicU64,
-    /// All regions that were made.
+    /// All created regions.
     regions: Mutex<Vec<String>>,
 }
 
 impl World {
     fn record(&self, source: &str, ids: impl IntoIterator<Item = u128>) {
-        self.ledger.lock().expect("no identifier came twice so far").record(source, ids);
+        self.ledger.lock().expect("no duplicate so far").record(source, ids);
     }
 
     fn regions(&self) -> Vec<String> {
@@ -177,40 +177,40 @@ async fn chaos(length: Duration) {
     let mut faults = BTreeMap::<&str, u32>::new();
     let mut deck = Vec::new();
     while began.elapsed() < length {
-        // In turn, so that the short form has all of them.
+        // A shuffled deck, so that the short test has all faults.
         if deck.is_empty() {
             deck = FAULTS.to_vec();
             deck.shuffle(&mut dice);
         }
         let fault = deck.pop().expect("not empty");
-        strike(fault, &mut etcd, &mut replicas, &mut dice).await;
+        inject(fault, &mut etcd, &mut replicas, &mut dice).await;
         *faults.entry(fault).or_default() += 1;
         let pause = Duration::from_millis(dice.random_range(100..1500));
         sleep(pause).await;
     }
-    // Fair weather again.
+    // Faults end.
     for replica in &mut replicas {
         replica.wires.iter().for_each(Wire::mend);
         if replica.daemon.is_none() {
             replica.start();
         }
-        assert!(replica.daemon.is_some(), "a replica starts in fair weather");
+        assert!(replica.daemon.is_some(), "a replica starts after the faults");
     }
     world.over.store(true, Ordering::SeqCst);
     while let Some(ended) = actors.join_next().await {
-        ended.expect("a client found an identifier twice, or broke");
+        ended.expect("a client found a duplicate or failed");
     }
-    let acknowledged = edits.await.expect("the operator saw nothing wrong");
+    let acknowledged = edits.await.expect("the operator found no violation");
     let Acknowledged { edits: acknowledged, kinds } = acknowledged;
     check_tables(&channels, &acknowledged).await;
     let (received, refused) = (world.ledger.lock().expect("whole").len(), world.refused.load(Ordering::SeqCst));
     let edits = acknowledged.len();
-    println!("{received} identifiers, none twice; {edits} edits, none lost: {kinds:?}");
+    println!("{received} identifiers, no duplicates; {edits} edits, none lost: {kinds:?}");
     println!("{refused} refusals; faults: {faults:?}");
     assert!(received > 1000 && edits > 10 && kinds.len() > 7, "too little happened to show anything");
 }
 
-/// Makes the regions that everybody draws from; one of them is strict.
+/// Creates the regions that all clients use. One of them is strict.
 async fn prepare(channel: &Channel) {
     let mut regions = RegionsClient::new(channel.clone());
     for (region, suffix_bits) in [("orders", 40), ("invoices", 40), ("edited", 16)] {
@@ -234,7 +234,7 @@ fn create(region: &str, suffix_bits: u32, request_id: &str) -> CreateRegionReque
     }
 }
 
-/// What can go wrong. The first ones are dealt twice.
+/// The faults. A fault that is listed twice occurs twice as often.
 const FAULTS: [&str; 12] = [
     "replica killed",
     "replica killed",
@@ -247,19 +247,19 @@ const FAULTS: [&str; 12] = [
     "etcd majority paused",
     "etcd compacted",
     "etcd filled",
-    "nothing for longer than a token lasts",
+    "none until etcd's tokens expire",
 ];
 
-/// One thing goes wrong for a while.
-async fn strike(fault: &str, etcd: &mut Etcd, replicas: &mut [Replica], dice: &mut StdRng) {
+/// Injects one fault for a while.
+async fn inject(fault: &str, etcd: &mut Etcd, replicas: &mut [Replica], dice: &mut StdRng) {
     let (at, member) = (dice.random_range(0..3), dice.random_range(0..3));
-    let while_it_lasts = Duration::from_millis(dice.random_range(200..4000));
+    let length = Duration::from_millis(dice.random_range(200..4000));
     match fault {
         "replica killed" => {
             if let Some(daemon) = replicas[at].daemon.take() {
                 daemon.kill();
             }
-            sleep(while_it_lasts / 4).await;
+            sleep(length / 4).await;
             replicas[at].start();
         }
         "replica restarted" => {
@@ -272,44 +272,44 @@ async fn strike(fault: &str, etcd: &mut Etcd, replicas: &mut [Replica], dice: &m
         "replica paused" => {
             let Some(daemon) = &replicas[at].daemon else { return };
             daemon.pause();
-            sleep(while_it_lasts).await;
+            sleep(length).await;
             daemon.resume();
         }
         "network cut" => {
             let wires: Vec<&Wire> = replicas[at].wires.iter().filter(|_| dice.random_bool(0.8)).collect();
             wires.iter().for_each(|wire| wire.cut());
-            sleep(while_it_lasts).await;
+            sleep(length).await;
             wires.iter().for_each(|wire| wire.mend());
         }
         "etcd member killed" => {
             etcd.kill(member);
-            sleep(while_it_lasts / 2).await;
+            sleep(length / 2).await;
             etcd.restart(member);
         }
         "etcd member paused" => {
             etcd.pause(member);
-            sleep(while_it_lasts / 2).await;
+            sleep(length / 2).await;
             etcd.resume(member);
         }
         "etcd majority paused" => {
             // Longer than a replica waits for an answer.
             let paused = [member, (member + 1) % 3];
             paused.iter().for_each(|member| etcd.pause(*member));
-            sleep(Duration::from_secs(2) + while_it_lasts / 2).await;
+            sleep(Duration::from_secs(2) + length / 2).await;
             paused.iter().for_each(|member| etcd.resume(*member));
         }
         "etcd compacted" => etcd::compact(etcd).await,
-        "etcd filled" => etcd::fill(etcd, while_it_lasts / 2).await,
+        "etcd filled" => etcd::fill(etcd, length / 2).await,
         _ => sleep(Duration::from_millis(1200)).await,
     }
 }
 
-/// Within what identifiers of a source are unique: regions share a space.
+/// The scope within which identifiers of a source are unique. Regions share a space.
 fn scope(source: &str) -> &str {
     if source.starts_with("region:") { SPACE } else { source }
 }
 
-/// A client with identifiers in hand, which may use any replica.
+/// A client that prefetches identifiers from any replica.
 async fn prefetch(endpoints: Vec<String>, source: &'static str, world: Arc<World>) {
     let client = endpoints.into_iter().fold(Client::builder(), |builder, endpoint| builder.endpoint(endpoint));
     let client = client.block_size(32).request_timeout(Duration::from_secs(5)).build().expect("a client");
@@ -323,7 +323,7 @@ async fn prefetch(endpoints: Vec<String>, source: &'static str, world: Arc<World
     }
 }
 
-/// A client that calls one replica after the other.
+/// A client that calls random replicas.
 async fn call(channels: Vec<Channel>, source: &'static str, mut dice: StdRng, world: Arc<World>) {
     while !world.is_over() {
         let mut allocator = AllocatorClient::new(channels.choose(&mut dice).expect("three").clone());
@@ -331,7 +331,7 @@ async fn call(channels: Vec<Channel>, source: &'static str, mut dice: StdRng, wo
         match allocator.allocate(request(source, count, Encoding::Packed)).await {
             Ok(granted) => world.record(scope(source), identifiers(granted.get_ref())),
             Err(status) => {
-                assert!(is_passing(&status), "{source}: {status}");
+                assert!(is_transient(&status), "{source}: {status}");
                 world.refused.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -339,7 +339,7 @@ async fn call(channels: Vec<Channel>, source: &'static str, mut dice: StdRng, wo
     }
 }
 
-/// A client that draws from any region that was made. All of them share one space, so their identifiers are recorded together.
+/// A client that requests from random regions. All of them share one space, so their identifiers are recorded together.
 async fn call_any_region(channels: Vec<Channel>, mut dice: StdRng, world: Arc<World>) {
     while !world.is_over() {
         let mut allocator = AllocatorClient::new(channels.choose(&mut dice).expect("three").clone());
@@ -347,10 +347,10 @@ async fn call_any_region(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
         match allocator.allocate(request(&source, dice.random_range(1..200), Encoding::Packed)).await {
             Ok(granted) => world.record(SPACE, identifiers(granted.get_ref())),
             Err(status) => {
-                // It is sealed, closed, delegated or full, or this replica has not heard of it yet.
+                // The region is sealed, closed, delegated or full, or this replica does not know it yet.
                 let is_expected =
                     matches!(status.code(), Code::FailedPrecondition | Code::ResourceExhausted | Code::NotFound);
-                assert!(is_expected || is_passing(&status), "{source}: {status}");
+                assert!(is_expected || is_transient(&status), "{source}: {status}");
                 world.refused.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -358,8 +358,8 @@ async fn call_any_region(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
     }
 }
 
-fn is_passing(status: &Status) -> bool {
-    // What has a source was said by no replica: the connection broke.
+fn is_transient(status: &Status) -> bool {
+    // A status with a source comes from a broken connection, not from a replica.
     std::error::Error::source(status).is_some()
         || matches!(
             status.code(),
@@ -367,7 +367,7 @@ fn is_passing(status: &Status) -> bool {
         )
 }
 
-/// All replicas have, soon, the same history, with every edit that was acknowledged, and the same table.
+/// Checks that all replicas soon have the same table and the same history, with every acknowledged edit.
 async fn check_tables(channels: &[Channel], acknowledged: &BTreeMap<u64, String>) {
     let began = Instant::now();
     loop {
@@ -393,7 +393,7 @@ async fn check_tables(channels: &[Channel], acknowledged: &BTreeMap<u64, String>
 
 type Snapshot = (Vec<(String, String, u32, bool)>, BTreeMap<u64, String>);
 
-/// The table, and by revision the request_ids of the edits that made it.
+/// The table, and the request_ids of its edits by revision.
 async fn snapshot(regions: &mut RegionsClient<Channel>) -> Result<Snapshot, Status> {
     let list = ListRegionsRequest { parent: SPACE.to_owned(), page_size: 1000, ..Default::default() };
     let page = regions.list_regions(list).await?.into_inner();

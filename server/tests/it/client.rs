@@ -18,7 +18,7 @@ fn client(daemon: &Daemon) -> Client {
 }
 
 #[tokio::test]
-async fn ok_handles_give_out_what_their_source_issues() {
+async fn ok_handles_return_identifiers_of_their_source() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let create = CreateRegionRequest {
@@ -45,7 +45,7 @@ async fn ok_handles_give_out_what_their_source_issues() {
 }
 
 #[tokio::test]
-async fn ok_a_crash_and_restart_of_the_daemon_go_unnoticed_by_whoever_has_identifiers_in_hand() {
+async fn ok_a_handle_bridges_a_crash_and_restart_of_the_daemon() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let address = daemon.grpc_address().to_owned();
@@ -54,8 +54,8 @@ async fn ok_a_crash_and_restart_of_the_daemon_go_unnoticed_by_whoever_has_identi
     let mut take = async |count: usize| {
         for _ in 0..count {
             let id = handle.next().await.expect("no error reaches the caller");
-            // The random tail would hide a position that was given out twice.
-            assert!(seen.insert(id.as_u128() >> 46), "{id} was given out twice");
+            // The random tail would hide a position that was issued twice.
+            assert!(seen.insert(id.as_u128() >> 46), "{id} was issued twice");
         }
     };
     take(100).await;
@@ -67,7 +67,7 @@ async fn ok_a_crash_and_restart_of_the_daemon_go_unnoticed_by_whoever_has_identi
     take(20_000).await;
 }
 
-/// What a table says of each region, without counters.
+/// All attributes of each region except its counter.
 fn places(table: &Table) -> Vec<(u64, String, String, u8, Option<u64>, String)> {
     let place = |region: &Region| {
         let parent = region.parent.map(|parent| parent.0);
@@ -116,7 +116,7 @@ async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
     copy.reached(Revision(renamed.revision)).await;
     let fresh = client.table("default").await.expect("a snapshot");
     assert_eq!(copy.read(places), fresh.read(places));
-    // At first the table answers by itself, and then an index does.
+    // The table answers alone at first, and later with an index.
     loop {
         for id in &orders {
             let path = copy.read(|table| {
@@ -132,7 +132,7 @@ async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
         tokio::task::yield_now().await;
     }
 
-    // It goes on where it was when the daemon is there again.
+    // The copy resumes after a restart of the daemon.
     let address = daemon.grpc_address().to_owned();
     daemon.kill();
     assert_eq!(copy.region_of(orders[0]), Some(RegionNumber(303)));
@@ -144,7 +144,7 @@ async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
 }
 
 #[tokio::test]
-async fn ok_a_copy_notices_that_the_daemon_has_another_table_with_the_same_revision() {
+async fn ok_a_copy_detects_another_table_with_the_same_revision() {
     let (data, other) = (data_dir(), data_dir());
     let daemon = Daemon::start(data.path());
     let address = daemon.grpc_address().to_owned();
@@ -154,7 +154,7 @@ async fn ok_a_copy_notices_that_the_daemon_has_another_table_with_the_same_revis
         copy.reached(Revision(revision)).await;
     }
     daemon.kill();
-    // As if somebody had set the store back to an old copy, and edited it since.
+    // As if an operator had put back an old copy of the store and edited it since.
     let daemon = Daemon::spawn(kentd(other.path()).args(["--listen", &address]));
     create(&daemon, "x", 12).await;
     create(&daemon, "y", 12).await;

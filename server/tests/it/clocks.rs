@@ -1,4 +1,4 @@
-//! Real daemons under a clock that is pushed around by libfaketime. The time since boot stays the machine's.
+//! Real daemons whose clocks are changed by libfaketime. The time since boot stays that of the machine.
 
 use std::{
     fs,
@@ -12,14 +12,14 @@ use tonic_types::StatusExt;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
-/// The library that fakes the clock; `.ci/run` installs it.
+/// The path of libfaketime, which `.ci/run` installs.
 pub(crate) fn libfaketime() -> PathBuf {
     let places = fs::read_dir("/usr/lib").expect("a Unix-like system").filter_map(Result::ok);
     let library = places.map(|place| place.path().join("faketime/libfaketimeMT.so.1")).find(|path| path.exists());
-    library.expect("libfaketime is not there: apt-get install faketime")
+    library.expect("libfaketime is not installed: apt-get install faketime")
 }
 
-/// A daemon whose clock is set by a file, and everything that it has issued.
+/// A daemon whose clock offset is set by a file, and the identifiers it has issued.
 struct Faked {
     daemon: Daemon,
     rc: PathBuf,
@@ -32,27 +32,27 @@ impl Faked {
         fs::write(&rc, offset).expect("written");
         let mut command = kentd(&dir.join("data"));
         command.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &rc).env("FAKETIME_NO_CACHE", "1");
-        // The timers of the daemon's runtime go by the steady clock, as on a machine whose time is set.
+        // The daemon's timers use the monotonic clock, as on a machine whose time is set.
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1").args(["--log", "error"]);
         Self { daemon: Daemon::spawn(&mut command), rc, ledger }
     }
 
     /// Sets the clock to the machine's with this offset, such as `-1d` or `+3600`.
     fn set(&self, offset: &str) {
-        // As a whole, so that the daemon never reads half of it.
+        // Replace the file atomically, so that the daemon never reads a partial offset.
         let new = self.rc.with_extension("new");
         fs::write(&new, offset).expect("written");
         fs::rename(&new, &self.rc).expect("renamed");
     }
 
-    /// What the daemon says that its clock says, in nanoseconds since 1970.
+    /// The daemon's clock reading in its status, in nanoseconds since 1970.
     async fn clock(&self) -> i128 {
         let status = self.daemon.admin().get_status(GetStatusRequest {}).await.expect("a status").into_inner();
         status.clock.expect("a clock").unix_nanos.into()
     }
 
-    /// Allocates from several sources and checks that nothing is there twice and that timestamps are those of the clock, `off`
-    /// nanoseconds away from what it says.
+    /// Allocates from several sources, and checks for duplicates and for timestamps that match the reported clock plus `off`
+    /// nanoseconds.
     async fn allocate(&mut self, off: i128) {
         let mut client = self.daemon.allocator();
         let before = self.clock().await + off;
@@ -64,12 +64,12 @@ impl Faked {
                 let after = self.clock().await + off;
                 for id in &ids {
                     let stamped = i128::try_from(id >> 80).expect("48 bits") * 1_000_000;
-                    // P4: at most a second ahead, at most half a second behind, at the time of the grant.
+                    // P4: at most a second ahead and half a second behind at the time of the grant.
                     assert!(stamped <= after + SECOND, "{} ms ahead", (stamped - after) / MILLI);
                     assert!(stamped + SECOND / 2 + MILLI >= before, "{} ms behind", (before - stamped) / MILLI);
                 }
             }
-            // Versions 1 and 6 are one source: the same ticks in another order.
+            // Versions 1 and 6 share a sequence: the same ticks in another order.
             match source {
                 "uuidv1" => self.ledger.record("uuidv6", ids.into_iter().map(version_6)),
                 _ => self.ledger.record(source, ids),
@@ -88,11 +88,11 @@ const SECOND: i128 = 1_000_000_000;
 const MILLI: i128 = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_whatever_the_clock_does_nothing_is_issued_twice_and_timestamps_are_honest() {
+async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     let dir = data_dir();
     let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
-    // Back by 10 ms, 2 s, an hour and a day, and forward again each time; a second that is repeated, as a leap second may be,
-    // and one that is smeared; ahead by almost an hour, which is believed, and back.
+    // Back by 10 ms, 2 s, an hour and a day, and forward again each time; a repeated second, like a leap second, and a smeared
+    // one; and ahead by almost an hour, which the daemon trusts, and back.
     for offset in
         ["+0", "-0.01", "+0", "-2", "+0", "-1h", "+0", "-1d", "+0", "-1", "+0 x0.95", "+0 x1.05", "+3500", "+0"]
     {
@@ -101,7 +101,7 @@ async fn ok_whatever_the_clock_does_nothing_is_issued_twice_and_timestamps_are_h
             faked.allocate(0).await;
         }
     }
-    // Far ahead: not believed, and the daemon goes on from the time since boot.
+    // Far ahead: the daemon distrusts the clock and uses the time since boot.
     let ten_years: i128 = 3650 * 86_400 * SECOND;
     for (offset, by) in [("+2h", 7200 * SECOND), ("+3650d", ten_years), ("+0", 0), ("+3650d", ten_years)] {
         faked.set(offset);
@@ -112,23 +112,23 @@ async fn ok_whatever_the_clock_does_nothing_is_issued_twice_and_timestamps_are_h
         assert!(faked.daemon.get("/metrics").1.contains(&format!("clock_quarantined {}", u8::from(by != 0))));
     }
 
-    // Wrong at boot, and nothing to go on from: time-based sources are refused, counters are not.
+    // Wrong at start, without a time to derive from: the daemon refuses time-based sources but not counters.
     faked.daemon.kill();
     let mut faked = Faked::start(dir.path(), faked.ledger, "+3650d");
     let ask = request("uuidv7", 1, Encoding::Packed);
-    let refused = faked.daemon.allocator().allocate(ask).await.expect_err("the clock is not believed");
+    let refused = faked.daemon.allocator().allocate(ask).await.expect_err("the clock is distrusted");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     let reason = refused.get_error_details().error_info().map(|info| info.reason.clone());
     assert_eq!(reason.as_deref(), Some("CLOCK_QUARANTINED"));
     let (status, body) = faked.daemon.get("/readyz");
     assert!(status == 503 && body.contains("kent clock accept"), "{status} {body}");
     let fullrand = request("uid11-fullrand", 5, Encoding::Packed);
-    faked.daemon.allocator().allocate(fullrand).await.expect("counters go on");
-    // Put right, it is believed by itself.
+    faked.daemon.allocator().allocate(fullrand).await.expect("counters work");
+    // The daemon trusts the corrected clock without an operator.
     faked.set("+0");
     granted_again(&mut faked).await;
 
-    // An operator may vouch for it, rightly or not; the way back from the far future edits no state.
+    // An operator may accept the clock, rightly or not. The return from the far future needs no change of state.
     faked.set("+3650d");
     faked.allocate(-ten_years).await;
     faked.daemon.admin().accept_clock(AcceptClockRequest {}).await.expect("accepted");
@@ -140,7 +140,7 @@ async fn ok_whatever_the_clock_does_nothing_is_issued_twice_and_timestamps_are_h
     granted_again(&mut faked).await;
 }
 
-/// Allocates as soon as a slot is there.
+/// Waits until the daemon has a slot, and allocates.
 async fn granted_again(faked: &mut Faked) {
     loop {
         let ask = request("uuidv7", 1, Encoding::Packed);
@@ -152,7 +152,7 @@ async fn granted_again(faked: &mut Faked) {
     faked.allocate(0).await;
 }
 
-/// When a backup says that it was made.
+/// The time of a backup in nanoseconds since 1970.
 async fn backup_time(faked: &Faked) -> i128 {
     let mut parts = faked.daemon.admin().backup(BackupRequest {}).await.expect("a backup").into_inner();
     let first = parts.message().await.expect("a message").expect("a beginning");
@@ -163,19 +163,19 @@ async fn backup_time(faked: &Faked) -> i128 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_backup_carries_the_time_that_is_believed() {
+async fn ok_a_backup_carries_the_trusted_time() {
     let dir = data_dir();
     let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
     granted_again(&mut faked).await;
     let before = faked.clock().await;
     let taken = backup_time(&faked).await;
     assert!(before <= taken && taken <= faked.clock().await, "{before} {taken}");
-    // From a time too late a restore would count too little that was issued since.
+    // With a backup time that is too late, a restore would skip too few identifiers.
     faked.set("+2h");
     faked.allocate(-7200 * SECOND).await;
     let taken = backup_time(&faked).await;
     assert!(before <= taken && taken + 3600 * SECOND <= faked.clock().await, "{before} {taken}");
     faked.daemon.kill();
     let faked = Faked::start(dir.path(), faked.ledger, "+3650d");
-    assert_eq!(backup_time(&faked).await, 0, "nothing is known");
+    assert_eq!(backup_time(&faked).await, 0, "the backup has no time");
 }

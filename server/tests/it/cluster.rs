@@ -1,4 +1,4 @@
-//! Replicas on a real etcd: they share tables and slots, outlive each other, and outlive etcd for a while.
+//! Replicas on a real etcd: they share tables and slots, take over from each other, and continue for a while without etcd.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn replicas(daemon: &Daemon) -> Vec<ReplicaStatus> {
     daemon.admin().get_status(GetStatusRequest {}).await.expect("a status").into_inner().replicas
 }
 
-/// Tries until it holds, for up to half a minute.
+/// Waits up to half a minute until the condition holds.
 async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !holds().await {
@@ -59,7 +59,7 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_edits_of_one_replica_are_those_of_all() {
+async fn ok_edits_of_one_replica_reach_all() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
     let all = [(); 3].map(|()| replica(&address, 60));
@@ -67,7 +67,7 @@ async fn ok_edits_of_one_replica_are_those_of_all() {
     for other in &all[1..] {
         eventually("the region is seen", async || orders(other).await.is_ok()).await;
     }
-    // Each has a chunk of its own.
+    // Each replica has its own chunk.
     let mut ledger = Ledger::default();
     for _ in 0..3 {
         for daemon in &all {
@@ -80,7 +80,7 @@ async fn ok_edits_of_one_replica_are_those_of_all() {
         eventually("the expansion is seen", async || orders(daemon).await.is_ok_and(|region| region.suffix_bits == 42))
             .await;
     }
-    // A seal says when everybody knows, also a second one.
+    // The response to a seal reports that all replicas have confirmed it. A repeated seal does so, too.
     let seal = SealRegionRequest { name: ORDERS.to_owned(), ..Default::default() };
     for daemon in [&all[2], &all[0]] {
         let sealed = daemon.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
@@ -90,7 +90,7 @@ async fn ok_edits_of_one_replica_are_those_of_all() {
         let refused = draw(daemon, "region:orders", 1).await.expect_err("sealed");
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     }
-    // Two edits of the same region at once: both are made, one after the other.
+    // Two concurrent edits of the same region are both applied.
     let (one, two) = (SealRegionRequest { request_id: "1".to_owned(), ..seal.clone() }, seal);
     let (mut first, mut second) = (all[0].regions(), all[1].regions());
     let (one, two) = tokio::join!(first.unseal_region(one), second.unseal_region(two));
@@ -98,7 +98,7 @@ async fn ok_edits_of_one_replica_are_those_of_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_edits_are_soon_seen_by_all() {
+async fn ok_edits_reach_all_replicas_soon() {
     let etcd = Etcd::start(3);
     let address = etcd.address("kent");
     let all = [(); 3].map(|()| replica(&address, 60));
@@ -119,13 +119,13 @@ async fn ok_edits_are_soon_seen_by_all() {
     }
     lags.sort_unstable();
     println!(
-        "after an edit was answered, all three replicas had it: half of 60 within {:?}, all within {:?}",
+        "time from the answer to an edit until all three replicas had it, for 60 edits: median {:?}, maximum {:?}",
         lags[30], lags[59]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_everybody_is_seen_and_a_slot_of_somebody_who_left_is_taken_over() {
+async fn ok_replicas_list_each_other_and_take_over_slots_of_stopped_ones() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
     let (first, second) = (replica(&address, 60), replica(&address, 60));
@@ -149,19 +149,19 @@ async fn ok_everybody_is_seen_and_a_slot_of_somebody_who_left_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_replica_whose_clock_is_far_from_the_others_waits_until_they_agree() {
+async fn ok_a_replica_with_a_deviating_clock_waits_until_clocks_agree() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
     let others = [(); 2].map(|()| replica(&address, 4));
     let dir = data_dir();
     let rc = dir.path().join("clock");
-    // Two hours: no absence, but more than others' clocks explain.
+    // Two hours ahead is beyond the bound on differences between clocks.
     std::fs::write(&rc, "+7200").expect("written");
     let mut command = kentd(dir.path());
     command.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &rc).env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
     let wrong = Daemon::spawn(command.args(["--store", &address, "--window", "4s", "--log", "off"]));
-    let refused = draw(&wrong, "uuidv7", 1).await.expect_err("its clock is not believed");
+    let refused = draw(&wrong, "uuidv7", 1).await.expect_err("its clock is distrusted");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert_eq!(wrong.get("/readyz").0, 503);
     eventually("it is seen, and how far its clock is ahead", async || {
@@ -176,13 +176,13 @@ async fn ok_a_replica_whose_clock_is_far_from_the_others_waits_until_they_agree(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_etcd_may_be_away_for_the_window_and_comes_back() {
+async fn ok_a_replica_bridges_an_etcd_outage_for_its_window() {
     let etcd = Etcd::start(1);
     let daemon = replica(&etcd.address("kent"), 4);
     daemon.regions().create_region(create("orders")).await.expect("created");
     let mut ledger = Ledger::default();
     ledger.record("region:orders", draw(&daemon, "region:orders", 1).await.expect("granted"));
-    // The window grows while the daemon stays up.
+    // The window grows while the daemon is up.
     sleep(Duration::from_secs(5)).await;
     etcd.pause(0);
     for _ in 0..10 {
@@ -204,7 +204,7 @@ async fn ok_etcd_may_be_away_for_the_window_and_comes_back() {
     assert_eq!(status, 503, "{body}");
     assert!(body.contains("the store has not been reached for too long"), "{body}");
     etcd.resume(0);
-    eventually("it goes on", async || {
+    eventually("it grants again", async || {
         let (time, region) = (draw(&daemon, "uuidv7", 1).await, draw(&daemon, "region:orders", 1).await);
         let over = time.is_ok() && region.is_ok();
         ledger.record("uuidv7", time.unwrap_or_default());
@@ -216,7 +216,7 @@ async fn ok_etcd_may_be_away_for_the_window_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing() {
+async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
     let (sleeper, other) = (replica(&address, 2), replica(&address, 2));
@@ -227,7 +227,7 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
         ledger.record(source, draw(&sleeper, source, 10).await.expect("granted"));
     }
     sleeper.pause();
-    // Asked while it sleeps: it will answer when it wakes up.
+    // Requests sent during the pause are answered afterwards.
     let mut late = tokio::task::JoinSet::new();
     for source in ["uuidv7", "uuidv6", "xid", "region:orders"].repeat(8) {
         let mut allocator = sleeper.allocator();
@@ -237,7 +237,7 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
     let sealed = other.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
     assert_eq!(sealed.unconfirmed, [sleeper.grpc_address()]);
     assert!((1..=2000).contains(&sealed.effective_within_ms), "{}", sealed.effective_within_ms);
-    // Others take its slot in the meantime.
+    // Other replicas take its slot meanwhile.
     sleep(Duration::from_secs(4)).await;
     let new_regions = [(); 2].map(|()| replica(&address, 2));
     for daemon in new_regions.iter().chain([&other]) {
@@ -250,7 +250,7 @@ async fn ok_a_replica_that_was_paused_for_longer_than_its_window_repeats_nothing
         let (source, answer) = answered.expect("asked");
         match answer {
             Ok(granted) if source != "region:orders" => ledger.record(source, identifiers(granted.get_ref())),
-            Ok(_) => panic!("the region was sealed, and the bound was over"),
+            Ok(_) => panic!("the region granted after its seal took effect"),
             Err(status) => {
                 let code = status.code();
                 assert!(matches!(code, Code::Unavailable | Code::FailedPrecondition), "{status}");
@@ -297,16 +297,16 @@ async fn ok_clients_see_no_error_when_a_replica_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_client_discovers_replicas_that_it_was_not_told_of() {
+async fn ok_a_client_discovers_unlisted_replicas() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
-    let [told, first, second] = [(); 3].map(|()| replica(&address, 60));
-    eventually("all are seen", async || replicas(&told).await.len() == 3).await;
+    let [listed, first, second] = [(); 3].map(|()| replica(&address, 60));
+    eventually("all are seen", async || replicas(&listed).await.len() == 3).await;
     let client =
-        Client::builder().endpoint(told.grpc_address()).discover(true).block_size(10).build().expect("a client");
+        Client::builder().endpoint(listed.grpc_address()).discover(true).block_size(10).build().expect("a client");
     let ids = client.uuid_v7();
     let mut ledger = Ledger::default();
-    for dying in [Some(told), Some(first), None] {
+    for dying in [Some(listed), Some(first), None] {
         for _ in 0..200 {
             ledger.record("uuidv7", [ids.next().await.expect("no error").as_u128()]);
         }
@@ -340,13 +340,13 @@ async fn ok_load_on_time_based_formats_does_not_reach_etcd() {
     }
     let grants: u32 = load.join_all().await.into_iter().sum();
     let rate = (writes() - before) / began.elapsed().as_secs_f64();
-    println!("{grants} grants on 3 replicas, {rate:.1} writes a second to etcd");
+    println!("{grants} grants on 3 replicas, {rate:.1} writes per second to etcd");
     assert!(grants > 1000, "the load was too small to show anything: {grants}");
-    assert!(rate < 20.0, "{rate} writes a second");
+    assert!(rate < 20.0, "{rate} writes per second");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_ten_replicas_draw_on_one_region_and_none_starves() {
+async fn ok_ten_replicas_share_a_region_and_none_starves() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
     let all = [(); 10].map(|()| replica(&address, 60));
@@ -372,7 +372,7 @@ async fn ok_ten_replicas_draw_on_one_region_and_none_starves() {
                             ids.extend(identifiers(granted.get_ref()));
                             calls += 1;
                         }
-                        // On a busy machine somebody may be late for a second; then they are told to come again.
+                        // On a busy machine a replica may lose the race for a second, and refuses with a retry delay.
                         Err(status) => assert_eq!(status.code(), Code::Unavailable, "replica {at}: {status}"),
                     }
                 }
@@ -383,32 +383,32 @@ async fn ok_ten_replicas_draw_on_one_region_and_none_starves() {
     let mut ledger = Ledger::default();
     let mut calls = [("region:orders", Vec::new()), ("region:invoices", Vec::new())];
     while let Some(drawn) = drawing.join_next().await {
-        let (source, ids, count) = drawn.expect("nobody starves");
+        let (source, ids, count) = drawn.expect("no task panics");
         ledger.record(source, ids);
         calls.iter_mut().filter(|(of, _)| *of == source).for_each(|(_, counts)| counts.push(count));
     }
-    println!("calls that each of ten replicas answered in 5 s: {calls:?}");
+    println!("calls answered by each of ten replicas in 5 s: {calls:?}");
     for (source, counts) in calls {
         let (least, most) = (counts.iter().min().copied(), counts.iter().max().copied());
         assert!(least > Some(0) && least.map(|least| least * 50) > most, "{source}: from {least:?} to {most:?}");
     }
 }
 
-/// A replica that knows records up to this schema.
+/// A replica that supports records up to this schema.
 fn replica_of_schema(address: &str, schema: &str) -> Option<Daemon> {
     let mut command = kentd(data_dir().path());
     Daemon::try_spawn(command.args(["--store", address, "--window", "4s", "--schema", schema, "--log", "error"]))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_replicas_of_two_schemas_work_side_by_side_until_all_are_new() {
+async fn ok_replicas_of_two_schemas_work_together_until_all_are_new() {
     let etcd = Etcd::start(1);
     let address = etcd.address("kent");
     let old = [(); 2].map(|()| replica_of_schema(&address, "1").expect("it starts"));
     let new = replica_of_schema(&address, "2").expect("it starts");
     new.regions().create_region(create("orders")).await.expect("created");
     let mut ledger = Ledger::default();
-    // Longer than the heart beats of all: still nobody writes what the others cannot read.
+    // Longer than the heartbeats of all: no replica writes records that others cannot read.
     for _ in 0..30 {
         for daemon in old.iter().chain([&new]) {
             eventually("all grant", async || {
@@ -424,9 +424,9 @@ async fn ok_replicas_of_two_schemas_work_side_by_side_until_all_are_new() {
     let [first, second] = old;
     first.signal("TERM");
     first.wait().await;
-    assert!(replica_of_schema(&address, "1").is_some(), "back to the old version, as long as one is there");
+    assert!(replica_of_schema(&address, "1").is_some(), "a downgrade is possible while an old replica runs");
     second.kill();
-    // The one that was killed counts as there until its time has run out.
+    // The killed replica counts as present until its lease expires.
     let options = EtcdOptions {
         address: address.parse().expect("one"),
         tls: None,
@@ -434,7 +434,7 @@ async fn ok_replicas_of_two_schemas_work_side_by_side_until_all_are_new() {
         new_id: [0; 16],
         schema: 1,
     };
-    let store = EtcdStore::open(options).await.expect("etcd is there");
+    let store = EtcdStore::open(options).await.expect("etcd is up");
     let schema = async || store.get(&Key::from_static("schema")).await.expect("read");
     eventually("the new schema is in force", async || schema().await.is_some()).await;
     let mut command = kentd(data_dir().path());
@@ -448,7 +448,7 @@ async fn ok_replicas_of_two_schemas_work_side_by_side_until_all_are_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_replica_that_is_cut_off_catches_up() {
+async fn ok_a_partitioned_replica_catches_up() {
     let etcd = Etcd::start(1);
     let wire = Wire::to(etcd.clients()[0]).await;
     let near = replica(&etcd.address("kent"), 60);

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments under load from several clients: no identifier is handed out twice, ever.
+//! `kill -9` at random moments under load from several clients: no identifier is ever issued twice.
 
 use std::{
     sync::{Arc, Mutex},
@@ -14,11 +14,11 @@ use tonic::transport::Channel;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, request};
 
-/// Crashes in the short and in the long form.
+/// The number of crashes in the short and in the long test.
 const ROUNDS: u32 = 12;
 const ROUNDS_LONG: u32 = 400;
 
-/// Every source, in both encodings, in sizes from one identifier to many.
+/// Sources of every kind, in both encodings, with block sizes from one to 1000.
 pub(crate) const LOAD: [(&str, u64, Encoding); 11] = [
     ("uuidv7", 1, Encoding::Packed),
     ("uuidv7", 1000, Encoding::Lease),
@@ -34,17 +34,17 @@ pub(crate) const LOAD: [(&str, u64, Encoding); 11] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_no_identifier_is_handed_out_twice_over_many_crashes() {
-    crash_again_and_again(ROUNDS).await;
+async fn ok_no_identifier_is_issued_twice_over_many_crashes() {
+    crash_repeatedly(ROUNDS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long: several hundred crashes"]
-async fn long_no_identifier_is_handed_out_twice_over_hundreds_of_crashes() {
-    crash_again_and_again(ROUNDS_LONG).await;
+async fn long_no_identifier_is_issued_twice_over_hundreds_of_crashes() {
+    crash_repeatedly(ROUNDS_LONG).await;
 }
 
-async fn crash_again_and_again(rounds: u32) {
+async fn crash_repeatedly(rounds: u32) {
     let data = data_dir();
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     create_orders(data.path()).await;
@@ -53,7 +53,7 @@ async fn crash_again_and_again(rounds: u32) {
         let mut clients = JoinSet::new();
         for (index, (source, count, encoding)) in LOAD.into_iter().enumerate() {
             let (client, ledger) = (daemon.allocator(), ledger.clone());
-            // Half of the clients keep a pipeline of requests, the others call one by one.
+            // Half of the clients pipeline requests, the others send one at a time.
             if index % 2 == round as usize % 2 {
                 clients.spawn(stream(client, source, count, encoding, ledger));
             } else {
@@ -64,11 +64,11 @@ async fn crash_again_and_again(rounds: u32) {
         tokio::time::sleep(moment).await;
         daemon.kill();
         while let Some(ended) = clients.join_next().await {
-            ended.expect("a client found an identifier twice, or broke");
+            ended.expect("a client found a duplicate or failed");
         }
     }
     let received = ledger.lock().expect("whole").len();
-    println!("{rounds} rounds, {received} identifiers received, none twice");
+    println!("{rounds} rounds, {received} identifiers received, no duplicates");
     assert!(received > rounds as usize * 1000, "the load was too small to show anything");
 }
 
@@ -84,7 +84,7 @@ async fn create_orders(data: &std::path::Path) {
     daemon.kill();
 }
 
-/// Calls until the daemon is gone.
+/// Sends requests until the daemon is killed.
 async fn call(
     mut client: AllocatorClient<Channel>,
     source: &'static str,
@@ -99,7 +99,7 @@ async fn call(
     }
 }
 
-/// Keeps 16 requests on their way until the daemon is gone. What arrived before the end counts.
+/// Keeps 16 requests in flight until the daemon is killed. Records all responses that arrive.
 async fn stream(
     mut client: AllocatorClient<Channel>,
     source: &'static str,

@@ -1,8 +1,8 @@
-//! The crates of ARCHITECTURE.md: who may import whom.
+//! The allowed dependencies between the crates of ARCHITECTURE.md.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Every crate of the workspace, its folder, and the crates of the workspace that it may depend on.
+/// Every crate of the workspace, its folder, and the workspace crates on which it may depend.
 pub(crate) const CRATES: [(&str, &str, &[&str]); 14] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
@@ -24,14 +24,14 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 14] = [
     ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
 ];
 
-/// What the pure crates must not know.
+/// Dependencies that the pure crates must not have.
 const IMPURE: [&str; 6] = ["tokio", "rand", "tonic", "sled", "tracing", "async-trait"];
 
 #[test]
-fn ok_every_crate_imports_what_it_may_and_nothing_else() {
+fn ok_every_crate_has_exactly_its_allowed_dependencies() {
     for (name, folder, allowed) in CRATES {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("Cargo.toml");
-        let text = fs::read_to_string(&manifest).expect("the manifest is there");
+        let text = fs::read_to_string(&manifest).expect("the manifest exists");
         let manifest: toml::Table = text.parse().expect("a manifest");
         let named = manifest["package"]["name"].as_str();
         assert_eq!(named, Some(name), "{folder}");
@@ -39,7 +39,7 @@ fn ok_every_crate_imports_what_it_may_and_nothing_else() {
         let dependencies = manifest.get("dependencies").and_then(|table| table.as_table()).unwrap_or(&empty);
         let crates: BTreeSet<&str> =
             dependencies.keys().map(String::as_str).filter(|key| key.starts_with("kent")).collect();
-        assert_eq!(crates, allowed.iter().copied().collect(), "{name} imports other crates than the table allows");
+        assert_eq!(crates, allowed.iter().copied().collect(), "the dependencies of {name} differ from the table");
         if matches!(name, "kent-ids" | "kent-regions" | "kent-issue" | "kent-codec") {
             let impure = dependencies.keys().find(|key| IMPURE.contains(&key.as_str()));
             assert_eq!(impure, None, "{name} must stay pure");
@@ -48,7 +48,7 @@ fn ok_every_crate_imports_what_it_may_and_nothing_else() {
 }
 
 #[test]
-fn ok_no_crate_is_missing_from_the_table() {
+fn ok_the_table_has_every_crate() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let crates = fs::read_dir(root.join("crates")).expect("crates").map(|entry| entry.expect("a package").file_name());
     for package in crates {

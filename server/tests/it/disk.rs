@@ -1,6 +1,6 @@
-//! A disk that is full: nothing that was acknowledged is lost, and the daemon goes on when there is space again.
+//! A full disk: nothing acknowledged is lost, and the daemon recovers when space is freed.
 //!
-//! The disk is a tmpfs in a namespace of its own, which needs no privileges where the kernel lets users make namespaces.
+//! The disk is a tmpfs in a separate mount namespace, which needs no privileges if the kernel allows user namespaces.
 
 use std::{
     collections::BTreeSet,
@@ -19,26 +19,27 @@ use tonic::{Code, Status, transport::Channel};
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
-/// A small disk, and a process that keeps it mounted.
+/// A small disk, and the process that keeps it mounted.
 pub(crate) struct SmallDisk {
     holder: Child,
     mounted_at: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts a disk of 12 MiB at `at`, for the processes that are started with [`SmallDisk::kentd`] only.
+    /// Mounts a disk of 12 MiB at `at`. Only processes started by [`SmallDisk::run`] see it. Returns `None` if that is not allowed.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         let script = format!("mount -t tmpfs -o size=12m none {} && echo mounted && exec cat", at.display());
         let mut command = Command::new("unshare");
         command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
-        // It reads its standard input, and so ends with the test whatever happens.
-        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("util-linux is there");
+        // The process reads its standard input, so it ends with the test in any case.
+        let mut holder =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare (util-linux) starts");
         let mut line = String::new();
-        BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("it says whether it worked");
+        BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("it reports the result");
         (line == "mounted\n").then(|| Self { holder, mounted_at: at.to_owned() })
     }
 
-    /// The command line of a daemon that keeps its store there.
+    /// The command line of a daemon with its store on the disk.
     fn kentd(&self) -> Command {
         self.run(&kentd(&self.mounted_at.join("data")))
     }
@@ -51,13 +52,13 @@ impl SmallDisk {
         command
     }
 
-    /// The disk, as it is seen from here.
+    /// The path of the disk as seen from this process.
     pub(crate) fn root(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
         root.join(self.mounted_at.strip_prefix("/").expect("absolute"))
     }
 
-    /// A file on the disk that takes all space there is.
+    /// The file that fills the disk.
     fn filler(&self) -> PathBuf {
         self.root().join("filler")
     }
@@ -81,7 +82,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Someone who edits the table and numbers invoices, and remembers all that was acknowledged.
+/// A client that edits the table and issues invoice numbers, and records everything acknowledged.
 pub(crate) struct User {
     regions: RegionsClient<Channel>,
     allocator: AllocatorClient<Channel>,
@@ -99,7 +100,7 @@ impl User {
         (self.regions, self.allocator) = (daemon.regions(), daemon.allocator());
     }
 
-    /// Makes a region, with a description that takes room in the store.
+    /// Creates a region with a long description, to use space in the store.
     pub(crate) async fn create(&mut self, name: &str) -> Result<(), Status> {
         let create = CreateRegionRequest {
             parent: "spaces/default".to_owned(),
@@ -123,7 +124,7 @@ impl User {
         Ok(())
     }
 
-    /// Every region whose making was acknowledged is there.
+    /// Checks that every region whose creation was acknowledged exists.
     pub(crate) async fn check(&mut self) {
         let (mut listed, mut page_token) = (BTreeSet::new(), String::new());
         loop {
@@ -144,7 +145,7 @@ pub(crate) fn full_name(region: &str) -> String {
     format!("spaces/default/regions/{region}")
 }
 
-/// Acts until it works, for half a minute. Meanwhile it may only be refused as it should be while the disk is full.
+/// Repeats an action for up to half a minute until it succeeds. Only refusals for a full disk are allowed meanwhile.
 pub(crate) async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User) -> Result<(), Status>) {
     for _ in 0..300 {
         match act(user).await {
@@ -153,14 +154,14 @@ pub(crate) async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User)
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("it does not heal");
+    panic!("it does not recover");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_full_disk_loses_nothing_and_heals() {
+async fn ok_a_full_disk_loses_nothing_and_recovers() {
     let dir = data_dir();
     let Some(disk) = SmallDisk::mount(dir.path()) else {
-        eprintln!("skipped: this machine lets nobody mount a disk in a namespace");
+        eprintln!("skipped: this machine does not allow mounting a disk in a user namespace");
         return;
     };
     let mut daemon = Daemon::spawn(&mut disk.kentd());
@@ -174,7 +175,7 @@ async fn ok_a_full_disk_loses_nothing_and_heals() {
         disk.fill();
         let mut refusals = Vec::new();
         for attempt in 0..5000 {
-            // The log has some room left in its own file.
+            // The journal's preallocated file still has space for some commits.
             refusals.extend(user.create(&format!("r{round}-{attempt}")).await.err());
             refusals.extend(user.number_invoices().await.err());
             if refusals.len() >= 4 {
@@ -187,7 +188,7 @@ async fn ok_a_full_disk_loses_nothing_and_heals() {
         }
         disk.empty();
         if round == 1 {
-            // A process that is killed while its disk is full leaves a store that opens.
+            // A store opens again after its daemon is killed on a full disk.
             daemon.kill();
             daemon = Daemon::spawn(&mut disk.kentd());
             user.talks_to(&daemon);

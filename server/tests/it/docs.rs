@@ -1,9 +1,8 @@
-//! The commands that README and docs show, run one after the other against real daemons: what is shown is what they print.
+//! Runs the commands that README and docs show against real daemons, and compares the output with the pages.
 //!
-//! A block ```` ```console ```` is a session: lines that begin with `$ ` are run by one shell, whose directory and exported variables go
-//! on from command to command; what follows is what they print. Times, random bits and the like are masked, and columns may be of other
-//! widths. A comment before a block says what cannot be run: `<!-- not run: why -->`, or that replicas are to be started:
-//! `<!-- run on replicas -->`.
+//! A ```` ```console ```` block is a session. Lines that begin with `$ ` are commands, which run in one directory and share exported
+//! variables. The other lines are the expected output. Times, random bits and the like are masked, and the widths of columns are
+//! ignored. The comment `<!-- not run: why -->` before a block excludes it, and `<!-- run on replicas -->` runs it on two replicas.
 
 use std::{
     fmt::Write,
@@ -21,7 +20,7 @@ use super::{
     operator::kent_binary,
 };
 
-/// What is different each time, by what stands for it.
+/// Patterns of output that differs between runs, and their replacements.
 const MASKS: [(&str, &str); 13] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
@@ -41,17 +40,17 @@ const MASKS: [(&str, &str); 13] = [
     (r" $", ""),
 ];
 
-/// How often `kent status` is asked until it shows what the page does.
+/// The number of times to run `kent status` until it matches the page.
 const STATUS_TRIES: u32 = 30;
 
-/// A command as it is shown, and where.
+/// A command on a page, with its line number and expected output.
 struct Shown {
     line: usize,
     command: String,
     output: Vec<String>,
 }
 
-/// The sessions of a page: what they run on, and their commands.
+/// The sessions of a page: whether they run on replicas, and their commands.
 fn sessions(page: &str) -> Vec<(bool, Vec<Shown>)> {
     let (mut found, mut is_replicas, mut is_run) = (Vec::<(bool, Vec<Shown>)>::new(), false, true);
     let mut inside = None;
@@ -82,10 +81,10 @@ fn sessions(page: &str) -> Vec<(bool, Vec<Shown>)> {
     found
 }
 
-/// A shell that a page's commands are typed into.
+/// The shell that runs the commands of a page.
 struct Shell {
     dir: tempfile::TempDir,
-    /// Addresses as they are shown, and as they are here.
+    /// Addresses on the page, and the real addresses.
     addresses: Vec<(String, String)>,
 }
 
@@ -95,7 +94,7 @@ impl Shell {
         for (shown, here) in &self.addresses {
             command = command.replace(shown, here);
         }
-        // The next command goes on with what this one has exported.
+        // Pass exported variables to the next command.
         let script = format!("[ -f exported ] && . ./exported\n{{\n{command}\n}} 2>&1\nexport -p > exported");
         let mut bash = Command::new("bash");
         bash.arg("-c").arg(script).current_dir(self.dir.path()).stdin(Stdio::null());
@@ -109,7 +108,7 @@ impl Shell {
     }
 }
 
-/// Where this build's programs are found first.
+/// The search path, with the programs of this build first.
 fn path() -> String {
     let dir = kent_binary().parent().expect("in a directory").display();
     format!("{dir}:{}", std::env::var("PATH").expect("a path"))
@@ -118,7 +117,7 @@ fn path() -> String {
 fn masked<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
     let masks = MASKS.map(|(pattern, mask)| (Regex::new(pattern).expect("a pattern"), mask));
     let plain = |line: &str| {
-        // Columns are as wide as what is in them: twice, since a mask may stand for what was wide.
+        // Collapse spaces before and after masking, because column widths depend on the masked text.
         let spaces = Regex::new(r"\s+").expect("a pattern");
         let line = spaces.replace_all(line.trim(), " ").into_owned();
         masks.iter().fold(line, |line, (pattern, mask)| {
@@ -134,7 +133,7 @@ fn masked<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
     lines.map(plain).filter(|line| !line.is_empty()).collect()
 }
 
-/// Runs a page's commands, and says which of them print something else.
+/// Runs the commands of a page, and describes all differences.
 fn differences(page: &Path) -> String {
     let text = std::fs::read_to_string(page).expect("the page is read");
     let mut different = String::new();
@@ -158,7 +157,7 @@ fn differences(page: &Path) -> String {
             }
             let expected = masked(output.iter().map(String::as_str));
             let mut found = masked(shell.run(&command).lines());
-            // What replicas know of each other takes a moment.
+            // Replicas need a moment to learn of each other.
             for _ in 0..STATUS_TRIES {
                 if expected == found || command != "kent status" {
                     break;
@@ -168,10 +167,10 @@ fn differences(page: &Path) -> String {
             }
             if expected != found {
                 let (expected, found) = (expected.join("\n  "), found.join("\n  "));
-                // OK because a String takes everything.
+                // OK because writing to a string cannot fail.
                 let _ = writeln!(
                     different,
-                    "{}:{line}: $ {command}\n  {expected}\nprints now:\n  {found}\n",
+                    "{}:{line}: $ {command}\n  {expected}\nbut it prints:\n  {found}\n",
                     page.display()
                 );
             }
@@ -181,9 +180,9 @@ fn differences(page: &Path) -> String {
 }
 
 #[test]
-fn ok_what_the_pages_show_is_what_is_printed() {
+fn ok_pages_show_the_real_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let docs = std::fs::read_dir(root.join("docs")).expect("the docs are there");
+    let docs = std::fs::read_dir(root.join("docs")).expect("the docs exist");
     let pages = docs.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
     let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
     let different: String = pages.map(|page| differences(&page)).collect();
@@ -191,7 +190,7 @@ fn ok_what_the_pages_show_is_what_is_printed() {
 }
 
 #[test]
-fn ok_what_is_different_each_time_is_masked() {
+fn ok_output_that_differs_between_runs_is_masked() {
     let shown =
         ["   0      1  23ebdd62c6c0       9665  2026-11-21T03:32:10.000Z      2.706 s", "5cnAeaYtqsZ", "", "a  b"];
     assert_eq!(masked(shown.into_iter()), ["<slot>", "<uid11>", "a b"]);

@@ -1,4 +1,4 @@
-//! Edits under load: while a region is expanded, split and subdivided, identifiers are drawn from it, a chunk a grant.
+//! Edits under load: clients request identifiers, with one chunk per grant, while the region is expanded, split and subdivided.
 
 use std::{
     collections::HashMap,
@@ -16,12 +16,12 @@ use tonic::transport::Channel;
 use super::harness::{Daemon, data_dir, identifiers, kentd, request};
 
 const SPACE: &str = "spaces/default";
-/// How often each of the three edits is made.
+/// The number of rounds of the three edits.
 const GENERATIONS: u32 = 12;
 /// Identifiers drawn between two rounds of edits.
 const DRAWN_BETWEEN: usize = 50;
 
-/// Which region each identifier came from, and the region to draw from now.
+/// The region of each identifier, and the region from which clients currently request.
 #[derive(Debug, Default)]
 struct World {
     drawn: Mutex<HashMap<u128, String>>,
@@ -33,8 +33,8 @@ impl World {
         self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until so many identifiers have been drawn.
-    async fn drawn_so_many(&self, count: usize) {
+    /// Waits until this number of identifiers has been issued.
+    async fn wait_for(&self, count: usize) {
         while self.drawn.lock().unwrap_or_else(PoisonError::into_inner).len() < count {
             time::sleep(Duration::from_millis(1)).await;
         }
@@ -54,7 +54,7 @@ fn new_region(region: String, suffix_bits: Option<u32>, extension: &str) -> NewR
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_edits_and_grants_at_the_same_time_neither_hang_nor_repeat_nor_lose_an_identifier() {
+async fn ok_concurrent_edits_and_grants_neither_hang_nor_repeat_or_lose_an_identifier() {
     let data = data_dir();
     let daemon = Daemon::spawn(kentd(data.path()).args(["--chunk-min", "1", "--chunk-max", "1"]));
     let world = Arc::new(World::default());
@@ -82,7 +82,7 @@ async fn create(daemon: &Daemon) {
     daemon.regions().create_region(create).await.expect("created");
 }
 
-/// Draws one identifier after another. A refusal while the region closes is no harm.
+/// Requests single identifiers. Refusals while the region closes are expected.
 async fn draw(mut client: kent_proto::v1::allocator_client::AllocatorClient<Channel>, world: Arc<World>) {
     loop {
         let region = world.region();
@@ -90,15 +90,15 @@ async fn draw(mut client: kent_proto::v1::allocator_client::AllocatorClient<Chan
         let Ok(reply) = client.allocate(asked).await else { continue };
         let id = identifiers(reply.get_ref())[0];
         let before = world.drawn.lock().unwrap_or_else(PoisonError::into_inner).insert(id, region);
-        assert_eq!(before, None, "{id:#x} was handed out twice");
+        assert_eq!(before, None, "{id:#x} was issued twice");
     }
 }
 
-/// Expands and splits the top-level region, then subdivides the innermost one, whose members go to the all-zero part.
+/// Expands and splits the top-level region, then subdivides the innermost region, whose identifiers go to the all-zero subregion.
 async fn edit(mut client: RegionsClient<Channel>, world: &World) -> Result<(), tonic::Status> {
     for generation in 0..GENERATIONS {
         let inner = world.region();
-        world.drawn_so_many(DRAWN_BETWEEN * (generation as usize + 1)).await;
+        world.wait_for(DRAWN_BETWEEN * (generation as usize + 1)).await;
         let expand = ExpandRegionRequest { name: name(&inner), by_bits: 1, ..ExpandRegionRequest::default() };
         client.expand_region(expand).await?;
         if generation == 0 {
@@ -118,7 +118,7 @@ async fn edit(mut client: RegionsClient<Channel>, world: &World) -> Result<(), t
     Ok(())
 }
 
-/// Every identifier is an issued member of the region that it came from, or of one inside it.
+/// Checks that every identifier is an issued member of its region, or of a region inside it.
 async fn check_owners(mut client: RegionsClient<Channel>, drawn: &HashMap<u128, String>) {
     let ids: Vec<u128> = drawn.keys().copied().collect();
     for ids in ids.chunks(10_000) {

@@ -1,4 +1,4 @@
-//! An etcd that is exchanged, or set back, under running replicas: they stop, and issue nothing more.
+//! Replicas stop and issue nothing more when their etcd is replaced or rolled back.
 
 use std::{path::Path, time::Duration};
 
@@ -23,7 +23,7 @@ async fn draw(daemon: &Daemon, ledger: &mut Ledger, count: u64) {
     }
 }
 
-/// Two replicas that have issued much since `keep` was called, and stop after `set_back`.
+/// Checks that two replicas that have issued many chunks since `keep` stop after `set_back`.
 async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: impl FnOnce(&mut Etcd, &Path)) {
     let mut etcd = Etcd::start(1);
     let replicas = [(); 2].map(|()| replica(&etcd));
@@ -36,7 +36,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     replicas[0].regions().create_region(orders).await.expect("created");
     let mut ledger = Ledger::default();
     let kept = keep(&mut etcd);
-    // Chunk after chunk.
+    // Large enough for many chunks.
     for _ in 0..20 {
         for daemon in &replicas {
             draw(daemon, &mut ledger, 5000).await;
@@ -45,7 +45,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     set_back(&mut etcd, &kept);
     for daemon in replicas {
         let ended = timeout(Duration::from_secs(30), daemon.wait()).await.expect("it stops");
-        assert_eq!(ended.code(), Some(1), "it says that something is wrong");
+        assert_eq!(ended.code(), Some(1), "the exit code reports a failure");
     }
 }
 

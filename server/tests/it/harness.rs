@@ -1,4 +1,4 @@
-//! Starts and ends real daemons, and holds every identifier that they hand out.
+//! Starts and stops real daemons, and records every identifier that they issue.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,12 +21,12 @@ pub(crate) struct Daemon {
     http: String,
 }
 
-/// A directory for a store, gone at the end of the test.
+/// A directory for a store, which is removed at the end of the test.
 pub(crate) fn data_dir() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// The daemon's command line on a store, on free ports.
+/// The command line of a daemon with this store and free ports.
 pub(crate) fn kentd(data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data);
@@ -34,12 +34,12 @@ pub(crate) fn kentd(data: &Path) -> Command {
     command
 }
 
-/// Where the daemons of all tests keep what they know of their stores.
+/// The state directory of the daemons of all tests, with their witnesses.
 pub(crate) fn state_home() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("state")
 }
 
-/// Witnesses of stores are kept among what the tests write, not in the user's home.
+/// Keeps the witnesses of stores in the target directory instead of the user's home.
 pub(crate) fn keep_home(command: &mut Command) {
     command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", state_home());
 }
@@ -52,10 +52,10 @@ impl Daemon {
 
     /// Starts a daemon by its command line, and waits until it serves.
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        Self::try_spawn(command).expect("kentd says where it serves")
+        Self::try_spawn(command).expect("kentd prints its addresses")
     }
 
-    /// Starts a daemon by its command line, and waits until it serves, or has ended without.
+    /// Starts a daemon by its command line, and waits until it serves. Returns `None` if it ends before that.
     pub(crate) fn try_spawn(command: &mut Command) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("kentd starts");
         let mut line = String::new();
@@ -67,17 +67,17 @@ impl Daemon {
         }
         // "kentd serves gRPC on ADDR and HTTP on ADDR"
         let addresses: Vec<&str> = line.split_whitespace().filter(|word| word.contains(':')).collect();
-        assert_eq!(addresses.len(), 2, "kentd said {line:?}");
+        assert_eq!(addresses.len(), 2, "kentd printed {line:?}");
         Some(Self { grpc: addresses[0].to_owned(), http: addresses[1].to_owned(), child })
     }
 
-    /// Ends the process at once, as a power cut would.
+    /// Kills the process immediately, like a power failure.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
     }
 
-    /// Waits until the process has ended by itself, while connections to it are still attended to.
+    /// Waits until the process has ended by itself, while the runtime continues to serve connections.
     pub(crate) async fn wait(mut self) -> ExitStatus {
         let ended = tokio::task::spawn_blocking(move || self.child.wait().expect("ended"));
         ended.await.expect("waited")
@@ -90,17 +90,17 @@ impl Daemon {
         assert!(status.success());
     }
 
-    /// Stops it in its tracks.
+    /// Suspends the process.
     pub(crate) fn pause(&self) {
         kent_test_etcd::pause(&self.child);
     }
 
-    /// Lets it go on after a pause.
+    /// Resumes the process after a pause.
     pub(crate) fn resume(&self) {
         kent_test_etcd::resume(&self.child);
     }
 
-    /// Where gRPC is served.
+    /// The address of the gRPC port.
     pub(crate) fn grpc_address(&self) -> &str {
         &self.grpc
     }
@@ -125,7 +125,7 @@ impl Daemon {
         AdminClient::new(self.channel())
     }
 
-    /// GETs a path of the HTTP port: the status and the body.
+    /// Sends GET for a path to the HTTP port. Returns the status and the body.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(&self.http).expect("connected");
@@ -161,7 +161,7 @@ pub(crate) fn identifiers(reply: &AllocateResponse) -> Vec<u128> {
     }
 }
 
-/// The identifiers of a block without their random tails drawn: the rest of each must be unique already.
+/// The identifiers of a block. Their random tails are arbitrary, because the rest of each must be unique.
 fn expand(block: &Block) -> Vec<u128> {
     block.walk(rand::rng()).map(|id: Id| id.to_u128()).collect()
 }
@@ -170,24 +170,24 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-/// Every identifier that was ever received, by source.
+/// All received identifiers, by source.
 #[derive(Default)]
 pub(crate) struct Ledger {
     seen: HashSet<(u16, u128)>,
-    /// Sources by number: a hundred million identifiers are held in the long tests.
+    /// The numbers of sources, to save memory: the long tests record a hundred million identifiers.
     sources: HashMap<String, u16>,
 }
 
 impl Ledger {
-    /// Takes note of identifiers, and fails if any of them was received before.
+    /// Records identifiers. Panics if any of them was received before.
     pub(crate) fn record(&mut self, source: &str, ids: impl IntoIterator<Item = u128>) {
-        // Random tails would hide a position that was granted twice: what is held is the part that must be unique.
+        // Record only the part that must be unique, because random tails would hide a position granted twice.
         let tail_bits = Format::by_token(source).map_or(0, |format| format.tail_bits());
         let fresh = u16::try_from(self.sources.len()).expect("few sources");
         let number = *self.sources.entry(source.to_owned()).or_insert(fresh);
         for id in ids {
             let essence = id >> tail_bits;
-            assert!(self.seen.insert((number, essence)), "{source}: {id:#x} was handed out twice");
+            assert!(self.seen.insert((number, essence)), "{source}: {id:#x} was issued twice");
         }
     }
 

@@ -1,6 +1,6 @@
-//! No circles of imports: of the modules side by side in a folder of any crate, none imports another that leads back to it.
+//! Checks that sibling modules of every crate have no import cycles.
 //!
-//! A module and what is below it are one unit: a parent uses its children, and a child what its parent defines.
+//! A module and its submodules count as one unit: a parent may use its children, and a child the items of its parent.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -16,10 +16,10 @@ use syn::{
 
 use super::crates::CRATES;
 
-/// A path is followed over so many imports: two modules may import one name, a type's and a macro's, from each other.
+/// The maximum number of imports to follow for a path. Two modules may import the same name, of a type and a macro, from each other.
 const IMPORTS_MAX: u8 = 8;
 
-/// A module by its path from the root of its crate, or a path as it is written.
+/// A module path from the crate root, or a path as written in the source.
 type Names = Vec<String>;
 
 /// The modules of one crate.
@@ -29,13 +29,13 @@ struct Modules(BTreeMap<Names, Module>);
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// Every path that is written in it, in imports and elsewhere.
+    /// All paths in the module, in imports and elsewhere.
     paths: BTreeSet<Names>,
-    /// What its imports call by a name.
+    /// The paths of its imports, by the imported name.
     imports: HashMap<String, Names>,
 }
 
-/// Of modules side by side, who uses whom, in which files and by which paths.
+/// The uses between sibling modules: user, used module, and the files and paths of each use.
 type Siblings = BTreeMap<String, BTreeMap<String, BTreeSet<(PathBuf, Names)>>>;
 
 impl Modules {
@@ -46,7 +46,7 @@ impl Modules {
         modules
     }
 
-    /// Adds a module, and those below it, which have their files in `folder`.
+    /// Adds a module and its submodules, whose files are in `folder`.
     fn add_file(&mut self, name: Names, file: &Path, folder: &Path) {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -68,7 +68,7 @@ impl Modules {
         }
     }
 
-    /// The modules that a path leads to when it is written in the module `here`: more than one if it leads over an import.
+    /// The modules to which a path in the module `here` resolves: more than one if the path uses an import.
     fn targets(&self, here: &[String], path: &[String], imports_left: u8) -> Vec<Names> {
         let (mut at, mut rest) = match path.first().map(String::as_str) {
             Some("crate") => (Vec::new(), &path[1..]),
@@ -96,13 +96,13 @@ impl Modules {
         self.0.contains_key(&longer(parent, name))
     }
 
-    /// What a module imports under a name. A crate of that name leads nowhere.
+    /// The path that a module imports under a name. The name of an external crate resolves to nothing.
     fn import(&self, module: &[String], name: &str) -> Option<&[String]> {
         let import = self.0.get(module)?.imports.get(name)?;
         (import.first().map(String::as_str) != Some(name)).then_some(import)
     }
 
-    /// Who uses whom, by the module that they are side by side in.
+    /// The uses between sibling modules, by parent module.
     fn siblings(&self) -> BTreeMap<Names, Siblings> {
         let mut levels: BTreeMap<Names, Siblings> = BTreeMap::new();
         for (here, module) in &self.0 {
@@ -120,17 +120,17 @@ impl Modules {
         levels
     }
 
-    /// The circles of modules side by side, the shortest through each module, spelled out; `folder` is that of the root.
-    fn circles(&self, folder: &Path) -> Vec<String> {
+    /// Descriptions of the cycles between sibling modules, the shortest through each module. `folder` is the folder of the root.
+    fn cycles(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for (level, siblings) in self.siblings() {
             let folder = level.iter().fold(folder.to_owned(), |folder, name| folder.join(name));
             let mut seen = BTreeSet::new();
             for module in siblings.keys() {
-                if let Some(circle) = circle(&siblings, module)
-                    && seen.insert(circle.iter().cloned().collect::<BTreeSet<_>>())
+                if let Some(cycle) = cycle(&siblings, module)
+                    && seen.insert(cycle.iter().cloned().collect::<BTreeSet<_>>())
                 {
-                    found.push(spell(&folder, &siblings, &circle));
+                    found.push(describe(&folder, &siblings, &cycle));
                 }
             }
         }
@@ -142,8 +142,8 @@ fn longer(names: &[String], last: &str) -> Names {
     names.iter().cloned().chain([last.to_owned()]).collect()
 }
 
-/// The shortest way from a module back to itself: the modules on it, itself first.
-fn circle(siblings: &Siblings, module: &str) -> Option<Vec<String>> {
+/// The modules on the shortest cycle through a module, itself first.
+fn cycle(siblings: &Siblings, module: &str) -> Option<Vec<String>> {
     let mut came_from: HashMap<&str, &str> = HashMap::new();
     let mut next = VecDeque::from([module]);
     while let Some(at) = next.pop_front() {
@@ -163,9 +163,9 @@ fn circle(siblings: &Siblings, module: &str) -> Option<Vec<String>> {
     None
 }
 
-/// `a -> b -> a`, and below it which file makes each step by which path.
-fn spell(folder: &Path, siblings: &Siblings, circle: &[String]) -> String {
-    let around: Vec<&String> = circle.iter().chain(circle.first()).collect();
+/// Describes a cycle as `a -> b -> a`, followed by the file and path of each use.
+fn describe(folder: &Path, siblings: &Siblings, cycle: &[String]) -> String {
+    let around: Vec<&String> = cycle.iter().chain(cycle.first()).collect();
     let names: Vec<&str> = around.iter().map(|name| name.as_str()).collect();
     let mut text = format!("{}: {}", folder.display(), names.join(" -> "));
     for step in around.windows(2) {
@@ -176,7 +176,7 @@ fn spell(folder: &Path, siblings: &Siblings, circle: &[String]) -> String {
     text
 }
 
-/// Collects what a module writes, without what is only for tests.
+/// Collects the paths, imports and submodules of a module, except those only for tests.
 #[derive(Default)]
 struct Reader {
     paths: BTreeSet<Names>,
@@ -203,7 +203,7 @@ impl Reader {
         self.paths.insert(path);
     }
 
-    /// The paths in what is given to a macro or an attribute, which need not be Rust.
+    /// Collects the paths in the tokens of a macro or an attribute, which need not be Rust syntax.
     fn tokens(&mut self, mut cursor: Cursor<'_>) {
         let mut path = Names::new();
         while !cursor.eof() {
@@ -228,7 +228,7 @@ impl Reader {
         self.path(path);
     }
 
-    /// A path of one name is the module's own or has been imported.
+    /// Adds a path. A single name refers to the module itself or to an import.
     fn path(&mut self, path: Names) {
         if path.len() > 1 {
             self.paths.insert(path);
@@ -295,8 +295,8 @@ impl<'a> Visit<'a> for Reader {
 }
 
 #[test]
-fn ok_no_modules_import_each_other_in_a_circle() {
-    let mut circles = Vec::new();
+fn ok_there_are_no_import_cycles() {
+    let mut cycles = Vec::new();
     for (_, home, _) in CRATES {
         let folder = Path::new(home).join("src");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder);
@@ -304,26 +304,26 @@ fn ok_no_modules_import_each_other_in_a_circle() {
             ["lib.rs", "main.rs"].map(|root| source.join(root)).into_iter().filter(|root| root.exists()).collect();
         assert!(!roots.is_empty(), "{home} has no root");
         for root in roots {
-            circles.extend(Modules::read(&root).circles(&folder));
+            cycles.extend(Modules::read(&root).cycles(&folder));
         }
     }
-    assert!(circles.is_empty(), "{} circles of imports:\n{}", circles.len(), circles.join("\n"));
+    assert!(cycles.is_empty(), "{} import cycles:\n{}", cycles.len(), cycles.join("\n"));
 }
 
-/// The circles of a crate of these files.
-fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+/// The cycles in a crate with these files.
+fn cycles_of(files: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {
         let file = folder.path().join(name);
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         fs::write(file, text).expect("a file");
     }
-    let circles = Modules::read(&folder.path().join("lib.rs")).circles(Path::new("src"));
-    circles.iter().map(|circle| circle.lines().next().unwrap_or_default().to_owned()).collect()
+    let cycles = Modules::read(&folder.path().join("lib.rs")).cycles(Path::new("src"));
+    cycles.iter().map(|cycle| cycle.lines().next().unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
-fn err_circles_are_found_however_they_are_written() {
+fn err_cycles_are_found_in_every_syntax() {
     let b = ("b.rs", "use super::a::{self as other, A};");
     for a in [
         "use crate::{std, b::{B, c::C}};",
@@ -338,29 +338,29 @@ fn err_circles_are_found_however_they_are_written() {
         "pub(crate) mod inner { use super::super::b::B; }",
     ] {
         let root = ("lib.rs", "mod a; mod b; use b as again;");
-        assert_eq!(circles_of(&[root, ("a.rs", a), b]), ["src: a -> b -> a"], "{a}");
+        assert_eq!(cycles_of(&[root, ("a.rs", a), b]), ["src: a -> b -> a"], "{a}");
     }
 }
 
 #[test]
-fn err_longer_circles_and_deeper_ones_are_found() {
+fn err_longer_and_nested_cycles_are_found() {
     let root = ("lib.rs", "mod a; mod b; mod c;");
     let files = [root, ("a.rs", "use crate::b::B;"), ("b.rs", "use crate::c::C;"), ("c.rs", "use crate::a::A;")];
-    assert_eq!(circles_of(&files), ["src: a -> b -> c -> a"]);
+    assert_eq!(cycles_of(&files), ["src: a -> b -> c -> a"]);
     let below = [
         ("lib.rs", "mod a;"),
         ("a.rs", "mod b; mod c;"),
         ("a/b.rs", "use super::c;"),
         ("a/c.rs", "use crate::a::b::B;"),
     ];
-    assert_eq!(circles_of(&below), ["src/a: b -> c -> b"]);
+    assert_eq!(cycles_of(&below), ["src/a: b -> c -> b"]);
     let subtree =
         [("lib.rs", "mod a; mod b;"), ("a.rs", "mod c;"), ("a/c.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;")];
-    assert_eq!(circles_of(&subtree), ["src: a -> b -> a"]);
+    assert_eq!(cycles_of(&subtree), ["src: a -> b -> a"]);
 }
 
 #[test]
-fn ok_parents_children_tests_and_other_crates_make_no_circle() {
+fn ok_parents_children_tests_and_other_crates_are_not_cycles() {
     let root = ("lib.rs", "mod a; mod b; pub use a::A; pub use serde; struct Whole;");
     let b = ("b.rs", "use crate::{a::A, Whole}; use tokio::b;");
     for a in [
@@ -372,6 +372,6 @@ fn ok_parents_children_tests_and_other_crates_make_no_circle() {
         "/// See [`crate::b::B`].\nstruct A;",
     ] {
         let files = [root, ("a.rs", a), ("a/c.rs", "use super::A; use crate::a::A as Again;"), b];
-        assert_eq!(circles_of(&files), Vec::<String>::new(), "{a}");
+        assert_eq!(cycles_of(&files), Vec::<String>::new(), "{a}");
     }
 }

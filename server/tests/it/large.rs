@@ -1,4 +1,4 @@
-//! What is large is bounded: backups, old tables, inspections.
+//! Bounds on large operations: backups, old tables, spaces.
 
 use std::sync::{
     Arc,
@@ -27,7 +27,7 @@ fn create(number: u32) -> CreateRegionRequest {
     CreateRegionRequest { parent, region_id, suffix_bits: 20, ..CreateRegionRequest::default() }
 }
 
-/// Edits until the store is larger than what waits for a reader who does not read: megabytes.
+/// Edits until the store has some megabytes, more than the buffers between the daemon and a reader that does not read.
 async fn fill(regions: &mut RegionsClient<Channel>) {
     regions.create_region(create(0)).await.expect("created");
     for round in 0..400 {
@@ -38,7 +38,7 @@ async fn fill(regions: &mut RegionsClient<Channel>) {
     }
 }
 
-/// A reader that takes little at a time.
+/// A client with small windows, which receives little at a time.
 fn reader(daemon: &Daemon) -> AdminClient<Channel> {
     const WINDOW: u32 = 65_535;
     let endpoint = Endpoint::from_shared(format!("http://{}", daemon.grpc_address())).expect("an address");
@@ -59,7 +59,7 @@ async fn names(regions: &mut RegionsClient<Channel>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
+async fn ok_a_backup_is_a_consistent_snapshot_and_concurrent_backups_are_limited() {
     let dir = data_dir();
     let daemon = Daemon::start(&dir.path().join("old"));
     let mut regions = daemon.regions();
@@ -67,13 +67,13 @@ async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
     let mut bytes = Vec::new();
     let mut parts = reader(&daemon).backup(BackupRequest {}).await.expect("a backup").into_inner();
     loop {
-        let part = parts.message().await.expect("begun").expect("it goes on");
+        let part = parts.message().await.expect("a part").expect("not the end");
         bytes.extend(part.encode_length_delimited_to_vec());
         if matches!(part.part, Some(Part::Records(_))) {
             break;
         }
     }
-    // What is edited from here on is not in it.
+    // The backup does not contain later edits.
     let before = names(&mut regions).await;
     for number in 1..20 {
         regions.create_region(create(number)).await.expect("created");
@@ -83,7 +83,7 @@ async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
     assert_eq!(third.code(), Code::ResourceExhausted, "{third}");
     assert!(third.message().contains("2 Backup calls"), "{third}");
     drop(other);
-    // It is given up as soon as the daemon hears of it.
+    // The daemon cancels the dropped backup once it detects the closed stream.
     let mut third = loop {
         match reader(&daemon).backup(BackupRequest {}).await {
             Ok(parts) => break parts.into_inner(),
@@ -105,11 +105,11 @@ async fn ok_a_backup_is_of_one_moment_and_few_are_made_at_once() {
 }
 
 #[tokio::test]
-async fn err_more_spaces_than_there_may_be_are_refused() {
+async fn err_spaces_beyond_the_limit_are_refused() {
     let store = Arc::new(MemoryStore::new(StoreId::new([7; 16])));
     let node = node(store).await;
     let regions = node.regions();
-    // One is there from the beginning.
+    // The default space counts as well.
     let make = |number: u32| CreateSpaceRequest { space_id: format!("s{number}"), bits: 64, ..Default::default() };
     for number in 1..10_000 {
         regions.create_space(Request::new(make(number))).await.expect("created");
@@ -129,10 +129,10 @@ async fn node(store: Arc<MemoryStore>) -> Node {
 }
 
 #[tokio::test]
-async fn ok_a_page_of_an_old_table_costs_what_it_shows() {
+async fn ok_pages_of_an_old_table_read_the_history_once() {
     const EDITS: u32 = 30;
-    let (store, looks) = (MemoryStore::new(StoreId::new([7; 16])), Arc::new(AtomicU32::new(0)));
-    let counted = looks.clone();
+    let (store, scans) = (MemoryStore::new(StoreId::new([7; 16])), Arc::new(AtomicU32::new(0)));
+    let counted = scans.clone();
     store.plan(move |operation| {
         if matches!(operation, Operation::Scan(prefix) if prefix.as_str().starts_with("history/")) {
             counted.fetch_add(1, Relaxed);
@@ -144,7 +144,7 @@ async fn ok_a_page_of_an_old_table_costs_what_it_shows() {
     for number in 0..EDITS {
         regions.create_region(Request::new(create(number))).await.expect("created");
     }
-    looks.store(0, Relaxed);
+    scans.store(0, Relaxed);
     let (at_revision, mut page_token, mut seen) = (u64::from(EDITS / 2), String::new(), Vec::new());
     loop {
         let (parent, page_size) = (SPACE.to_owned(), 4);
@@ -156,12 +156,12 @@ async fn ok_a_page_of_an_old_table_costs_what_it_shows() {
         if page_token.is_empty() {
             break;
         }
-        // The present table goes on meanwhile.
+        // The present table changes meanwhile.
         regions.create_region(Request::new(create(EDITS + seen.len() as u32))).await.expect("created");
     }
     seen.sort();
     let expected: Vec<_> = (0..EDITS / 2).map(|number| format!("{SPACE}/regions/r{number:03}")).collect();
     assert_eq!(seen, expected);
-    assert_eq!(looks.load(Relaxed), EDITS - EDITS / 2, "one look for each edit since, and none for a page");
+    assert_eq!(scans.load(Relaxed), EDITS - EDITS / 2, "one scan per edit since, and none per page");
     node.stop().await;
 }

@@ -1,4 +1,4 @@
-//! From a directory to etcd: the table, the history and the counters come along, and the directory is of no use any more.
+//! Moves from a data directory to etcd: the table, the history and the counters are kept, and the directory becomes unusable.
 
 use std::{path::Path, process::Command};
 
@@ -30,11 +30,11 @@ fn args(from: &Path, to: &str) -> MigrateArgs {
     MigrateArgs { from, to, witness, dry_run: false, yes: true, etcd }
 }
 
-/// What is on etcd, without a daemon.
+/// Opens the store on etcd without a daemon.
 async fn open(address: &str) -> EtcdStore {
     let (address, new_id) = (address.parse().expect("an address"), [0; 16]);
     let options = EtcdOptions { address, tls: None, credentials: None, new_id, schema: SCHEMA };
-    EtcdStore::open(options).await.expect("etcd is there")
+    EtcdStore::open(options).await.expect("etcd is up")
 }
 
 async fn draw_all(daemon: &Daemon, ledger: &mut Ledger) {
@@ -45,7 +45,7 @@ async fn draw_all(daemon: &Daemon, ledger: &mut Ledger) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_store_moves_to_etcd_once_and_for_ever() {
+async fn ok_a_store_moves_to_etcd_once() {
     let data = data_dir();
     let store = data.path().join("data");
     let mut ledger = Ledger::default();
@@ -104,7 +104,7 @@ async fn ok_a_store_moves_to_etcd_once_and_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_move_that_was_broken_off_is_finished_by_the_same_command() {
+async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     let data = data_dir();
     let store = data.path().join("data");
     let daemon = Daemon::start(&store);
@@ -116,7 +116,7 @@ async fn ok_a_move_that_was_broken_off_is_finished_by_the_same_command() {
     let address = etcd.address("kent");
     let migration = Migration::plan(&args(&store, &address)).await.expect("planned");
     let has_written = Notify::new();
-    // Broken off while the second step is on its way.
+    // Interrupt the move while the second step is in flight.
     tokio::select! {
         biased;
         () = has_written.notified() => {}
@@ -145,7 +145,7 @@ async fn ok_a_move_that_was_broken_off_is_finished_by_the_same_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn err_a_replica_that_starts_between_the_look_and_the_move_keeps_its_store() {
+async fn err_a_replica_that_starts_between_plan_and_move_keeps_its_store() {
     let data = data_dir();
     let store = data.path().join("data");
     let mut ledger = Ledger::default();
@@ -170,14 +170,14 @@ async fn err_a_replica_that_starts_between_the_look_and_the_move_keeps_its_store
     let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));
     let reply = replica.allocator().allocate(request("serial:AB", 3, Encoding::Packed)).await.expect("granted");
     others.record("serial:AB", identifiers(reply.get_ref()));
-    // The directory was not given up.
+    // The directory stays usable.
     let daemon = Daemon::start(&store);
     let reply = daemon.allocator().allocate(request("serial:AB", 3, Encoding::Packed)).await.expect("granted");
     ledger.record("serial:AB", identifiers(reply.get_ref()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn err_a_store_that_was_moved_and_is_gone_there_is_not_moved_again() {
+async fn err_a_moved_store_that_was_deleted_is_not_moved_again() {
     let data = data_dir();
     let store = data.path().join("data");
     Daemon::start(&store).kill();
@@ -185,7 +185,7 @@ async fn err_a_store_that_was_moved_and_is_gone_there_is_not_moved_again() {
     let address = etcd.address("kent");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
-    // As if an operator had emptied the prefix, after replicas had granted from it.
+    // As if an operator had deleted the keys after replicas granted from the store.
     let target = open(&address).await;
     for (key, _) in target.scan(&Key::ROOT).await.expect("read") {
         target.commit(Txn::new().delete(key)).await.expect("committed");
@@ -214,7 +214,7 @@ async fn err_a_copy_from_before_the_move_is_neither_started_nor_moved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn err_a_store_that_is_not_whole_is_not_moved() {
+async fn err_an_incomplete_store_is_not_moved() {
     let data = data_dir();
     let store = data.path().join("data");
     Daemon::start(&store).kill();

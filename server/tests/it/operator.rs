@@ -1,4 +1,4 @@
-//! An operator at a terminal: `kent`, run against a daemon.
+//! Runs `kent` against a daemon.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::harness::{Daemon, data_dir};
 
-/// The command line. A test of the whole workspace has built it beside the daemon; otherwise it is built now.
+/// The binary `kent`. A test run of the whole workspace builds it in the directory of the daemon; otherwise it is built now.
 pub(crate) fn kent_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -28,7 +28,7 @@ pub(crate) fn kent_binary() -> &'static Path {
     })
 }
 
-/// An operator at a terminal, with a daemon of their own.
+/// An operator with a daemon.
 pub(crate) struct Operator {
     pub(crate) daemon: Daemon,
     _data: tempfile::TempDir,
@@ -40,7 +40,7 @@ impl Operator {
         Self { daemon: Daemon::start(data.path()), _data: data }
     }
 
-    /// Runs `kent` with these words: its exit code, and both of its outputs.
+    /// Runs `kent` with these arguments. Returns its exit code, standard output and standard error.
     pub(crate) fn run(&self, words: &str) -> (i32, String, String) {
         let mut command = Command::new(kent_binary());
         command.args(words.split_whitespace()).env("KENT_ENDPOINT", self.daemon.grpc_address());
@@ -49,7 +49,7 @@ impl Operator {
         (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
     }
 
-    /// What `kent` prints about something that works.
+    /// The output of a command that must succeed.
     #[track_caller]
     pub(crate) fn kent(&self, words: &str) -> String {
         let (code, stdout, stderr) = self.run(words);
@@ -57,7 +57,7 @@ impl Operator {
         stdout
     }
 
-    /// What `kent` says about something that the service refuses.
+    /// The error message of a command that the daemon must refuse with this reason.
     #[track_caller]
     pub(crate) fn refused(&self, words: &str, reason: &str) -> String {
         let (code, stdout, stderr) = self.run(words);
@@ -66,7 +66,7 @@ impl Operator {
         stderr
     }
 
-    /// The object that `kent` prints for programs.
+    /// The JSON object that a command prints.
     #[track_caller]
     pub(crate) fn json(&self, words: &str) -> Value {
         serde_json::from_str(&self.kent(&format!("{words} --json"))).expect("an object")

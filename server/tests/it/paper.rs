@@ -1,11 +1,11 @@
-//! The figures of Kent 1992 and the examples of its prose, from the command line against a running daemon.
+//! The figures and examples of Kent 1992, reproduced with the command line against a running daemon.
 
 use serde_json::Value;
 
 use super::operator::Operator;
 
 impl Operator {
-    /// One line about an identifier of the space `default`: its path of regions, and what it is there.
+    /// The path of regions and the status of an identifier of the space `default`.
     #[track_caller]
     fn classify(&self, bits: &str) -> String {
         let id = u128::from_str_radix(bits, 2).expect("bits");
@@ -14,7 +14,7 @@ impl Operator {
         format!("{} {}", path.join("/"), answer["status"].as_str().expect("a word"))
     }
 
-    /// Fails unless the table is this one: `NAME PREFIX Z S` a line, in the order of their prefixes.
+    /// Asserts that the table equals these lines of `NAME PREFIX Z S`, in the order of the prefixes.
     #[track_caller]
     fn check_table(&self, expected: &[&str]) {
         let listing = self.kent("region ls");
@@ -26,7 +26,7 @@ impl Operator {
     }
 }
 
-/// A bit, as often as this.
+/// A bit, repeated.
 fn run_of(bit: &str, times: usize) -> String {
     bit.repeat(times)
 }
@@ -85,14 +85,14 @@ fn ok_figure_2_expanding_the_current_capacity_of_a_region() {
     let operator = Operator::new();
     operator.kent(&format!("region create r1 --prefix 101101 --suffix 50 --next {}", (1_u64 << 50) - 1));
     operator.check_table(&["r1 101101 8 50"]);
-    // The last identifier that filled region r1.
+    // The last identifier of the full region r1.
     let last = format!("101101{}{}", run_of("0", 8), run_of("1", 50));
     assert_eq!(operator.draw("r1"), last);
     let full = operator.refused("alloc region:r1", "CAPACITY_EXHAUSTED");
-    assert!(full.contains("kent region expand r1"), "what to do is said: {full}");
+    assert!(full.contains("kent region expand r1"), "the message suggests a command: {full}");
     operator.kent("region expand r1 --by 2");
     operator.check_table(&["r1 101101 6 52"]);
-    // The next one after expansion.
+    // The next identifier after the expansion.
     assert_eq!(operator.draw("r1"), format!("101101{}01{}", run_of("0", 6), run_of("0", 50)));
     assert_eq!(operator.classify(&last), "r1 member");
 }
@@ -108,7 +108,7 @@ fn ok_figure_3_adding_new_independent_regions() {
     assert_eq!(operator.classify(&typical), "r1 member");
     assert_eq!(operator.classify(&format!("10110111{}1{}", run_of("0", 6), run_of("0", 49))), "r5 member");
     // "Any routine testing whether an oid belongs to this region would now have to use the new prefix."
-    assert!(operator.kent("region show r1").contains("101101 "), "the former prefix is remembered");
+    assert!(operator.kent("region show r1").contains("101101 "), "the former prefix is shown");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn ok_section_1_1_no_prefix_matches_the_initial_portion_of_another() {
 }
 
 #[test]
-fn ok_section_2_databases_and_user_specified_identifiers_bring_their_own_suffixes() {
+fn ok_section_2_databases_and_user_specified_identifiers_have_their_own_suffixes() {
     let operator = Operator::new();
     // "Its oid's can be qualified with a 32-bit prefix"; 24-bit employee numbers with 40 bits, 48-bit part numbers
     // with 16.
@@ -175,7 +175,7 @@ fn ok_section_2_databases_and_user_specified_identifiers_bring_their_own_suffixe
 }
 
 #[test]
-fn ok_section_3_1_a_region_is_reduced_where_no_high_order_bits_were_issued() {
+fn ok_section_3_1_a_region_shrinks_if_no_high_order_bits_were_issued() {
     let operator = Operator::new();
     operator.kent("region create r1 --prefix 101101 --suffix 52 --next 1000");
     operator.kent("region shrink r1 --by 2");
@@ -185,7 +185,7 @@ fn ok_section_3_1_a_region_is_reduced_where_no_high_order_bits_were_issued() {
 }
 
 #[test]
-fn ok_section_3_2_an_existing_region_is_split_where_no_prefix_is_free() {
+fn ok_section_3_2_an_existing_region_is_split_if_no_prefix_is_free() {
     let operator = Operator::new();
     operator.kent("region create a --prefix 1 --suffix 63");
     operator.kent("region create b --prefix 01 --suffix 50 --next 1000");
@@ -193,10 +193,10 @@ fn ok_section_3_2_an_existing_region_is_split_where_no_prefix_is_free() {
     operator.kent("region create c --suffix 60 --zone 2");
     operator.check_table(&["c 00 2 60", "b 01 12 50", "a 1 0 63"]);
     let issued = operator.draw("b");
-    // "When the existing prefixes are 1, 01, and 00, no other independent prefix can be added": one region, b, can
-    // give way.
+    // "When the existing prefixes are 1, 01, and 00, no other independent prefix can be added": regions b and c could be
+    // split.
     let refusal = operator.refused("region create d --suffix 50 --zone 1", "NO_FREE_PREFIX");
-    assert!(refusal.contains("donors: b:12,c:2"), "a plan is offered: {refusal}");
+    assert!(refusal.contains("donors: b:12,c:2"), "the refusal lists donors: {refusal}");
     let plan = operator.kent("region create d --suffix 50 --zone 1 --plan");
     assert!(plan.contains("--split-donor b"), "{plan}");
     operator.kent("region create d --suffix 50 --zone 1 --split-donor b");
@@ -206,7 +206,7 @@ fn ok_section_3_2_an_existing_region_is_split_where_no_prefix_is_free() {
 }
 
 #[test]
-fn ok_section_3_3_a_partly_subdivided_region_keeps_members_of_its_own() {
+fn ok_section_3_3_a_partial_region_keeps_its_own_members() {
     let operator = Operator::new();
     operator.kent("region create r1 --prefix 101101 --suffix 50");
     operator.refused("region subdivide r1 --by 2 --new r2:50:00 --new r3:53:01", "ZERO_EXTENSION");
@@ -217,13 +217,13 @@ fn ok_section_3_3_a_partly_subdivided_region_keeps_members_of_its_own() {
     operator.kent("region expand r1 --by 6");
     operator.check_table(&["r1 101101 2 56", "r3 10110101 3 53"]);
     assert_eq!(operator.classify(&format!("10110101{}", run_of("0", 56))), "r1/r3 member");
-    // "Completing" it is a later call for the missing siblings.
+    // A later call creates a missing sibling.
     operator.kent("region subdivide r1 --by 2 --new r5:52:11");
     assert_eq!(operator.classify(&format!("10110111{}", run_of("0", 56))), "r1/r5 member");
 }
 
 #[test]
-fn ok_section_3_3_a_table_within_a_region_is_managed_on_its_own() {
+fn ok_section_3_3_a_table_within_a_region_is_managed_separately() {
     let operator = Operator::new();
     operator.kent("region create D --prefix 1001 --suffix 60");
     operator.kent("region delegate D");

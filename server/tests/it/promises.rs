@@ -1,4 +1,4 @@
-//! What holds of every edit: a dry run tells the truth, and what was answered survives a crash.
+//! Promises for every edit: a dry run returns the same answer, and an acknowledged edit survives a crash.
 
 use kent_proto::v1::{
     CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, Region, regions_client::RegionsClient,
@@ -35,7 +35,7 @@ async fn draw(daemon: &Daemon, source: &str) -> Result<u128, tonic::Status> {
 }
 
 #[tokio::test]
-async fn ok_a_dry_run_answers_like_the_edit_and_changes_nothing() {
+async fn ok_a_dry_run_returns_the_answer_of_the_edit_and_changes_nothing() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();

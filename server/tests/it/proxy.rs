@@ -1,4 +1,4 @@
-//! Replies that get lost: a proxy drops the answer of one call in ten, with the connection that it came on.
+//! Lost responses: a proxy drops the response to one call in ten, along with its connection.
 
 use std::{
     net::SocketAddr,
@@ -27,7 +27,7 @@ use tonic::{
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
-/// Stands between clients and a daemon.
+/// A proxy between clients and a daemon.
 struct Proxy {
     address: SocketAddr,
     dropped: Arc<AtomicU64>,
@@ -54,23 +54,23 @@ impl Proxy {
     }
 }
 
-/// Passes everything on, but for the answer of one call in ten: a message of the daemon's that comes after one of the client's.
+/// Forwards everything except the response to one call in ten, at which it closes the connection.
 async fn pass(mut client: TcpStream, mut daemon: TcpStream, calls: Arc<AtomicU64>, dropped: Arc<AtomicU64>) {
-    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let (mut sent, mut received) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         tokio::select! {
-            read = client.read(&mut asked) => match read {
-                Ok(bytes @ 1..) => if daemon.write_all(&asked[..bytes]).await.is_err() { return },
+            read = client.read(&mut sent) => match read {
+                Ok(bytes @ 1..) => if daemon.write_all(&sent[..bytes]).await.is_err() { return },
                 _ => return,
             },
-            read = daemon.read(&mut answered) => match read {
+            read = daemon.read(&mut received) => match read {
                 Ok(bytes @ 1..) => {
-                    // Short ones are acknowledgements of HTTP/2's own; a grant or an edit is longer.
+                    // Short messages are HTTP/2 acknowledgements; responses to grants and edits are longer.
                     if bytes > 60 && calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
                         dropped.fetch_add(1, Ordering::Relaxed);
                         return;
                     }
-                    if client.write_all(&answered[..bytes]).await.is_err() {
+                    if client.write_all(&received[..bytes]).await.is_err() {
                         return;
                     }
                 }
@@ -94,7 +94,7 @@ fn create(region: &str, request_id: &str) -> CreateRegionRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
+async fn ok_edits_and_strict_grants_are_made_once_despite_lost_responses() {
     let data = data_dir();
     let mut daemon = Daemon::start(data.path());
     let mut direct = daemon.regions();
@@ -112,7 +112,7 @@ async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
         let mut allocator = AllocatorClient::new(proxy.channel());
         for at in 0..40 {
             let id = format!("r{round}-{at}");
-            // Asked for until there is an answer.
+            // Retry until a response arrives.
             while regions.create_region(create(&id, &id)).await.is_err() {}
             let ask = AllocateRequest {
                 request_id: format!("i{round}-{at}"),
@@ -126,7 +126,7 @@ async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
             let invoices = GetRegionRequest { name: "spaces/default/regions/invoices".to_owned() };
             let base = base(&daemon.regions().get_region(invoices).await.expect("there").into_inner().prefix);
             let numbers: Vec<u128> = identifiers(granted.get_ref()).into_iter().map(|id| id - base).collect();
-            assert_eq!(numbers, [next_number, next_number + 1, next_number + 2], "no gap, and nothing twice");
+            assert_eq!(numbers, [next_number, next_number + 1, next_number + 2], "no gaps and no duplicates");
             next_number += 3;
         }
         let expand = ExpandRegionRequest {
@@ -138,14 +138,14 @@ async fn ok_edits_and_strict_grants_are_made_once_although_answers_get_lost() {
         for _ in 0..20 {
             while regions.expand_region(expand.clone()).await.is_err() {}
         }
-        assert!(proxy.dropped.load(Ordering::Relaxed) >= 10, "answers were lost");
-        // A crash forgets none of it.
+        assert!(proxy.dropped.load(Ordering::Relaxed) >= 10, "responses were lost");
+        // A crash loses none of the grants and edits.
         daemon.kill();
         daemon = Daemon::spawn(&mut kentd(data.path()));
     }
     let orders = GetRegionRequest { name: ORDERS.to_owned() };
     let orders = daemon.regions().get_region(orders).await.expect("there").into_inner();
-    assert_eq!(orders.suffix_bits, 12, "each expansion was made once");
+    assert_eq!(orders.suffix_bits, 12, "each expansion was applied once");
     let list =
         ListHistoryRequest { parent: "spaces/default".to_owned(), page_size: 1000, ..ListHistoryRequest::default() };
     let entries = daemon.regions().list_history(list).await.expect("a history").into_inner().entries;
@@ -159,7 +159,7 @@ fn base(prefix: &str) -> u128 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_client_is_granted_each_request_id_once_although_answers_get_lost() {
+async fn ok_each_request_id_is_granted_once_despite_lost_responses() {
     let data = data_dir();
     let mut daemon = Daemon::start(data.path());
     let policy = Some(Policy { strict: true, ..Policy::default() });
@@ -177,19 +177,19 @@ async fn ok_a_client_is_granted_each_request_id_once_although_answers_get_lost()
                 invoices.fetch_block(3).request_id(format!("{round}-{at}")).await.expect("no error reaches the caller");
             granted.push(block.into_iter().collect());
         }
-        assert!(proxy.dropped.load(Ordering::Relaxed) >= 3, "answers were lost");
-        // The table moves on, and a crash forgets nothing.
+        assert!(proxy.dropped.load(Ordering::Relaxed) >= 3, "responses were lost");
+        // A new revision and a crash change none of the grants.
         let expand = ExpandRegionRequest { name: name.clone(), by_bits: 1, ..ExpandRegionRequest::default() };
         daemon.regions().expand_region(expand).await.expect("expanded");
         daemon.kill();
         daemon = Daemon::spawn(&mut kentd(data.path()));
     }
     let numbers: Vec<u128> = granted.concat();
-    assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "no gap, and nothing twice: {numbers:?}");
+    assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "no gaps and no duplicates: {numbers:?}");
 
     let client = Client::new(daemon.grpc_address()).expect("valid");
     let invoices = client.region("invoices");
-    // A new block comes first, so that those of before are of an older revision than one already seen.
+    // Fetch a new block first, so that the repeated blocks have an older revision than one already seen.
     let block = invoices.fetch_block(1).await.expect("granted");
     assert_eq!(block.into_iter().next(), numbers.last().map(|last| last + 1));
     for (at, before) in granted.iter().enumerate() {
@@ -199,16 +199,16 @@ async fn ok_a_client_is_granted_each_request_id_once_although_answers_get_lost()
     }
     match invoices.fetch_block(4).request_id("0-0").await {
         Err(Error::Refused { code: Code::InvalidArgument, field, .. }) => assert_eq!(field, "request_id"),
-        other => panic!("another count is refused: {other:?}"),
+        other => panic!("expected a refusal of another count, got {other:?}"),
     }
     match client.uuid_v7().fetch_block(3).request_id("0-0").await {
         Err(Error::Refused { field, .. }) => assert_eq!(field, "request_id"),
-        other => panic!("only strict regions take one: {other:?}"),
+        other => panic!("expected a refusal for a format, got {other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_an_edit_whose_commit_etcd_does_not_answer_is_made_once() {
+async fn ok_an_edit_with_an_unanswered_commit_is_made_once() {
     let etcd = Etcd::start(1);
     let proxy = kent_test_etcd::Proxy::to(etcd.clients()[0]);
     let mut command = kentd(data_dir().path());
@@ -217,16 +217,16 @@ async fn ok_an_edit_whose_commit_etcd_does_not_answer_is_made_once() {
     let mut regions = daemon.regions();
     regions.create_region(create("orders", "")).await.expect("created");
     let mut suffix_bits = 10;
-    // An edit makes some reads, then its commit: each answer is lost once.
+    // An edit reads several times and then commits. Lose each of the responses once.
     for passing in 0..8 {
         let lost = proxy.lost();
         proxy.lose_answer_after(passing);
-        // Without a request_id, so that nothing else can tell that it was made.
+        // Without a request_id, so that only the edit's random identity can show that it was applied.
         let expand = ExpandRegionRequest { name: ORDERS.to_owned(), by_bits: 1, ..ExpandRegionRequest::default() };
         let answer = regions.expand_region(expand).await;
         let get = GetRegionRequest { name: ORDERS.to_owned() };
         let now = loop {
-            // What was lost may have been the answer to another call.
+            // The lost response may belong to another call.
             match regions.get_region(get.clone()).await {
                 Ok(region) if proxy.lost() > lost => break region.into_inner().suffix_bits,
                 _ => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -239,7 +239,7 @@ async fn ok_an_edit_whose_commit_etcd_does_not_answer_is_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_clients_see_no_identifier_twice_although_answers_get_lost() {
+async fn ok_clients_see_no_duplicates_despite_lost_responses() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     daemon.regions().create_region(create("orders", "")).await.expect("created");
@@ -254,7 +254,7 @@ async fn ok_clients_see_no_identifier_twice_although_answers_get_lost() {
         ledger.record("uuidv7", [sevens.next().await.expect("no error reaches the caller").as_u128()]);
         ledger.record("region:orders", [orders.next().await.expect("no error reaches the caller")]);
     }
-    // A client that goes away in the middle of a stream leaves nothing to the next.
+    // Identifiers of a cancelled stream are not issued to other clients.
     for _ in 0..30 {
         let mut allocator = daemon.allocator();
         let requests = tokio_stream::iter((0..20).map(|_| request("region:orders", 100, Encoding::Packed)));
@@ -267,6 +267,6 @@ async fn ok_clients_see_no_identifier_twice_although_answers_get_lost() {
             ledger.record("region:orders", identifiers(&granted));
         }
     }
-    assert!(proxy.dropped.load(Ordering::Relaxed) > 5, "answers were lost");
+    assert!(proxy.dropped.load(Ordering::Relaxed) > 5, "responses were lost");
     assert_eq!(ledger.len(), 10_000 + 30 * 300);
 }

@@ -1,4 +1,4 @@
-//! A stock gRPC client that is not ours: Python's grpcio, with stubs that it generates from the `.proto` files.
+//! A stock gRPC client: Python's grpcio, with stubs generated from the `.proto` files.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,14 +7,14 @@ use std::{
 
 use super::harness::{Daemon, data_dir};
 
-/// What the environment of the test holds, besides Python itself.
+/// The packages in the virtual environment of the test.
 const PACKAGES: [&str; 3] = ["grpcio==1.76.0", "grpcio-tools==1.76.0", "grpcio-reflection==1.76.0"];
 
 #[test]
 fn ok_pythons_stock_grpc_draws_valid_identifiers() {
     let Some(python) = python() else {
-        assert!(std::env::var_os("CI").is_none(), "there is no Python with venv and pip, which CI must have");
-        println!("skipped: there is no python3 with venv and pip here");
+        assert!(std::env::var_os("CI").is_none(), "CI must have Python with venv and pip");
+        println!("skipped: python3 with venv and pip is not installed");
         return;
     };
     let data = data_dir();
@@ -26,7 +26,7 @@ fn ok_pythons_stock_grpc_draws_valid_identifiers() {
     assert!(said.contains("all checks passed"), "{said}");
 }
 
-/// A Python of the test's own with grpcio, made below the target directory the first time.
+/// A virtual environment with grpcio in the target directory, created on first use.
 fn python() -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let python = home.join("bin/python");

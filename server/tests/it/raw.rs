@@ -1,4 +1,4 @@
-//! A codec that sends bytes as they are: for messages that no stub would send.
+//! A codec that sends raw bytes, for messages that no stub would send.
 
 use bytes::{Buf, BufMut};
 use tonic::{
@@ -6,7 +6,7 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// The body of a message, as it goes over the wire.
+/// The body of a message in wire format.
 #[derive(Debug)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 

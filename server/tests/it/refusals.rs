@@ -1,4 +1,4 @@
-//! Bad input of every kind gets a status that lets the caller mend it, and the daemon stays up.
+//! Invalid requests get a status that tells the caller how to correct them, and the daemon stays up.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AllocateRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, Encoding,
@@ -12,7 +12,7 @@ use super::harness::{Daemon, data_dir, request};
 
 const SPACE: &str = "spaces/default";
 
-/// Checks the code, the field or reason that the details name, and that the message says what would be right.
+/// Checks the code, that the details name the field or reason, and that the message contains the help.
 #[track_caller]
 fn check(refused: Result<impl Sized, Status>, code: Code, subject: &str, help: &str) {
     let Err(status) = refused else { panic!("{subject} was not refused") };
@@ -105,7 +105,7 @@ async fn err_edits() {
 }
 
 #[tokio::test]
-async fn err_growing_and_dividing() {
+async fn err_expand_split_and_subdivide() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut client = daemon.regions();
@@ -136,7 +136,7 @@ async fn err_growing_and_dividing() {
 }
 
 #[tokio::test]
-async fn err_spaces_lists_and_questions() {
+async fn err_spaces_lists_and_queries() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut client = daemon.regions();
@@ -170,14 +170,14 @@ async fn err_spaces_lists_and_questions() {
 }
 
 #[tokio::test]
-async fn err_truncated_protobuf_leaves_the_daemon_up() {
+async fn err_truncated_protobuf_does_not_stop_the_daemon() {
     use tonic::codegen::http::uri::PathAndQuery;
 
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut raw = tonic::client::Grpc::new(daemon.channel());
     raw.ready().await.expect("connected");
-    // Field 1 announces 100 bytes of text, of which there are two.
+    // Field 1 announces 100 bytes of text but has two.
     let truncated = super::raw::Bytes(vec![0x0a, 100, b'u', b'u']);
     let path = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
     let refused = raw.unary(tonic::Request::new(truncated), path, super::raw::BytesCodec).await;

@@ -1,4 +1,4 @@
-//! Restores: whatever was issued between a backup and its restore is skipped, by construction, or nothing is issued at all.
+//! Restores skip everything that may have been issued since the backup; counters without a bound issue nothing.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
 };
 
-/// Nothing but what the promise rests on: an operator who knows that clocks are right, and edited no table.
+/// The arguments of an operator who knows that clocks are right and that no table was edited.
 const KNOWN: [&str; 5] = ["--yes", "--table-unchanged", "--clock-error", "0s", "--dry-run"];
 
 async fn take(daemon: &Daemon, ledger: &mut Ledger, source: &str, count: u64) {
@@ -47,7 +47,7 @@ async fn ok_a_backup_is_restored_twice_and_nothing_is_issued_twice() {
     let mut daemon = Daemon::start(&at("old"));
     create(&daemon, "orders").await;
     backup(&daemon, &at("backup")).await;
-    // Series that the backup has never heard of, and far more than was ever issued before it.
+    // Issue from a series that the backup lacks, and far more identifiers than before the backup.
     for round in ["one", "two", "three"] {
         take(&daemon, &mut ledger, "uid11-fullrand", 4_000_000).await;
         take(&daemon, &mut ledger, "region:orders", 4_000_000).await;
@@ -60,7 +60,7 @@ async fn ok_a_backup_is_restored_twice_and_nothing_is_issued_twice() {
     take(&daemon, &mut ledger, "uid11-fullrand", 1000).await;
     take(&daemon, &mut ledger, "region:orders", 1000).await;
     take(&daemon, &mut ledger, "serial:NEW", 1000).await;
-    // A restored store's own backup knows that a series may have been lost before.
+    // A backup of a restored store records that earlier series may have been lost.
     backup(&daemon, &at("second")).await;
     daemon.kill();
     let done = restore(&at("second"), &at("four"), &KNOWN[..4]);
@@ -71,7 +71,7 @@ async fn ok_a_backup_is_restored_twice_and_nothing_is_issued_twice() {
 }
 
 #[tokio::test]
-async fn ok_a_counter_that_may_have_issued_all_waits_for_a_floor() {
+async fn ok_a_counter_that_may_be_exhausted_waits_for_a_floor() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let mut ledger = Ledger::default();
@@ -112,7 +112,7 @@ async fn ok_a_counter_that_may_have_issued_all_waits_for_a_floor() {
     }
     assert_eq!(refusal(&daemon, "region:small").await, (Code::FailedPrecondition, "FLOOR_UNKNOWN".to_owned()));
     take(&daemon, &mut ledger, "region:invoices", 3).await;
-    // The operator repeats what was lost: how much of it had been issued, only an operator can know.
+    // The operator creates the lost region again. Only the operator can know how much it had issued.
     daemon.regions().create_region(region("lost", 20)).await.expect("created");
     assert_eq!(refusal(&daemon, "region:lost").await, (Code::FailedPrecondition, "FLOOR_UNKNOWN".to_owned()));
     for (region, next) in [("small", 5000_u64), ("lost", 100)] {
@@ -125,7 +125,7 @@ async fn ok_a_counter_that_may_have_issued_all_waits_for_a_floor() {
 }
 
 #[tokio::test]
-async fn ok_a_host_whose_clock_is_an_hour_behind_issues_nothing_until_it_has_caught_up() {
+async fn ok_a_host_with_a_clock_an_hour_behind_issues_nothing_until_it_catches_up() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let mut ledger = Ledger::default();
@@ -151,7 +151,7 @@ async fn ok_a_host_whose_clock_is_an_hour_behind_issues_nothing_until_it_has_cau
     }
     assert_eq!(refusal(&daemon, "xid").await, (Code::Unavailable, "NO_SLOT".to_owned()));
     daemon.kill();
-    // Its clock was behind the backup, so the hour counts from the backup on. It has caught up.
+    // Its clock was behind the backup, so the hour counts from the time of the backup. Now the clock has caught up.
     let mut command = kentd(&at("new"));
     faked(command.args(["--log", "off"]), "+3700s");
     let daemon = Daemon::spawn(&mut command);
@@ -178,7 +178,7 @@ async fn ok_a_counter_keeps_its_pace() {
     assert!((900..=1000).contains(&wait.as_secs()), "{wait:?}");
     let refused = client.allocate(request("region:slow", 2049, Encoding::Lease)).await.expect_err("never");
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
-    // A kill -9 does not make it faster.
+    // A kill -9 does not reset the pace.
     daemon.kill();
     let daemon = Daemon::start(&dir.path().join("data"));
     let refused =
@@ -203,13 +203,13 @@ async fn name_floor(daemon: &Daemon, region: &str, next: u128) {
 const UNKNOWN: &str = "FLOOR_UNKNOWN";
 
 #[tokio::test]
-async fn ok_a_region_that_is_made_after_a_restore_may_be_where_a_lost_one_was() {
+async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let mut ledger = Ledger::default();
     let daemon = Daemon::start(&at("old"));
     backup(&daemon, &at("backup")).await;
-    // The lost region was faster than another one would be by default, began further up, and has the first prefix that is free.
+    // The lost region has a higher pace than the default and a higher first suffix, and takes the first free prefix.
     let lost = CreateRegionRequest { pace: 1 << 34, next: Some((1 << 40).into()), ..sized("lost", 50) };
     let lost = daemon.regions().create_region(lost).await.expect("created").into_inner();
     take(&daemon, &mut ledger, "region:lost", 1000).await;
@@ -219,14 +219,14 @@ async fn ok_a_region_that_is_made_after_a_restore_may_be_where_a_lost_one_was() 
     let daemon = Daemon::start(&at("new"));
     let another = daemon.regions().create_region(sized("another", 50)).await.expect("created").into_inner();
     let prefix = |made: &kent_proto::v1::EditResponse| made.region.clone().expect("a region").prefix;
-    assert_eq!(prefix(&another), prefix(&lost), "in the same place");
-    // What is repeated as it was is no floor: more was issued since.
+    assert_eq!(prefix(&another), prefix(&lost), "the same prefix");
+    // The `next` of a repeated creation is not a floor, because more was issued since.
     let moved = CreateRegionRequest { next: Some((1 << 40).into()), ..sized("moved", 50) };
     daemon.regions().create_region(moved).await.expect("created");
     for source in ["region:another", "region:moved"] {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
-    // Subregions of such a region have no counter of their own yet, and the one that inherits has none either.
+    // Subregions of such a region need a floor as well, including the one that inherits the counter.
     let half = |extension: &str| NewRegion {
         region_id: format!("half-{extension}"),
         suffix_bits: Some(40),
@@ -246,18 +246,18 @@ async fn ok_a_region_that_is_made_after_a_restore_may_be_where_a_lost_one_was() 
     for source in ["region:half-0", "region:half-1"] {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
-    // A kill -9 makes nobody surer.
+    // A kill -9 does not remove the need for a floor.
     daemon.kill();
     let daemon = Daemon::start(&at("new"));
     for source in ["region:another", "region:moved"] {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
     name_floor(&daemon, "another", (1 << 40) + 1000).await;
-    // The same prefix, so the same identifiers.
+    // The same prefix yields the same identifiers.
     take(&daemon, &mut ledger, "region:another", 1000).await;
     name_floor(&daemon, "half-1", 0).await;
     take(&daemon, &mut ledger, "region:half-1", 1000).await;
-    // The store's own backup keeps it: a region that is not known is not surer in the next store.
+    // A backup of this store keeps the state: regions without a floor still need one in the next store.
     backup(&daemon, &at("second")).await;
     daemon.kill();
     let done = restore(&at("second"), &at("third"), &KNOWN[..4]);
@@ -283,7 +283,7 @@ async fn ok_a_full_region_may_have_been_expanded_by_its_policy() {
     let expands = UpdateRegionRequest { name: of("r"), policy, ..UpdateRegionRequest::default() };
     daemon.regions().update_region(expands).await.expect("a policy");
     backup(&daemon, &at("backup")).await;
-    // No operator edits the table, and yet it is another one.
+    // The table changes without an operator's edit.
     take(&daemon, &mut ledger, "region:r", 10).await;
     daemon.kill();
     let done = restore(&at("backup"), &at("new"), &KNOWN[..4]);
@@ -293,7 +293,7 @@ async fn ok_a_full_region_may_have_been_expanded_by_its_policy() {
 }
 
 #[tokio::test]
-async fn ok_what_was_shrunk_or_delegated_is_so_again_with_a_floor() {
+async fn ok_shrinking_and_delegating_are_repeated_with_a_floor() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let mut ledger = Ledger::default();
@@ -316,20 +316,19 @@ async fn ok_what_was_shrunk_or_delegated_is_so_again_with_a_floor() {
     take(&daemon, &mut ledger, "region:inner@default/given", 100).await;
     daemon.kill();
 
-    // Where the counters stand above, the edits cannot be repeated, and the regions stay sealed.
+    // If the restored counters are too high, the edits cannot be repeated, and the regions stay sealed.
     let done = restore(&at("backup"), &at("stuck"), &["--yes", "--clock-error", "0s"]);
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("stuck"));
-    let refused = daemon.regions().shrink_region(shrink()).await.expect_err("its counter stands above");
+    let refused = daemon.regions().shrink_region(shrink()).await.expect_err("its counter is too high");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-    let refused = daemon.regions().delegate_region(delegate()).await.expect_err("its counter stands above");
+    let refused = daemon.regions().delegate_region(delegate()).await.expect_err("its counter is too high");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     for source in ["region:cut", "region:given"] {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, "SEALED".to_owned()), "{source}");
     }
     daemon.kill();
-    // The edits themselves are evidence: of a region that was delegated nothing had been issued, and of one that was shrunk no
-    // more than fits.
+    // The edits prove bounds: a delegated region had issued nothing, and a shrunk region no more than its capacity.
     let floors = ["--floor", "region:given=0", "--floor", "region:cut=200"];
     let done = restore(&at("backup"), &at("new"), &[&["--yes", "--clock-error", "0s"], &floors[..]].concat());
     assert!(done.status.success(), "{}", said(&done));
@@ -346,13 +345,13 @@ async fn ok_what_was_shrunk_or_delegated_is_so_again_with_a_floor() {
 }
 
 #[tokio::test]
-async fn ok_a_floor_of_a_scrambled_region_is_above_whatever_another_key_made_of_its_octave() {
+async fn ok_the_floor_of_a_scrambled_region_covers_the_whole_octave() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let mut ledger = Ledger::default();
     let daemon = Daemon::start(&at("old"));
     backup(&daemon, &at("backup")).await;
-    // A lost space's scrambled orders have another key than those of the one that takes its place.
+    // The scrambled order of a lost space has another key than that of its replacement.
     let lost = |daemon: &Daemon| {
         let mut client = daemon.regions();
         async move {
@@ -370,7 +369,7 @@ async fn ok_a_floor_of_a_scrambled_region_is_above_whatever_another_key_made_of_
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("new"));
     lost(&daemon).await;
-    // An operator who goes by how many there are: the largest one in use is above.
+    // The operator gives the number of issued identifiers, but the largest one in use is above it.
     let floor = UpdateRegionRequest {
         name: "spaces/s/regions/r".to_owned(),
         next: Some(3000.into()),
@@ -393,7 +392,7 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     sleep(Duration::from_secs(5)).await;
     backup(&daemon, &at("newer")).await;
     daemon.kill();
-    // What this store issues is bounded by the older backup only.
+    // Only the older backup bounds what this store issues.
     let done = restore(&at("older"), &at("one"), &KNOWN[..4]);
     assert!(done.status.success() && said(&done).contains("say --restored-before FILE"), "{}", said(&done));
     let daemon = Daemon::start(&at("one"));
@@ -412,12 +411,12 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     let done = restore(&at("newer"), &at("two"), &known(&older));
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("two"));
-    // It keeps its pace.
+    // The counter keeps its pace.
     sleep(Duration::from_secs(6)).await;
     take(&daemon, &mut ledger, "region:slow", 6000).await;
     take(&daemon, &mut ledger, "serial:NEW", 2000).await;
     daemon.kill();
-    // The older one bounds all that was issued since.
+    // The older backup bounds everything issued since.
     let done = restore(&at("older"), &at("three"), &KNOWN[..4]);
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("three"));

@@ -1,4 +1,4 @@
-//! What callers can make grow: series, request_ids, edits. Each has a limit or is forgotten, and what is forgotten is said.
+//! Data that grows with requests: series, request_ids and edits. Each has a limit or expires, and refusals name expired data.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -29,7 +29,7 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger, source: &str, count: u64) ->
     Ok(())
 }
 
-/// What `kent` says, one JSON object a line.
+/// The JSON output of `kent`, one object per line.
 #[track_caller]
 fn kent(daemon: &Daemon, arguments: &str) -> Vec<Value> {
     let mut command = Command::new(kent_binary());
@@ -41,35 +41,35 @@ fn kent(daemon: &Daemon, arguments: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn err_a_thousand_invented_symbols_lock_nobody_out() {
+async fn err_a_thousand_invented_symbols_do_not_block_other_series() {
     let data = data_dir();
     let mut ledger = Ledger::default();
     let mut daemon = Daemon::start(data.path());
     take(&daemon, &mut ledger, "serial:FIRST", 700).await.expect("granted");
     kent(&daemon, "series create serial:OURS serial:LATE");
-    let mut begun = 1;
+    let mut created = 1;
     for number in 0..1100 {
         match take(&daemon, &mut ledger, &format!("serial:X{number}"), 1).await {
-            Ok(()) => begun += 1,
+            Ok(()) => created += 1,
             Err(refused) => {
                 assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "TOO_MANY_SERIES"));
                 assert!(refused.message().contains("kent series create serial"), "{refused}");
             }
         }
     }
-    assert_eq!(begun, 1000);
+    assert_eq!(created, 1000);
     for _ in 0..2 {
         for source in ["serial:FIRST", "serial:OURS", "serial:LATE", "serial:X998", "uid11-fullrand"] {
             take(&daemon, &mut ledger, source, 700).await.expect(source);
         }
-        take(&daemon, &mut ledger, "serial:X999", 1).await.expect_err("there is no room");
+        take(&daemon, &mut ledger, "serial:X999", 1).await.expect_err("the limit is reached");
         daemon.kill();
         daemon = Daemon::start(data.path());
     }
     let listed = kent(&daemon, "series ls");
     assert_eq!(listed.iter().filter(|series| series["on_demand"] == true).count(), 1000);
     assert_eq!(listed.len(), 1002);
-    // What was forgotten makes room, and goes on where it was; so it does after a restart.
+    // A forgotten series frees its place, and continues where it stopped, also after a restart.
     for round in 0..2 {
         let forgotten = kent(&daemon, "series forget serial:FIRST serial:OURS");
         assert!(forgotten[0]["reserved"].as_str().is_some_and(|reserved| reserved != "0"), "{forgotten:?}");
@@ -77,8 +77,8 @@ async fn err_a_thousand_invented_symbols_lock_nobody_out() {
             daemon.kill();
             daemon = Daemon::start(data.path());
         }
-        take(&daemon, &mut ledger, "serial:FIRST", 700).await.expect("there is room");
-        take(&daemon, &mut ledger, "serial:OURS", 1).await.expect_err("for one only");
+        take(&daemon, &mut ledger, "serial:FIRST", 700).await.expect("below the limit");
+        take(&daemon, &mut ledger, "serial:OURS", 1).await.expect_err("only one place was free");
         kent(&daemon, "series create serial:OURS");
         take(&daemon, &mut ledger, "serial:OURS", 700).await.expect("made");
     }
@@ -94,7 +94,7 @@ async fn make_strict(daemon: &Daemon, region: &str) {
     daemon.regions().update_region(update).await.expect("strict");
 }
 
-/// The numbers below the prefix that are granted under a request_id.
+/// Requests suffixes under a request_id.
 async fn draw(daemon: &Daemon, request_id: &str) -> Result<Vec<u128>, Status> {
     let request =
         AllocateRequest { request_id: request_id.to_owned(), ..request("region:invoices", 2, Encoding::Packed) };
@@ -107,7 +107,7 @@ fn forgetful(data: &Path) -> Daemon {
 }
 
 #[tokio::test]
-async fn err_a_request_id_older_than_the_retention_is_refused_after_a_crash_and_a_restore_too() {
+async fn err_an_expired_request_id_is_refused_also_after_a_crash_and_a_restore() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let mut daemon = forgetful(&at("old"));
@@ -125,12 +125,12 @@ async fn err_a_request_id_older_than_the_retention_is_refused_after_a_crash_and_
                 break;
             }
         }
-        // Long enough for a look at what is due.
+        // Long enough for one run of the expiry task.
         sleep(Duration::from_millis(500)).await;
         daemon.kill();
         daemon = forgetful(&at("old"));
     }
-    let refused = refused.expect("it is forgotten within half a minute");
+    let refused = refused.expect("it expires within half a minute");
     assert_eq!((refused.code(), reason(&refused).as_str()), (Code::FailedPrecondition, "REQUEST_TOO_OLD"));
     assert!(refused.message().contains("--request-retention"), "{refused}");
     backup(&daemon, &at("backup")).await;
@@ -138,15 +138,15 @@ async fn err_a_request_id_older_than_the_retention_is_refused_after_a_crash_and_
     let done = restore(&at("backup"), &at("new"), &more);
     assert!(done.status.success(), "{}", said(&done));
     for daemon in [daemon, Daemon::start(&at("new"))] {
-        let refused = draw(&daemon, &id).await.expect_err("forgotten");
+        let refused = draw(&daemon, &id).await.expect_err("expired");
         assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
-        assert_eq!(draw(&daemon, "order 1").await.expect("kept for ever"), [2, 3]);
-        assert_eq!(draw(&daemon, "").await.expect("granted"), [4, 5], "nothing was spent meanwhile");
+        assert_eq!(draw(&daemon, "order 1").await.expect("kept permanently"), [2, 3]);
+        assert_eq!(draw(&daemon, "").await.expect("granted"), [4, 5], "no number was lost meanwhile");
     }
 }
 
 #[tokio::test]
-async fn ok_as_many_edits_are_kept_across_a_restore() {
+async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let daemon = Daemon::start(&at("old"));
@@ -168,10 +168,10 @@ async fn ok_as_many_edits_are_kept_across_a_restore() {
     let done = restore(&at("backup"), &at("new"), &["--yes", "--table-unchanged", "--clock-error", "0s"]);
     assert!(done.status.success(), "{}", said(&done));
     let daemon = forgetful(&at("new"));
-    // A watcher from before cannot go on: what it would resume from is a million revisions behind.
+    // A watch from before the restore cannot resume, because its revision is a million revisions behind.
     let watch = WatchTableRequest { parent: "spaces/default".to_owned(), after_revision: 4 };
     let mut events = daemon.regions().watch_table(watch).await.expect("4 is kept").into_inner();
-    let refused = events.message().await.expect_err("it begins anew");
+    let refused = events.message().await.expect_err("it cannot resume");
     let facts = refused.get_details_error_info().map(|info| info.metadata).unwrap_or_default();
     assert_eq!(facts.get("resume_after").map(String::as_str), Some("0"), "{refused}");
     for round in 5..=7 {
@@ -189,20 +189,20 @@ async fn ok_as_many_edits_are_kept_across_a_restore() {
         sleep(Duration::from_millis(100)).await;
     }
     let kept = ["rename", "rename", "rename", "restore", "rename"].map(str::to_owned).to_vec();
-    assert_eq!(listed, (3, kept), "the restore passes over a million revisions, which are no edits");
+    assert_eq!(listed, (3, kept), "the restore skips a million revisions, which are not edits");
 }
 
-/// A UUID of version 7, whose time is now.
+/// A UUID of version 7 with the present time.
 async fn dated(daemon: &Daemon) -> String {
     let reply = daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await.expect("granted");
     Uuid::from_u128(identifiers(reply.get_ref())[0]).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn err_what_one_of_two_replicas_has_forgotten_the_other_refuses() {
+async fn err_a_replica_refuses_request_ids_that_another_has_expired() {
     let (etcd, dirs) = (Etcd::start(1), [data_dir(), data_dir()]);
     let address = etcd.address("kent");
-    // The patient one would keep everything for a month: only what is stored tells it what was forgotten.
+    // This replica keeps everything for a month. It learns only from the store what the other one has deleted.
     let patient = Daemon::spawn(kentd(dirs[0].path()).args(["--store", &address]));
     make_strict(&patient, "invoices").await;
     create(&patient, "orders").await;
@@ -234,13 +234,13 @@ async fn err_what_one_of_two_replicas_has_forgotten_the_other_refuses() {
         }
         sleep(Duration::from_millis(200)).await;
     }
-    let refused = refused.expect("it is forgotten within half a minute");
+    let refused = refused.expect("it expires within half a minute");
     assert_eq!((refused.code(), reason(&refused).as_str()), (Code::FailedPrecondition, "REQUEST_TOO_OLD"));
     assert_eq!(forgotten, made + 1, "five edits are kept");
-    let refused = patient.regions().expand_region(expand.clone()).await.expect_err("forgotten");
+    let refused = patient.regions().expand_region(expand.clone()).await.expect_err("expired");
     assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
     let get = GetRegionRequest { name: expand.name };
     let region = patient.regions().get_region(get).await.expect("there").into_inner();
     assert_eq!(region.suffix_bits, 41, "it was expanded once");
-    assert_eq!(draw(&patient, "").await.expect("granted"), [2, 3], "nothing was spent meanwhile");
+    assert_eq!(draw(&patient, "").await.expect("granted"), [2, 3], "no number was lost meanwhile");
 }

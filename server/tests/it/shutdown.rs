@@ -1,4 +1,4 @@
-//! Clean ends, second daemons, bad configurations.
+//! Clean shutdowns, a second daemon on a store, and invalid configurations.
 
 use std::{
     process::Command,
@@ -25,7 +25,7 @@ async fn create_invoices(daemon: &Daemon) {
 }
 
 #[tokio::test]
-async fn ok_sigterm_ends_streams_after_the_answer_that_they_are_at_and_leaves_no_gap() {
+async fn ok_sigterm_ends_streams_after_the_present_answer_and_leaves_no_gap() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     create_invoices(&daemon).await;
@@ -76,7 +76,7 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
         while granted.load(Relaxed) < 1000 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // On a thread of its own, so that the streams go on meanwhile.
+        // On another thread, so that the streams continue meanwhile.
         thread::spawn(move || {
             daemon.signal("TERM");
             daemon
@@ -88,11 +88,11 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
     let daemon = Daemon::start(data.path());
     let next = daemon.allocator().allocate(ask()).await.expect("granted");
     let granted = u128::from(granted.load(Relaxed));
-    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + granted, "each that was granted was received");
+    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + granted, "every grant was received");
 }
 
 #[tokio::test]
-async fn ok_a_restart_after_a_clean_end_uses_the_slot_again() {
+async fn ok_a_restart_after_a_clean_shutdown_reuses_the_slot() {
     let data = data_dir();
     let mut slots = Vec::new();
     for _ in 0..2 {
@@ -107,7 +107,7 @@ async fn ok_a_restart_after_a_clean_end_uses_the_slot_again() {
 }
 
 #[test]
-fn err_a_second_daemon_on_the_same_store_is_told_so() {
+fn err_a_second_daemon_on_the_same_store_fails() {
     let data = data_dir();
     let _first = Daemon::start(data.path());
     let second = kentd(data.path()).output().expect("it ran");
@@ -117,7 +117,7 @@ fn err_a_second_daemon_on_the_same_store_is_told_so() {
 }
 
 #[test]
-fn err_a_directory_that_is_none_is_named() {
+fn err_a_data_path_that_is_a_file_is_named() {
     let data = data_dir();
     let file = data.path().join("file");
     std::fs::write(&file, "not a store").expect("written");
@@ -136,7 +136,7 @@ fn check_usage(arguments: &[&str], expected: &str) {
 }
 
 #[test]
-fn err_bad_configurations_are_refused_before_anything_is_opened() {
+fn err_invalid_configurations_are_refused_before_anything_is_opened() {
     check_usage(&["--listen", "0.0.0.0:0"], "--insecure");
     check_usage(&["--window", "1s"], "window is 1s, but must be 2s to 1h");
     check_usage(&["--listen", "nowhere"], "--listen");
@@ -146,7 +146,7 @@ fn err_bad_configurations_are_refused_before_anything_is_opened() {
 }
 
 #[test]
-fn ok_check_config_prints_what_is_in_force() {
+fn ok_check_config_prints_the_effective_settings() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
     let shown = command.args(["--check-config", "--grace", "3s"]).env("KENT_CHUNK_MIN", "7").output().expect("it ran");
     let said = String::from_utf8_lossy(&shown.stdout);

@@ -1,4 +1,4 @@
-//! What operators do with a table beside making room: seal, rename, delegate, number strictly, scramble, look back, watch.
+//! Features of tables: request_ids, strict and scrambled regions, seals, renames, delegation, policies, history and watches.
 
 use std::{
     collections::BTreeSet,
@@ -31,7 +31,7 @@ fn create(region: &str, suffix_bits: u32) -> CreateRegionRequest {
     }
 }
 
-async fn made(client: &mut RegionsClient<Channel>, create: CreateRegionRequest) -> EditResponse {
+async fn created(client: &mut RegionsClient<Channel>, create: CreateRegionRequest) -> EditResponse {
     client.create_region(create).await.expect("created").into_inner()
 }
 
@@ -47,30 +47,30 @@ async fn draw(daemon: &Daemon, source: &str, count: u64, request_id: &str) -> Re
 }
 
 #[tokio::test]
-async fn ok_an_edit_with_a_request_id_is_made_once_also_after_a_crash() {
+async fn ok_an_edit_with_a_request_id_is_applied_once_even_after_a_crash() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let ask = || CreateRegionRequest { request_id: "once".to_owned(), ..create("r", 10) };
-    let first = made(&mut daemon.regions(), ask()).await;
-    assert_eq!(made(&mut daemon.regions(), ask()).await.revision, first.revision);
+    let first = created(&mut daemon.regions(), ask()).await;
+    assert_eq!(created(&mut daemon.regions(), ask()).await.revision, first.revision);
     daemon.kill();
     let daemon = Daemon::start(data.path());
-    let again = made(&mut daemon.regions(), ask()).await;
+    let again = created(&mut daemon.regions(), ask()).await;
     assert_eq!((again.revision, again.changes.len()), (first.revision, 1));
     let other = CreateRegionRequest { request_id: "twice".to_owned(), ..create("r", 10) };
     assert_eq!(daemon.regions().create_region(other).await.expect_err("taken").code(), Code::AlreadyExists);
 }
 
 #[tokio::test]
-async fn ok_a_strict_region_numbers_without_gaps_and_once_for_a_request() {
+async fn ok_a_strict_region_has_no_gaps_and_grants_a_request_id_once() {
     let data = data_dir();
     let mut numbers = Vec::new();
     for round in 0..5 {
         let daemon = Daemon::start(data.path());
         let mut regions = daemon.regions();
         if round == 0 {
-            made(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 20) }).await;
-            // A chunk from before is given back, not lost.
+            created(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 20) }).await;
+            // The rest of an earlier chunk is given back, not lost.
             numbers.extend(draw(&daemon, "region:invoices", 3, "").await.expect("granted"));
             set_policy(&mut regions, "invoices", Policy { strict: true, ..Policy::default() }).await;
         }
@@ -81,7 +81,7 @@ async fn ok_a_strict_region_numbers_without_gaps_and_once_for_a_request() {
         numbers.extend(draw(&daemon, "region:invoices", 1, "").await.expect("granted"));
         daemon.kill();
         let daemon = Daemon::start(data.path());
-        assert_eq!(draw(&daemon, "region:invoices", 2, &id).await.expect("granted"), first, "after a crash, too");
+        assert_eq!(draw(&daemon, "region:invoices", 2, &id).await.expect("granted"), first, "also after a crash");
         let other = draw(&daemon, "region:invoices", 3, &id).await.expect_err("another count");
         assert_eq!(other.code(), Code::InvalidArgument);
         daemon.kill();
@@ -93,15 +93,15 @@ async fn ok_a_strict_region_numbers_without_gaps_and_once_for_a_request() {
 }
 
 #[tokio::test]
-async fn ok_a_request_id_is_of_one_strict_region_only() {
+async fn ok_each_strict_region_has_its_own_request_ids() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
     for (region, prefix) in [("a", "0"), ("b", "1")] {
-        made(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 20) }).await;
+        created(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 20) }).await;
         set_policy(&mut regions, region, Policy { strict: true, ..Policy::default() }).await;
     }
-    // So what was granted of the one was not granted of the other.
+    // Different counters distinguish the grants of the two regions.
     draw(&daemon, "region:b", 5, "another").await.expect("granted");
     let a = draw(&daemon, "region:a", 2, "one").await.expect("granted");
     let b = draw(&daemon, "region:b", 2, "one").await.expect("granted");
@@ -112,14 +112,14 @@ async fn ok_a_request_id_is_of_one_strict_region_only() {
 }
 
 #[tokio::test]
-async fn ok_strict_grants_that_are_asked_for_together_share_commits_and_leave_no_gap() {
+async fn ok_concurrent_strict_grants_share_commits_and_leave_no_gap() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
-    made(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 9) }).await;
+    created(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 9) }).await;
     set_policy(&mut regions, "invoices", Policy { strict: true, ..Policy::default() }).await;
 
-    // The same request twice at the same time, forty times: one block each.
+    // Forty request_ids, each sent twice concurrently, get one block each.
     let named = |at: u32| {
         let daemon = &daemon;
         let id = format!("request {at}");
@@ -133,7 +133,7 @@ async fn ok_strict_grants_that_are_asked_for_together_share_commits_and_leave_no
     let mut numbers: Vec<u128> = join_all((0..40).map(named)).await.into_iter().flatten().collect();
     assert_eq!(numbers.len(), 80);
 
-    // More than there is room for: every number is granted, and what is refused is refused since the region is full.
+    // Request more than the capacity: every number is granted, and all refusals say that the region is full.
     let allocator = daemon.allocator();
     let others = join_all((0..500).map(|_| {
         let mut allocator = allocator.clone();
@@ -157,26 +157,26 @@ async fn ok_strict_grants_that_are_asked_for_together_share_commits_and_leave_no
 }
 
 #[tokio::test]
-async fn ok_scrambled_suffixes_fill_their_octaves_and_are_known_as_issued() {
+async fn ok_scrambled_suffixes_fill_their_octaves_and_classify_as_issued() {
     let data = data_dir();
     let daemon = Daemon::spawn(super::harness::kentd(data.path()).args(["--chunk-min", "1", "--chunk-max", "1"]));
     let scrambled =
         CreateRegionRequest { order: Order::Scrambled.into(), prefix: Some("0".to_owned()), ..create("s", 12) };
-    made(&mut daemon.regions(), scrambled).await;
+    created(&mut daemon.regions(), scrambled).await;
     let mut drawn = Vec::new();
     for _ in 0..37 {
         drawn.extend(draw(&daemon, "region:s", 1, "").await.expect("granted"));
     }
     let set: BTreeSet<u128> = drawn.iter().copied().collect();
     assert_eq!(set.len(), 37);
-    assert_eq!(set.range(..32).count(), 32, "the first 32 fill what is below 32");
-    assert!(!drawn.is_sorted(), "neighbours in time are not neighbours in value");
+    assert_eq!(set.range(..32).count(), 32, "the first 32 grants are the suffixes below 32");
+    assert!(!drawn.is_sorted(), "consecutive grants are not consecutive values");
     let ask = ClassifyRequest { parent: SPACE.to_owned(), identifiers: (0..64).map(Into::into).collect() };
     let answers = daemon.regions().classify(ask).await.expect("classified").into_inner().classifications;
     for (id, answer) in (0..).zip(answers) {
         assert_eq!(answer.issued, set.contains(&id), "{id}");
     }
-    // A client's copy of the table says the same.
+    // A client's copy of the table agrees.
     let copy = kent_client::Client::new(format!("http://{}", daemon.grpc_address()))
         .expect("an address")
         .table("default")
@@ -195,7 +195,7 @@ async fn ok_external_regions_compose_and_grant_nothing() {
     let mut regions = daemon.regions();
     let external =
         CreateRegionRequest { order: Order::External.into(), prefix: Some("101".to_owned()), ..create("emp", 20) };
-    made(&mut regions, external).await;
+    created(&mut regions, external).await;
     let refused = draw(&daemon, "region:emp", 1, "").await.expect_err("external");
     assert_eq!(refused.code(), Code::FailedPrecondition);
     let base = 0b101_u128 << 61;
@@ -214,7 +214,7 @@ async fn ok_external_regions_compose_and_grant_nothing() {
         let refused = regions.compose(compose(&suffixes, &identifiers)).await.expect_err("outside");
         assert_eq!(refused.code(), Code::InvalidArgument);
     }
-    // The largest number in use is declared, and no edit takes it away.
+    // A declared number in use prevents edits that would cut it off.
     let declare = UpdateRegionRequest { name: name("emp"), next: Some(4712.into()), ..UpdateRegionRequest::default() };
     regions.update_region(declare).await.expect("declared");
     let shrink = ShrinkRegionRequest { name: name("emp"), by_bits: 8, ..ShrinkRegionRequest::default() };
@@ -224,11 +224,11 @@ async fn ok_external_regions_compose_and_grant_nothing() {
 }
 
 #[tokio::test]
-async fn ok_a_sealed_region_grants_nothing_and_a_renamed_one_goes_on() {
+async fn ok_a_sealed_region_grants_nothing_and_a_renamed_region_continues() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
-    made(&mut regions, create("r", 30)).await;
+    created(&mut regions, create("r", 30)).await;
     let first = draw(&daemon, "region:r", 1, "").await.expect("granted")[0];
     let seal = || SealRegionRequest { name: name("r"), ..SealRegionRequest::default() };
     regions.seal_region(seal()).await.expect("sealed");
@@ -241,12 +241,12 @@ async fn ok_a_sealed_region_grants_nothing_and_a_renamed_one_goes_on() {
 }
 
 #[tokio::test]
-async fn ok_strict_regions_go_on_without_gaps_while_they_are_renamed_under_load() {
+async fn ok_strict_regions_have_no_gaps_when_renamed_under_load() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
     let create_strict = async |regions: &mut RegionsClient<Channel>| {
-        made(regions, create("r", 20)).await;
+        created(regions, create("r", 20)).await;
         set_policy(regions, "r", Policy { strict: true, ..Policy::default() }).await;
     };
     create_strict(&mut regions).await;
@@ -264,7 +264,7 @@ async fn ok_strict_regions_go_on_without_gaps_while_they_are_renamed_under_load(
             numbers
         }
     }));
-    // Every name that is taken away is given to a new region.
+    // After each rename, a new region gets the old name.
     let renaming = async {
         for turn in 0..20 {
             let rename = RenameRegionRequest {
@@ -282,19 +282,19 @@ async fn ok_strict_regions_go_on_without_gaps_while_they_are_renamed_under_load(
     numbers.sort_unstable();
     let granted = numbers.len();
     numbers.dedup();
-    assert_eq!(numbers.len(), granted, "an identifier twice");
+    assert_eq!(numbers.len(), granted, "a duplicate identifier");
     let runs = numbers.chunk_by(|one, next| one + 1 == *next).count();
     assert!((2..=21).contains(&runs), "{granted} identifiers of 21 regions have {runs} runs");
 }
 
 #[tokio::test]
-async fn ok_regions_that_exchange_their_names_under_load_issue_nothing_twice() {
+async fn ok_regions_that_swap_names_under_load_issue_no_duplicates() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
     for (region, prefix) in [("a", "0"), ("b", "1")] {
-        made(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 30) }).await;
-        // So that nearly every grant reserves, and meets a change of names.
+        created(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 30) }).await;
+        // Chunks of one, so that nearly every grant reserves and races with a rename.
         set_policy(&mut regions, region, Policy { min_chunk: 1, max_chunk: 1, ..Policy::default() }).await;
     }
     let (allocator, stop) = (daemon.allocator(), &AtomicBool::new(false));
@@ -330,24 +330,24 @@ async fn ok_regions_that_exchange_their_names_under_load_issue_nothing_twice() {
     let granted = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
-    assert_eq!(numbers.len(), granted, "an identifier twice");
+    assert_eq!(numbers.len(), granted, "a duplicate identifier");
 }
 
 #[tokio::test]
-async fn ok_delegated_regions_are_spaces_in_spaces() {
+async fn ok_delegated_regions_are_nested_spaces() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
-    made(&mut regions, CreateRegionRequest { prefix: Some("1".to_owned()), ..create("D", 40) }).await;
+    created(&mut regions, CreateRegionRequest { prefix: Some("1".to_owned()), ..create("D", 40) }).await;
     let delegate = |name: &str| DelegateRegionRequest { name: name.to_owned(), ..DelegateRegionRequest::default() };
     regions.delegate_region(delegate(&name("D"))).await.expect("delegated");
     assert_eq!(draw(&daemon, "region:D", 1, "").await.expect_err("delegated").code(), Code::FailedPrecondition);
     let inner = CreateRegionRequest { parent: format!("{SPACE}/D"), prefix: Some("01".to_owned()), ..create("x", 20) };
-    made(&mut regions, inner).await;
+    created(&mut regions, inner).await;
     regions.delegate_region(delegate(&format!("{SPACE}/D/regions/x"))).await.expect("delegated");
     let innermost =
         CreateRegionRequest { parent: format!("{SPACE}/D/x"), prefix: Some("1".to_owned()), ..create("y", 8) };
-    made(&mut regions, innermost).await;
+    created(&mut regions, innermost).await;
     daemon.kill();
     let daemon = Daemon::start(data.path());
     let suffix = draw(&daemon, "region:y@default/D/x", 1, "").await.expect("granted")[0];
@@ -364,7 +364,7 @@ async fn ok_delegated_regions_are_spaces_in_spaces() {
     }
     let expected = [name("D"), format!("{SPACE}/D/regions/x"), format!("{SPACE}/D/x/regions/y")];
     assert_eq!(levels, expected);
-    // A new name of the outer region is the new name of its space.
+    // Renaming the outer region renames its space.
     let rename = RenameRegionRequest { name: name("D"), region_id: "E".to_owned(), ..RenameRegionRequest::default() };
     daemon.regions().rename_region(rename).await.expect("renamed");
     assert_eq!(draw(&daemon, "region:y@default/E/x", 1, "").await.expect("granted"), [suffix + 1]);
@@ -375,7 +375,7 @@ async fn ok_policies_expand_and_cap() {
     let data = data_dir();
     let daemon = Daemon::spawn(super::harness::kentd(data.path()).args(["--chunk-min", "1", "--chunk-max", "1"]));
     let mut regions = daemon.regions();
-    made(&mut regions, CreateRegionRequest { zone_bits: Some(6), ..create("r", 2) }).await;
+    created(&mut regions, CreateRegionRequest { zone_bits: Some(6), ..create("r", 2) }).await;
     let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix_bits: 5 });
     set_policy(&mut regions, "r", Policy { auto_expand, ..Policy::default() }).await;
     draw(&daemon, "region:r", 3, "").await.expect("three of four");
@@ -392,12 +392,12 @@ async fn ok_policies_expand_and_cap() {
 }
 
 #[tokio::test]
-async fn ok_the_past_is_kept_and_changes_are_told_without_a_gap() {
+async fn ok_history_is_kept_and_watches_have_no_gaps() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut regions = daemon.regions();
-    made(&mut regions, CreateRegionRequest { reason: "first".to_owned(), ..create("a", 20) }).await;
-    made(&mut regions, create("b", 20)).await;
+    created(&mut regions, CreateRegionRequest { reason: "first".to_owned(), ..create("a", 20) }).await;
+    created(&mut regions, create("b", 20)).await;
     let watch = |after_revision| WatchTableRequest { parent: SPACE.to_owned(), after_revision };
     let mut events = regions.watch_table(watch(0)).await.expect("watched").into_inner();
     let Some(Event::Snapshot(snapshot)) = events.message().await.expect("an event").expect("one").event else {
@@ -405,7 +405,7 @@ async fn ok_the_past_is_kept_and_changes_are_told_without_a_gap() {
     };
     assert_eq!((snapshot.regions.len(), snapshot.revision, snapshot.last), (2, 2, true));
     regions.seal_region(SealRegionRequest { name: name("a"), ..SealRegionRequest::default() }).await.expect("sealed");
-    made(&mut regions, create("c", 20)).await;
+    created(&mut regions, create("c", 20)).await;
     for revision in 3..=4 {
         let Some(Event::Change(change)) = events.message().await.expect("an event").expect("one").event else {
             panic!("a change follows")
@@ -418,15 +418,15 @@ async fn ok_the_past_is_kept_and_changes_are_told_without_a_gap() {
     let mut resumed = regions.watch_table(watch(1)).await.expect("watched").into_inner();
     for revision in 2..=4 {
         let Some(Event::Change(change)) = resumed.message().await.expect("an event").expect("one").event else {
-            panic!("what was missed comes first")
+            panic!("missed changes come first")
         };
         assert_eq!(change.revision, revision);
     }
     assert_eq!(regions.watch_table(watch(9)).await.expect_err("the future").code(), Code::InvalidArgument);
     let history = |parent: String| ListHistoryRequest { parent, ..ListHistoryRequest::default() };
     let all = regions.list_history(history(SPACE.to_owned())).await.expect("listed").into_inner().entries;
-    let told: Vec<(u64, &str)> = all.iter().map(|entry| (entry.revision, entry.operation.as_str())).collect();
-    assert_eq!(told, [(4, "create"), (3, "seal"), (2, "create"), (1, "create")]);
+    let entries: Vec<(u64, &str)> = all.iter().map(|entry| (entry.revision, entry.operation.as_str())).collect();
+    assert_eq!(entries, [(4, "create"), (3, "seal"), (2, "create"), (1, "create")]);
     assert_eq!((all[3].reason.as_str(), all[3].principal.as_str()), ("first", "127.0.0.1"));
     let one = regions.list_history(history(name("a"))).await.expect("listed").into_inner().entries;
     assert_eq!(one.iter().map(|entry| entry.revision).collect::<Vec<_>>(), [3, 1]);
@@ -443,7 +443,7 @@ async fn ok_the_past_is_kept_and_changes_are_told_without_a_gap() {
 }
 
 #[tokio::test]
-async fn ok_what_is_refused_or_only_rehearsed_changes_nothing_that_can_be_seen() {
+async fn ok_refused_edits_and_dry_runs_have_no_visible_effect() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut client = daemon.regions();
@@ -461,7 +461,7 @@ async fn ok_what_is_refused_or_only_rehearsed_changes_nothing_that_can_be_seen()
     let before = client.get_region(get.clone()).await.expect("there").into_inner();
     assert_eq!((before.issued.as_str(), before.reserved.as_str()), ("3", "1024"));
 
-    // A dry run meets what is issued, not what is reserved, and gives nothing back.
+    // A dry run considers issued identifiers, not reserved ones, and gives nothing back.
     let shrink =
         |by_bits| ShrinkRegionRequest { name: name(), by_bits, validate_only: true, ..ShrinkRegionRequest::default() };
     client.shrink_region(shrink(18)).await.expect("4 suffixes are enough");
@@ -471,7 +471,7 @@ async fn ok_what_is_refused_or_only_rehearsed_changes_nothing_that_can_be_seen()
     let after = client.get_region(get.clone()).await.expect("there").into_inner();
     assert_eq!((after.issued, after.reserved), (before.issued, before.reserved));
 
-    // What an edit answers is what a look at the region says, also when it is asked for once more.
+    // The response to an edit equals the region as read later, also when the edit is repeated.
     let expand = ExpandRegionRequest {
         name: name(),
         by_bits: 1,
@@ -487,7 +487,7 @@ async fn ok_what_is_refused_or_only_rehearsed_changes_nothing_that_can_be_seen()
     let refused = client.shrink_region(other).await.expect_err("the request_id was used for another edit");
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
 
-    // A closed region has no counter of its own, whatever is asked of it.
+    // A closed region has no counter, and none can be set.
     let zero = NewRegion { region_id: "b".to_owned(), extension: Some("0".to_owned()), ..NewRegion::default() };
     let divide = AddSubregionsRequest {
         name: name(),

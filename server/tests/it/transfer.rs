@@ -1,4 +1,4 @@
-//! `kent table export` and `import`: a table moves to another daemon, and nothing is issued there that was issued here.
+//! `kent table export` and `import`: an imported table issues no identifier that the exported one has issued.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::operator::{Operator, kent_binary};
 
-/// Edits that leave regions of all kinds, with something issued from each that issues.
+/// Edits that create regions of all kinds, and grants from each region that can issue.
 const TABLE: [&str; 18] = [
     "region create r1 --prefix 101101 --suffix 50",
     "alloc region:r1 -n 3",
@@ -54,7 +54,7 @@ fn lines(export: &str) -> Vec<Value> {
 }
 
 #[test]
-fn ok_an_imported_table_is_the_one_that_was_exported_and_goes_on_behind_it() {
+fn ok_an_imported_table_equals_the_exported_one_and_continues_its_counters() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     let issued = TABLE.iter().map(|words| here.kent(words)).collect::<String>();
     let issued: BTreeSet<&str> = issued.lines().collect();
@@ -67,7 +67,7 @@ fn ok_an_imported_table_is_the_one_that_was_exported_and_goes_on_behind_it() {
     let mut imported = lines(&there.kent("table export"));
     for line in exported.iter_mut().chain(&mut imported) {
         line["revision"] = json!(0);
-        // It has no past yet.
+        // An imported region has no history yet.
         line["former_prefixes"] = json!([]);
     }
     assert_eq!(imported, exported);
@@ -79,7 +79,7 @@ fn ok_an_imported_table_is_the_one_that_was_exported_and_goes_on_behind_it() {
     }
     there.kent("region seal us");
     let again = there.kent(&format!("table import {file} --yes"));
-    assert!(again.starts_with("0 to make"), "{again}");
+    assert!(again.starts_with("0 to create"), "{again}");
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn err_a_table_of_another_width_is_not_imported() {
     operator.kent("space create narrow --bits 32");
     let (code, stdout, stderr) = operator.run(&format!("table import {file} --space narrow --yes"));
     assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
-    assert!(stderr.contains("a space of 64 bits (default), and narrow has 32"), "{stderr}");
+    assert!(stderr.contains("a space of 64 bits (default), but narrow has 32"), "{stderr}");
     assert_eq!(lines(&operator.kent("table export --space narrow")).len(), 1, "the header only");
 }
 
 #[test]
-fn err_what_a_table_of_the_past_has_issued_is_not_guessed() {
+fn err_an_old_revision_without_counters_needs_unissued() {
     let (operator, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     operator.kent("region create orders --prefix 01 --suffix 10");
     operator.kent("space create copy --bits 64");
@@ -104,19 +104,19 @@ fn err_what_a_table_of_the_past_has_issued_is_not_guessed() {
     let import = format!("table import {} --space copy --yes", file.display());
     let (code, _, stderr) = operator.run(&import);
     assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.contains("does not say what region \"orders\" has issued; say --unissued"), "{stderr}");
+    assert!(stderr.contains("lacks the counter of region \"orders\"; add --unissued"), "{stderr}");
     operator.kent(&format!("{import} --unissued"));
     assert_eq!(lines(&operator.kent("table export --space copy"))[1]["reserved"], "0");
 }
 
-/// Stands between `kent` and a daemon, and breaks off before a call is one too many.
-struct Breaking {
+/// A proxy between `kent` and a daemon that closes the connection before the call after a given number of calls.
+struct Interrupter {
     address: SocketAddr,
-    /// Calls that are still passed on; below 0 when one was not.
+    /// The number of calls still to forward; below 0 once a call was not forwarded.
     left: Arc<AtomicI64>,
 }
 
-impl Breaking {
+impl Interrupter {
     fn after(calls: i64, daemon: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let (address, daemon) = (listener.local_addr().expect("an address"), daemon.to_owned());
@@ -142,7 +142,7 @@ impl Breaking {
     }
 }
 
-/// Passes a client's frames of HTTP/2 on until its calls are too many: each begins with a frame of headers.
+/// Forwards a client's HTTP/2 frames until its calls reach the limit. Each call begins with a HEADERS frame.
 fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std::io::Result<()> {
     const HEADERS: u8 = 1;
     let mut preface = [0; 24];
@@ -161,7 +161,7 @@ fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std
     }
 }
 
-/// Regions that an import cannot make in one edit.
+/// Edits whose results an import cannot create in one edit.
 const IN_STEPS: [&str; 7] = [
     "region set shut --owner ops",
     "region set none --auto-expand 80:1:25 --label tier=gold",
@@ -173,7 +173,7 @@ const IN_STEPS: [&str; 7] = [
 ];
 
 #[test]
-fn ok_an_import_that_breaks_off_anywhere_is_finished_by_the_next_and_issues_nothing_twice() {
+fn ok_an_interrupted_import_is_finished_by_the_next_and_issues_no_duplicates() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     let issued = TABLE.iter().chain(&IN_STEPS).map(|words| here.kent(words)).collect::<String>();
     let issued: BTreeSet<&str> = issued.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())).collect();
@@ -182,7 +182,7 @@ fn ok_an_import_that_breaks_off_anywhere_is_finished_by_the_next_and_issues_noth
     let comparable = |lines: &[Value]| -> Vec<Value> {
         let mut lines = lines[1..].to_vec();
         for line in &mut lines {
-            // What is drawn below moves counters.
+            // The requests below move the counters.
             (line["former_prefixes"], line["reserved"]) = (json!([]), json!("0"));
         }
         lines
@@ -198,28 +198,28 @@ fn ok_an_import_that_breaks_off_anywhere_is_finished_by_the_next_and_issues_noth
         let (space, when) = (format!("after-{calls}"), format!("after {calls} calls"));
         there.kent(&format!("space create {space} --bits 64"));
         let import = format!("table import {file} --space {space} --yes");
-        let breaking = Breaking::after(calls, there.daemon.grpc_address());
-        let mut broken = Command::new(kent_binary());
-        broken.args(import.split_whitespace()).env("KENT_ENDPOINT", breaking.address.to_string());
-        let broken = broken.stdin(Stdio::null()).output().expect("kent runs");
+        let interrupter = Interrupter::after(calls, there.daemon.grpc_address());
+        let mut interrupted = Command::new(kent_binary());
+        interrupted.args(import.split_whitespace()).env("KENT_ENDPOINT", interrupter.address.to_string());
+        let interrupted = interrupted.stdin(Stdio::null()).output().expect("kent runs");
         draw(&space, &when);
         there.kent(&import);
         let again = there.kent(&import);
-        assert_eq!(again, format!("0 to make, {} there already\n", exported.len() - 1), "{when}");
+        assert_eq!(again, format!("0 to create, {} already present\n", exported.len() - 1), "{when}");
         let imported = lines(&there.kent(&format!("table export --space {space}")));
         assert_eq!(comparable(&imported), comparable(&exported), "{when}");
         draw(&space, &format!("imported again {when}"));
-        if breaking.left.load(Ordering::SeqCst) >= 0 {
-            assert!(broken.status.success(), "{}", String::from_utf8_lossy(&broken.stderr));
+        if interrupter.left.load(Ordering::SeqCst) >= 0 {
+            assert!(interrupted.status.success(), "{}", String::from_utf8_lossy(&interrupted.stderr));
             assert!(calls > 20, "the import took {calls} calls");
             return;
         }
-        assert!(!broken.status.success(), "{when}");
+        assert!(!interrupted.status.success(), "{when}");
     }
 }
 
 #[test]
-fn err_an_import_that_the_daemon_refuses_midway_leaves_nothing_that_issues_twice() {
+fn err_an_import_refused_midway_issues_no_duplicates() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     here.kent("region create orders --prefix 01 --suffix 40");
     here.kent("region subdivide orders --by 2 --new eu:30:01 --new us:30:10");
@@ -238,12 +238,12 @@ fn err_an_import_that_the_daemon_refuses_midway_leaves_nothing_that_issues_twice
         let ids = there.kent("alloc region:us -n 5");
         assert!(ids.lines().all(|id| !issued.contains(id)), "{ids}");
         there.refused("alloc region:eu", "sealed");
-        assert_eq!(there.kent(&format!("table import {file} --yes")), "0 to make, 3 there already\n");
+        assert_eq!(there.kent(&format!("table import {file} --yes")), "0 to create, 3 already present\n");
     }
 }
 
 #[test]
-fn err_where_a_region_differs_nothing_is_made() {
+fn err_an_import_with_a_differing_region_changes_nothing() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     for words in ["region create orders --prefix 01 --suffix 40", "region create other --prefix 10 --suffix 40"] {
         here.kent(words);
@@ -255,13 +255,13 @@ fn err_where_a_region_differs_nothing_is_made() {
     there.kent("region create orders --prefix 01 --suffix 40");
     let (code, stdout, stderr) = there.run(&format!("table import {file} --yes"));
     assert_eq!(code, 2, "{stderr}");
-    assert!(stdout.contains("! orders differs: sealed false here, true in the file\n"), "{stdout}");
-    assert!(stderr.contains("nothing was made"), "{stderr}");
+    assert!(stdout.contains("! orders differs: sealed is false in the table, true in the file\n"), "{stdout}");
+    assert!(stderr.contains("nothing was changed"), "{stderr}");
     there.refused("alloc region:other", "REGION");
 
     there.kent("region seal orders");
     there.kent("region create other --prefix 10 --suffix 40");
     let (code, stdout, _) = there.run(&format!("table import {file} --yes"));
     assert_eq!(code, 2, "{stdout}");
-    assert!(stdout.contains("! other differs: its counter stands at 0 here"), "{stdout}");
+    assert!(stdout.contains("! other differs: its counter is 0 in the table"), "{stdout}");
 }

@@ -1,4 +1,4 @@
-//! `kent watch` outlives the daemon that it watches.
+//! `kent watch` reconnects when the daemon restarts.
 
 use std::{
     io::{BufRead, BufReader},
@@ -20,7 +20,7 @@ async fn create(daemon: &Daemon, region: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_a_watch_goes_on_when_the_daemon_comes_back() {
+async fn ok_a_watch_resumes_after_a_restart_of_the_daemon() {
     let data = data_dir();
     let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").to_string();
     let start = || Daemon::spawn(kentd(data.path()).args(["--listen", &port]));
@@ -38,7 +38,7 @@ async fn ok_a_watch_goes_on_when_the_daemon_comes_back() {
     let daemon = start();
     create(&daemon, "after").await;
     let between = until("+ after");
-    // No snapshot again, and nothing twice.
+    // No second snapshot, and no duplicate changes.
     assert!(between.iter().all(|line| line.starts_with("revision 3")), "{between:?}");
     watch.kill().expect("killed");
     watch.wait().expect("ended");

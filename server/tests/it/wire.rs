@@ -1,4 +1,4 @@
-//! A wire between two processes, which a test may cut.
+//! A network connection between two processes that a test can cut.
 
 use std::{
     net::SocketAddr,
@@ -15,7 +15,7 @@ use tokio::{
     sync::Notify,
 };
 
-/// A wire to an address. What was connected when it is cut hears nothing more, as when a network parts.
+/// A proxy to an address. When it is cut, open connections become silent, as in a network partition.
 pub(crate) struct Wire {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
@@ -36,7 +36,7 @@ impl Wire {
         let shared = state.clone();
         Handle::current().spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                Handle::current().spawn(carry(near, target, shared.clone()));
+                Handle::current().spawn(forward(near, target, shared.clone()));
             }
         });
         Self { address, state }
@@ -53,8 +53,8 @@ impl Wire {
     }
 }
 
-/// Carries bytes until the wire is cut; then holds the connection in silence until it is mended, and drops it.
-async fn carry(mut near: TcpStream, target: SocketAddr, state: Arc<State>) {
+/// Forwards bytes until the wire is cut. Then keeps the connection silent until the wire is mended, and closes it.
+async fn forward(mut near: TcpStream, target: SocketAddr, state: Arc<State>) {
     let cut = state.cut.notified();
     tokio::pin!(cut);
     cut.as_mut().enable();

@@ -1,4 +1,4 @@
-"""Draws identifiers through Python's stock gRPC, and checks them with Python's own uuid module and a base58 of its own.
+"""Requests identifiers with Python's stock gRPC, and checks them with the uuid module and a separate base58 encoder.
 
 Usage: client.py HOST:PORT
 """

@@ -1,18 +1,18 @@
-//! Random nested regions and identifiers, the same ones for the same seed.
+//! Random nested regions and identifiers. The same seed generates the same ones.
 //!
-//! Real tables are skewed: departments hold far more regions than others, levels differ in width, some partitions are full
-//! and some hold one region. So half of the top-level regions crowd below eight stems, and which region is divided next is
-//! drawn from those that there are, to six levels below the top.
+//! Real tables are skewed: some departments have far more regions than others, levels differ in width, and some partitions are
+//! full while others hold one region. So half of the top-level regions share eight prefixes, and the generator divides random
+//! regions, down to six levels below the top.
 
 use std::collections::BTreeSet;
 
 use kent_regions::{Count, Kind, Order, Pace, Prefix, Rare, Region, RegionNumber, Revision, Table};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::index};
 
-/// How many levels there may be below the top-level regions.
+/// The maximum number of levels below the top-level regions.
 const LEVELS: u8 = 6;
 
-/// So many stems hold half of the top-level regions.
+/// The number of prefixes that half of the top-level regions share.
 const STEMS: usize = 8;
 
 /// A table of `count` random nested regions of `bits`-bit identifiers, for `count` up to a few millions and `bits` from 64.
@@ -25,7 +25,7 @@ pub(crate) fn table(bits: u8, count: usize, seed: u64) -> anyhow::Result<Table> 
 
 fn regions(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Region> {
     let mut regions = Vec::with_capacity(count);
-    // How many levels a region is below the top, for those that have not been divided.
+    // The undivided regions, each with its level below the top.
     let mut whole: Vec<(usize, u8)> = Vec::new();
     for prefix in top_level(bits, count.div_ceil(16).max(count.min(4)), rng) {
         whole.push((regions.len(), 0));
@@ -48,14 +48,14 @@ fn regions(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Region> 
     regions
 }
 
-/// So many prefixes of different lengths, none of which is in another.
+/// `count` prefixes of different lengths, none of which contains another.
 fn top_level(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> BTreeSet<Prefix> {
     let stems: Vec<Prefix> = (0..STEMS).map(|_| Prefix::new(rng.random(), rng.random_range(8..=bits / 4))).collect();
-    let room = usize::BITS - count.leading_zeros() + 2;
+    let base = usize::BITS - count.leading_zeros() + 2;
     let mut taken: BTreeSet<Prefix> = BTreeSet::new();
     while taken.len() < count {
         let stem = if rng.random() { stems[rng.random_range(0..STEMS)] } else { Prefix::EMPTY };
-        let len = room + rng.random_range(0..u32::from(bits) / 8);
+        let len = base + rng.random_range(0..u32::from(bits) / 8);
         let prefix = stem.join(Prefix::new(rng.random(), len as u8)); // OK because it is at most 64 + 2 + 16
         let outer = taken.range(..=prefix).next_back().is_some_and(|before| prefix.relates_to(*before));
         let inner = taken.range(prefix..).next().is_some_and(|after| prefix.relates_to(*after));
@@ -66,7 +66,7 @@ fn top_level(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> BTreeSet<P
     taken
 }
 
-/// Divides a region, and says under which extensions its subregions are, at most `most` of them.
+/// Divides a region, and returns the extensions of at most `most` subregions.
 fn divide(region: &mut Region, bits: u8, by: u8, most: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Prefix> {
     let all = 1_usize << by;
     let full = by <= 6 && all <= most && rng.random_range(0..4) == 0;
@@ -119,12 +119,12 @@ fn region(
     }
 }
 
-/// Which identifiers are looked up.
+/// The distribution of identifiers to look up.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stream {
-    /// Any of the space: most are in no region, or in a large one.
+    /// Uniform over the space. Most identifiers are in no region, or in a large one.
     Anywhere,
-    /// Each region is as likely, and each identifier under its prefix: most are deep in a nest.
+    /// Uniform over the regions, and then over the identifiers under the region's prefix. Most are deeply nested.
     Within,
 }
 
@@ -138,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// So many random identifiers.
+    /// `count` random identifiers.
     pub(super) fn identifiers(self, table: &Table, count: u32, seed: u64) -> Vec<u128> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(!seed);
         let prefixes: Vec<Prefix> = table.iter().map(|region| region.prefix).collect();
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_tables_are_nested_valid_and_the_same_for_the_same_seed() {
+    fn ok_tables_are_nested_valid_and_deterministic() {
         for (bits, count) in [(64, 1), (64, 10), (64, 3000), (128, 3000)] {
             let made = table(bits, count, 7).expect("a table");
             assert_eq!(made.len(), count);

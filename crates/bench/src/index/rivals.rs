@@ -1,6 +1,6 @@
-//! The ways to find the region of an identifier that are compared with each other.
+//! The methods to find the region of an identifier that `kent-bench index` compares.
 //!
-//! Each gets the narrowest numbers that do, 64 or 128 bits, and only what it needs: the numbers of the regions.
+//! Each method uses the narrowest sufficient integers, 64 or 128 bits, and stores only prefixes and region numbers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,14 +14,14 @@ use kent_regions::{Index, Prefix, RegionNumber, Table};
 use poptrie::Poptrie;
 use prefix_trie::PrefixMap;
 
-/// A way to find the region of an identifier.
+/// A method to find the region of an identifier.
 pub(super) struct Method {
     pub(super) name: &'static str,
-    /// Its color in a plot.
+    /// The color in a plot.
     pub(super) color: &'static str,
-    /// Everything that is made from a table before the first lookup.
+    /// Builds the search structure from a table.
     pub(super) build: fn(&Table) -> Box<dyn Built>,
-    /// How many regions it can be built for in seconds.
+    /// The maximum number of regions for which a build takes only seconds.
     pub(super) most: usize,
 }
 
@@ -29,7 +29,7 @@ const fn method(name: &'static str, color: &'static str, build: fn(&Table) -> Bo
     Method { name, color, build, most: usize::MAX }
 }
 
-/// Ours come last.
+/// All methods. Kent's own come last.
 pub(super) const METHODS: [Method; 9] = [
     method("paper, std hash maps", "#7f7f7f", paper::<RandomState>),
     method("paper, foldhash", "#bcbd22", paper::<foldhash::fast::RandomState>),
@@ -39,15 +39,15 @@ pub(super) const METHODS: [Method; 9] = [
     method("crate treebitmap", "#9467bd", treebitmap),
     Method { most: 100_000, ..method("crate poptrie", "#ff7f0e", poptrie) },
     method("Index::find", "#1f77b4", |table| Box::new(One(Index::build(table)))),
-    method("Index::find_all, 1024 at once", "#d62728", |table| Box::new(Many(Index::build(table)))),
+    method("Index::find_all, 1024 per call", "#d62728", |table| Box::new(Many(Index::build(table)))),
 ];
 
-/// What a method searches.
+/// The search structure of a method.
 pub(super) trait Built {
     /// The sum of the numbers of the innermost regions of these identifiers; no region counts as 0.
     fn sum(&self, ids: &[u128]) -> u64;
 
-    /// How much memory it takes, where it knows.
+    /// The memory it takes in bytes, if known.
     fn bytes(&self) -> Option<usize> {
         None
     }
@@ -65,7 +65,7 @@ const fn is_narrow(table: &Table) -> bool {
     table.bits() <= 64
 }
 
-/// Numbers that identifiers, and what is left of them, are compared as.
+/// The integers that represent identifiers and their prefixes.
 trait Key: Copy + Ord + Hash + TryFrom<u128> {
     fn of(id: u128) -> Option<Self> {
         Self::try_from(id).ok()
@@ -75,7 +75,7 @@ trait Key: Copy + Ord + Hash + TryFrom<u128> {
 impl Key for u64 {}
 impl Key for u128 {}
 
-/// Kent 1992: one prefix length after another, the longest first. A hash map for each length.
+/// Kent 1992: one hash map per prefix length, searched from the longest prefix to the shortest.
 struct Paper<K, S> {
     bits: u8,
     lengths: Vec<(u8, HashMap<K, u64, S>)>,
@@ -106,13 +106,13 @@ impl<K: Key, S: BuildHasher> Built for Paper<K, S> {
     }
 }
 
-/// The intervals that the regions cut the space into: where each begins, and the number of the innermost region there, or 0.
+/// The intervals into which the regions divide the space: the start of each, and the number of its innermost region, or 0.
 fn intervals<K: Key>(table: &Table) -> BTreeMap<K, u64> {
     let mut intervals = BTreeMap::from_iter(K::of(0).map(|first| (first, 0)));
     for (prefix, number) in numbered(table) {
         let last = prefix.join(Prefix::new(u128::MAX, Prefix::MAX_LEN)).base(table.bits());
         let Some(first) = K::of(prefix.base(table.bits())) else { continue };
-        // Outer regions come first, so what is there already goes on after this one.
+        // Outer regions come first, so the present owner continues after this region.
         let outer = intervals.range(..=first).next_back().map_or(0, |(_, owner)| *owner);
         if let Some(after) = last.checked_add(1).and_then(K::of) {
             intervals.entry(after).or_insert(outer);
@@ -178,11 +178,11 @@ impl<K: Key> Built for Sorted<K> {
     }
 }
 
-/// What tries search: the bits from the left, 64 or 128 of them.
+/// The keys of tries: identifiers aligned to the left of 64 or 128 bits.
 trait Left: Key {
     const BITS: u8;
 
-    /// The first bits of an n-bit identifier.
+    /// An identifier of `bits` bits, shifted to the left end.
     fn left(id: u128, bits: u8) -> Self;
 }
 
@@ -190,7 +190,7 @@ impl Left for u64 {
     const BITS: u8 = 64;
 
     fn left(id: u128, bits: u8) -> Self {
-        (id << (64 - bits)) as Self // OK because bits is 64 at most, and the identifier has no more
+        (id << (64 - bits)) as Self // OK because bits is at most 64, and the identifier has no more bits
     }
 }
 
@@ -289,7 +289,7 @@ impl Built for TreeBitmap {
     }
 }
 
-/// The index, asked for one identifier after another.
+/// The index, with one identifier per call.
 struct One(Index);
 
 impl Built for One {
@@ -302,7 +302,7 @@ impl Built for One {
     }
 }
 
-/// The index, asked for as many identifiers at once as a request may have.
+/// The index, with 1024 identifiers per call.
 struct Many(Index);
 
 impl Built for Many {

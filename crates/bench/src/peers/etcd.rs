@@ -1,4 +1,4 @@
-//! etcd: a counter that is raised by compare and swap, as services without a better way do.
+//! etcd: a counter raised by compare and swap.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 use super::Peer;
 use crate::{contest::Slice, figures::now, load, process::installed};
 
-/// One member, of our own.
+/// An etcd cluster of one member, started by the benchmark.
 pub(crate) struct Etcd(Cluster);
 
 const KEY: Key = Key::from_static("ids");
@@ -47,19 +47,19 @@ impl Peer for Etcd {
     }
 }
 
-/// Raises the counter until the end. Only what it did by itself counts.
+/// Raises the counter until `end`. Counts only its own successful commits.
 async fn raise(store: EtcdStore, end: Instant) -> anyhow::Result<Slice> {
-    let (mut slice, mut asked) = (Slice::default(), now());
+    let (mut slice, mut sent) = (Slice::default(), now());
     let (mut version, mut count) = read(&store).await?;
-    while asked < end {
+    while sent < end {
         count += 1000;
         match store.commit(Txn::new().expect(KEY, version).put(KEY, count.to_be_bytes())).await {
             Ok(committed) => {
                 version = committed.version;
                 let answered = now();
-                slice.call(answered - asked);
+                slice.call(answered - sent);
                 slice.count += 1;
-                asked = answered;
+                sent = answered;
             }
             Err(CommitError::Conflict { .. }) => (version, count) = read(&store).await?,
             Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! ferroid-tonic-server: Snowflake identifiers as a stream of chunks of bytes.
+//! ferroid-tonic-server: Snowflake identifiers, streamed as chunks of bytes.
 
 use std::{
     path::Path,
@@ -17,23 +17,23 @@ mod proto {
     tonic::include_proto!("ferroid");
 }
 
-/// A server of our own.
+/// A ferroid-tonic-server started by the benchmark.
 pub(crate) struct Ferroid {
     _process: Process,
     address: String,
     count: u64,
 }
 
-/// Its settings, as environment variables, and how many identifiers a request asks for.
+/// Settings as environment variables, and the number of identifiers per request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     variables: &'static [(&'static str, &'static str)],
     count: u64,
 }
 
-/// Blocks of a million from a usual number of workers, of which each makes 4096 identifiers in a millisecond at the most.
+/// Blocks of a million from 128 workers. Each worker generates at most 4096 identifiers per millisecond.
 pub(crate) const USUAL: Settings = Settings { variables: &[("NUM_WORKERS", "128")], count: 1_000_000 };
-/// What was fastest here: one request for the most that there can be, workers enough, and larger chunks.
+/// The fastest settings found: one request for the maximum count, more workers, and larger chunks.
 pub(crate) const FASTEST: Settings =
     Settings { variables: &[("NUM_WORKERS", "512"), ("IDS_PER_CHUNK", "4096")], count: 1_000_000_000 };
 
@@ -48,7 +48,7 @@ impl Ferroid {
         Ok(Self { _process: process, address: address.to_string(), count: settings.count })
     }
 
-    /// Bytes of identifiers to one client, for a while.
+    /// Streams identifiers to one client for a slice, and counts their bytes.
     pub(crate) fn slice(&self, runtime: &Runtime, length: Duration) -> anyhow::Result<Slice> {
         runtime.block_on(async {
             let channel = load::connect(&self.address).await?;

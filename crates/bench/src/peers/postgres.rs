@@ -1,4 +1,4 @@
-//! PostgreSQL: `nextval` of a sequence that keeps nothing in memory, each in a transaction of its own.
+//! PostgreSQL: `nextval` of a sequence without a cache, each in its own transaction.
 
 use std::{
     fs,
@@ -25,9 +25,9 @@ use crate::{
     process::{Process, installed},
 };
 
-/// A server of our own.
+/// A PostgreSQL server started by the benchmark.
 pub(crate) struct Postgres {
-    // In this order: the server ends before its directory goes.
+    // Fields drop in this order: the server ends before its directory is removed.
     _process: Process,
     _dir: TempDir,
     config: Config,
@@ -36,7 +36,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(super) fn start() -> anyhow::Result<Self> {
         let program = |name| installed(name, &debian()).with_context(|| format!("{name} is not installed"));
-        // initdb refuses to run as root, so that it may be there, and not its user.
+        // initdb refuses to run as root, so as root it runs as the user of the package.
         let user = user()?;
         let dir = tempfile::tempdir()?;
         if let Some((uid, gid)) = user {
@@ -45,13 +45,13 @@ impl Postgres {
         let data = dir.path().join("data");
         let mut initdb = command(&program("initdb")?, user, dir.path());
         initdb.args(["--auth", "trust", "--username", "bench", "--no-instructions", "--locale", "C", "--pgdata"]);
-        let made = initdb.arg(&data).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
-        ensure!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr).trim());
+        let output = initdb.arg(&data).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
+        ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr).trim());
 
         let port = free_port()?.port();
         let mut postgres = command(&program("postgres")?, user, dir.path());
         postgres.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k", ""]);
-        // By SIGINT it ends without waiting for its clients.
+        // On SIGINT it shuts down without waiting for its clients.
         let mut process = Process::start(postgres.stdout(Stdio::null()).stderr(Stdio::null()), "INT")?;
         let mut config = Config::new();
         config.host("127.0.0.1").port(port).user("bench").dbname("postgres");
@@ -65,22 +65,22 @@ impl Postgres {
     }
 }
 
-/// Where Debian keeps the programs of the server.
+/// The directories of the server's programs on Debian.
 fn debian() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     versions.map(|version| version.path().join("bin")).collect()
 }
 
-/// The user and group to be, if we are root: those of the package.
+/// The user and group of the package, if this process runs as root.
 fn user() -> anyhow::Result<Option<(u32, u32)>> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);
     }
-    let ask = |what| -> anyhow::Result<u32> {
-        let id = Command::new("id").args([what, "postgres"]).output()?;
-        String::from_utf8(id.stdout)?.trim().parse().context("there is no user postgres to run it as")
+    let id = |option| -> anyhow::Result<u32> {
+        let output = Command::new("id").args([option, "postgres"]).output()?;
+        String::from_utf8(output.stdout)?.trim().parse().context("no user postgres to run the server as")
     };
-    Ok(Some((ask("-u")?, ask("-g")?)))
+    Ok(Some((id("-u")?, id("-g")?)))
 }
 
 fn command(program: &Path, user: Option<(u32, u32)>, dir: &Path) -> Command {
@@ -97,7 +97,7 @@ async fn prepare(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client, and its connection in a task that ends with it.
+/// Connects a client. Its connection runs in a task that ends with the client.
 async fn connect(config: &Config) -> anyhow::Result<Client> {
     let (client, connection) = config.connect(NoTls).await?;
     tokio::runtime::Handle::current().spawn(connection);
@@ -107,7 +107,7 @@ async fn connect(config: &Config) -> anyhow::Result<Client> {
 impl Peer for Postgres {
     fn slice(&self, runtime: &Runtime, clients: usize, depth: usize, length: Duration) -> anyhow::Result<Slice> {
         if depth > 1 {
-            bail!("its client sends one statement at a time");
+            bail!("the PostgreSQL client sends one statement at a time");
         }
         runtime.block_on(async {
             let mut connected = Vec::new();
@@ -116,22 +116,22 @@ impl Peer for Postgres {
             }
             let (mut tasks, began) = (JoinSet::new(), now());
             for client in connected {
-                tasks.spawn(ask(client, began + length));
+                tasks.spawn(query(client, began + length));
             }
             load::gather(tasks, began).await
         })
     }
 }
 
-async fn ask(client: Client, end: Instant) -> anyhow::Result<Slice> {
+async fn query(client: Client, end: Instant) -> anyhow::Result<Slice> {
     let statement = client.prepare("SELECT nextval('ids')").await?;
-    let (mut slice, mut asked) = (Slice::default(), now());
-    while asked < end {
+    let (mut slice, mut sent) = (Slice::default(), now());
+    while sent < end {
         let _: i64 = client.query_one(&statement, &[]).await?.try_get(0)?;
         let answered = now();
-        slice.call(answered - asked);
+        slice.call(answered - sent);
         slice.count += 1;
-        asked = answered;
+        sent = answered;
     }
     Ok(slice)
 }

@@ -1,4 +1,4 @@
-//! Redis: INCRBY, with its append-only file synchronized before each answer.
+//! Redis: INCRBY with its append-only file synced before each answer.
 
 use std::{
     collections::VecDeque,
@@ -19,9 +19,9 @@ use crate::{
     process::{Process, installed},
 };
 
-/// A server of our own.
+/// A Redis server started by the benchmark.
 pub(crate) struct Redis {
-    // In this order: the server ends before its directory goes.
+    // Fields drop in this order: the server ends before its directory is removed.
     process: Process,
     _dir: TempDir,
     address: String,
@@ -58,27 +58,27 @@ impl Peer for Redis {
     }
 }
 
-/// One client: as many commands go out as answers have come.
+/// One client. It sends a new command for each answer.
 async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Result<Slice> {
     let command = resp::incrby("ids", 1000);
     let pipeline = command.repeat(depth);
-    let (mut slice, mut came) = (Slice::default(), Vec::new());
-    let mut asked = VecDeque::from(vec![now(); depth]);
+    let (mut slice, mut received) = (Slice::default(), Vec::new());
+    let mut sent = VecDeque::from(vec![now(); depth]);
     stream.write_all(&pipeline).await?;
     loop {
-        lean::read(&mut stream, &mut came).await?;
-        let (count, taken) = resp::integers(&came)?;
+        lean::read(&mut stream, &mut received).await?;
+        let (count, taken) = resp::integers(&received)?;
         if count == 0 {
             continue;
         }
-        came.drain(..taken);
+        received.drain(..taken);
         let answered = now();
-        asked.drain(..count).for_each(|asked| slice.call(answered - asked));
+        sent.drain(..count).for_each(|sent| slice.call(answered - sent));
         slice.count += count as u64; // OK because a usize has 64 bits at most
         if answered >= end {
             return Ok(slice);
         }
         stream.write_all(&pipeline[..command.len() * count]).await?;
-        asked.extend(iter::repeat_n(answered, count));
+        sent.extend(iter::repeat_n(answered, count));
     }
 }

@@ -1,4 +1,4 @@
-//! The arguments of `kent region`: what shows regions, and what edits them.
+//! The arguments of `kent region`, to show and to edit regions.
 
 use std::num::NonZeroU64;
 
@@ -9,11 +9,11 @@ use super::value::{Bits, NewRegion, parse_auto_expand, parse_chunk, parse_label,
 
 /// Show and edit the regions of a space.
 ///
-/// An n-bit identifier of a region is its prefix (p bits), an expansion zone of z zeros, and a suffix of s bits that
-/// counts: p + z + s = n. Every edit keeps every identifier that was ever issued.
+/// An n-bit identifier of a region consists of the region's prefix (p bits), an expansion zone of z zeros, and a suffix
+/// of s bits, which is a number within the region: p + z + s = n. Every issued identifier stays valid through every edit.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
-    /// List all regions, in the order of their prefixes.
+    /// List all regions in the order of their prefixes.
     #[command(after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json")]
     Ls(InSpace),
     /// Draw the regions as a tree.
@@ -23,24 +23,24 @@ pub(crate) enum RegionCommand {
     #[command(after_help = "Example:\n  kent region show orders")]
     Show(ShowArgs),
     Create(CreateArgs),
-    /// Move bits from a region's expansion zone to its suffix: twice as many identifiers for each bit.
+    /// Move bits from a region's expansion zone to its suffix. Each bit doubles the capacity.
     ///
-    /// The prefix and every identifier stay as they are.
+    /// The prefix and every identifier stay unchanged.
     #[command(after_help = "Example:\n  kent region expand orders --by 2")]
     Expand(ResizeArgs),
     /// Move bits from a region's suffix back to its expansion zone.
     ///
-    /// Refused if an identifier that needs them may have been issued.
+    /// The daemon refuses if an identifier that needs these bits may have been issued.
     #[command(after_help = "Example:\n  kent region shrink orders --by 2")]
     Shrink(ResizeArgs),
     Split(SplitArgs),
     Subdivide(SubdivideArgs),
-    /// Make the suffixes of an untouched region a space of their own, SPACE/REGION, with a table of its own.
+    /// Turn the suffixes of an unused region into a space of its own, SPACE/REGION, with its own table.
     #[command(
         after_help = "Example:\n  kent region delegate emea\n  kent region create orders --suffix 20 --space default/emea"
     )]
     Delegate(NamedArgs),
-    /// Stop granting from a region. What was issued stays valid.
+    /// Stop granting from a region. Issued identifiers stay valid.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
     /// Resume granting from a sealed region.
@@ -62,13 +62,13 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct TreeArgs {
-    /// Not deeper than so many levels.
+    /// Draw at most N levels.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: Option<u32>,
-    /// Only regions whose name contains this, and those around them.
+    /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Every region; without this, of more than 40 siblings the first 40 are drawn.
+    /// Draw every region. By default, of more than 40 siblings only the first 40 are drawn.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -84,70 +84,72 @@ pub(crate) struct ShowArgs {
     pub(crate) space: InSpace,
 }
 
-/// What every edit of a table takes.
+/// The arguments common to all edits of a table.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EditArgs {
     #[command(flatten)]
     pub(crate) space: InSpace,
-    /// Say what would be done, and do nothing.
+    /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Refuse if the table is not at this revision any more.
+    /// Fail if the table is no longer at revision R.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) expect_revision: Option<u64>,
-    /// A name for the edit, under which it is made once: repeating the command after a lost answer is safe.
+    /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) request_id: String,
-    /// Why; kept in the history.
+    /// The reason for the edit, recorded in the history.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
 }
 
-/// Make a top-level region.
+/// Create a top-level region.
 ///
-/// Without --prefix the table chooses the free prefix that wastes least, and leaves an expansion zone of Z bits (8, or
-/// what there is).
+/// Without --prefix, the daemon takes the free prefix that wastes least, and leaves an expansion zone of Z bits (by
+/// default 8, or fewer if no prefix leaves 8).
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct CreateArgs {
-    /// 1 to 63 of a-z A-Z 0-9 - _ . and beginning with a letter or digit.
+    /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// Bits that count: the region can issue 2^S identifiers.
+    /// The width of the suffix in bits: the region can issue 2^S identifiers.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(0..=128))]
     pub(crate) suffix: u32,
-    /// Bits kept for growth.
+    /// The width of the expansion zone in bits, reserved for growth.
     #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = clap::value_parser!(u32).range(0..=128))]
     pub(crate) zone: Option<u32>,
-    /// The prefix as zeros and ones; the expansion zone is what remains.
+    /// The prefix as zeros and ones. The expansion zone takes the bits between prefix and suffix.
     #[arg(long, value_name = "BITS")]
     pub(crate) prefix: Option<Bits>,
-    /// The first suffix to issue: all below count as issued, by whatever system numbered before.
+    /// The first suffix to issue. All suffixes below it count as issued, for example by an earlier system.
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128)]
     pub(crate) next: u128,
-    /// In which order the suffixes are issued: sequential, scrambled (neighbours in time are not neighbours in value), or
-    /// external (the values come from you: nothing is granted, `kent region id` composes). Fixed for ever.
+    /// The order in which suffixes are issued: sequential, scrambled (consecutive identifiers differ widely in value), or
+    /// external (you choose the numbers: the daemon grants none, and `kent region id` composes identifiers from them). It
+    /// cannot be changed later.
     #[arg(long, value_name = "ORDER", default_value = "sequential")]
     pub(crate) order: OrderArg,
-    /// Issue at most N identifiers a second, on average. Fixed for ever: a restore from a backup skips what may have been issued
-    /// since at this pace, so a region that grows slowly loses less with a small one [default: 2^20 for a suffix of up to 40 bits,
-    /// 2^30 from 50 bits on].
+    /// Issue at most N identifiers per second on average. It cannot be changed later: a restore from a backup skips as many
+    /// identifiers as the region may have issued since then at this pace, so a small pace loses fewer [default: 2^20 for a
+    /// suffix of up to 40 bits, 2^30 from 50 bits on].
     #[arg(long, value_name = "N", value_parser = parse_pace)]
     pub(crate) pace: Option<NonZeroU64>,
-    /// Where no prefix is free, split the region that loses least.
+    /// If no prefix is free, split the region that loses least.
     #[arg(long, conflicts_with = "split_donor")]
     pub(crate) auto_split: bool,
-    /// Where no prefix is free, split this region.
+    /// If no prefix is free, split this region.
     #[arg(long, value_name = "REGION", value_parser = parse_name)]
     pub(crate) split_donor: Option<String>,
-    /// Show where the region would go, and if no prefix is free, which regions could be split and what that costs them.
+    /// Show the prefix that the region would get, or, if no prefix is free, which regions could be split and at what cost.
+    /// Changes nothing.
     #[arg(long)]
     pub(crate) plan: bool,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
 }
 
-/// In which order a region's suffixes are issued.
+/// The order in which a region's suffixes are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderArg {
     Sequential,
@@ -159,7 +161,7 @@ const UNSEAL_HELP: &str = "\
 Example:
   kent region unseal orders
 
-After a restore, unseal a region when all lost edits of the table were repeated: kentd restore says which.";
+After a restore, repeat the lost edits of the table that kentd restore lists, then unseal the region.";
 
 const CREATE_HELP: &str = "\
 Examples:
@@ -170,33 +172,34 @@ Examples:
   kent region create large --suffix 60 --plan
   kent region create large --suffix 60 --split-donor orders";
 
-/// A region, and by how many bits its suffix changes.
+/// The arguments of `expand` and `shrink`: a region, and the number of bits.
 #[derive(Debug, Args)]
 pub(crate) struct ResizeArgs {
     /// The region.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// By how many bits.
+    /// The number of bits.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) by: u32,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
 }
 
-/// Lengthen a region's prefix by zeros, and give the freed prefixes to new, independent regions.
+/// Extend a region's prefix by zeros, and give the freed prefixes to new, independent regions.
 ///
-/// The region keeps its suffix and its identifiers; its expansion zone becomes shorter by K bits. Freed prefixes that no
-/// new region takes are free for `kent region create`.
+/// The region keeps its suffix and its identifiers. Its expansion zone becomes K bits narrower. `kent region create` can
+/// use the freed prefixes that no new region takes.
 #[derive(Debug, Args)]
 #[command(after_help = SPLIT_HELP)]
 pub(crate) struct SplitArgs {
-    /// The region; at the top level, without subregions.
+    /// The region; it must be a top-level region without subregions.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// By how many zeros the prefix grows.
+    /// The number of zeros to append to the prefix.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) by: u32,
-    /// A region to make: its suffix bits, and the K bits after the old prefix (otherwise the lowest free ones).
+    /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest that
+    /// are free.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]")]
     pub(crate) new_regions: Vec<NewRegion>,
     #[command(flatten)]
@@ -208,23 +211,25 @@ Examples:
   kent region split orders --by 1
   kent region split orders --by 2 --new returns:38 --new refunds:36:11";
 
-/// Give a region subregions, K bits below it.
+/// Create subregions of a region, with prefixes that are K bits longer.
 ///
-/// The region stays usable as long as no subregion has the all-zero bits. With all 2^K subregions the region is closed:
-/// the all-zero one takes over its identifiers. Its SUFFIX may be left empty, `NAME::000`: then it inherits the region's.
+/// The region keeps issuing until a subregion takes the all-zero bits. The region is closed once all 2^K subregions exist:
+/// the all-zero subregion takes over its identifiers. The SUFFIX of that subregion may be empty, as in `NAME::000`: it
+/// inherits the region's.
 #[derive(Debug, Args)]
 #[command(after_help = SUBDIVIDE_HELP)]
 pub(crate) struct SubdivideArgs {
-    /// The region that gets subregions.
+    /// The region to subdivide.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// By how many bits their prefixes are longer.
+    /// The number of bits by which the subregions' prefixes are longer.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) by: u32,
-    /// A subregion to make: its suffix bits, and the K bits after the prefix (otherwise the lowest free ones).
+    /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
+    /// that are free.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
-    /// Take the all-zero bits although other subregions are still missing; what is missing stays reserved.
+    /// Assign the all-zero bits although other subregions do not exist yet. The missing subregions stay reserved.
     #[arg(long = "abstract")]
     pub(crate) is_abstract: bool,
     #[command(flatten)]
@@ -237,7 +242,7 @@ Examples:
   kent region subdivide orders --by 1 --new old::0 --new new:38:1
   kent region subdivide parts --by 3 --new mechanical:20:000 --abstract";
 
-/// A region, and what every edit takes.
+/// A region, and the arguments common to all edits.
 #[derive(Debug, Args)]
 pub(crate) struct NamedArgs {
     /// The region.
@@ -247,39 +252,39 @@ pub(crate) struct NamedArgs {
     pub(crate) edit: EditArgs,
 }
 
-/// Give a region another name. Its number, its identifiers and its history stay.
+/// Rename a region. It keeps its number, its identifiers and its history.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent region rename orders purchases")]
 pub(crate) struct RenameArgs {
     /// The region.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// Its new name.
+    /// The new name.
     #[arg(value_parser = parse_name)]
     pub(crate) new_name: String,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
 }
 
-/// Change what is kept with a region: owner, description, labels, policies, and what counts as issued.
+/// Change a region's owner, description, labels, policies, or the number of suffixes that count as issued.
 ///
-/// What is not named stays. Naming any policy replaces all of them.
+/// Attributes without an option stay unchanged. An option for any policy replaces all policies.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct SetArgs {
     /// The region.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// Whose it is.
+    /// The owner of the region, such as a team.
     #[arg(long)]
     pub(crate) owner: Option<String>,
-    /// What it is for.
+    /// The purpose of the region.
     #[arg(long)]
     pub(crate) description: Option<String>,
-    /// A label to set, or with nothing after the equals sign to remove.
+    /// Set a label, or remove it if VALUE is empty.
     #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, Option<String>)>,
-    /// Suffixes below this count as issued from now on. After a restore: a number above every one in use.
+    /// Count all suffixes below N as issued. After a restore, choose N above every suffix in use.
     #[arg(long, value_name = "N", value_parser = parse_u128)]
     pub(crate) next: Option<u128>,
     #[command(flatten)]
@@ -288,23 +293,24 @@ pub(crate) struct SetArgs {
     pub(crate) edit: EditArgs,
 }
 
-/// What a region does by itself.
+/// The policies of a region.
 #[derive(Debug, Args)]
 #[group(id = "policies", multiple = true)]
 pub(crate) struct PolicyArgs {
-    /// No policy: it never expands by itself, has no cap, and chunks are the daemon's.
+    /// Remove all policies: no automatic expansion, no cap, and chunk sizes chosen by the daemon.
     #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict"])]
     pub(crate) no_policy: bool,
-    /// Expand by K bits whenever so many percent are reserved, up to a suffix of MAX bits.
+    /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
     #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
-    /// Never issue more than so many.
+    /// Issue at most N identifiers in total.
     #[arg(long, value_name = "N", value_parser = parse_u128)]
     pub(crate) cap: Option<u128>,
-    /// Reserve at least MIN and at most MAX suffixes at once.
+    /// Reserve chunks of MIN to MAX suffixes.
     #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
     pub(crate) chunk: Option<(u64, u64)>,
-    /// Number without gaps: every grant is durable before it is answered, and `kent alloc --request-id` is granted once.
+    /// Issue numbers without gaps: every grant is durable before the answer, and a request with `kent alloc --request-id`
+    /// is granted once.
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -316,14 +322,14 @@ Examples:
   kent region set invoices --strict
   kent region set employees --next 4_711        the largest number in use is 4710";
 
-/// Show who changed what, when and why, the newest first: of a region, or without one of the whole space.
+/// Show the edits of a region, or of the whole space: time, author, changes and reason, newest first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kent region history\n  kent region history orders -n 5")]
 pub(crate) struct HistoryArgs {
     /// The region.
     #[arg(value_parser = parse_name)]
     pub(crate) name: Option<String>,
-    /// At most so many edits.
+    /// Show at most N edits.
     #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -339,10 +345,10 @@ pub(crate) struct IdArgs {
     /// The region.
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// Suffixes; with --back, identifiers.
+    /// The suffixes; with --back, the identifiers.
     #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128)]
     pub(crate) numbers: Vec<u128>,
-    /// From identifiers to suffixes.
+    /// Convert identifiers back to suffixes.
     #[arg(long)]
     pub(crate) back: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The values that the command line reads: names, numbers, bits, and the new regions of a split.
+//! Parsers for argument values: names, numbers, bits, and the new regions of a split.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -10,28 +10,28 @@ use crate::number;
 
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     match text.split_once('=') {
-        Some(("", _)) | None => Err("a label is written NAME=VALUE, or NAME= to remove it".to_owned()),
+        Some(("", _)) | None => Err("expected NAME=VALUE, or NAME= to remove the label".to_owned()),
         Some((name, value)) => Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned()))),
     }
 }
 
 pub(super) fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
-    let wrong = |_| "this is written PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned();
+    let wrong = |_| "expected PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned();
     let parts: Vec<u32> = text.split(':').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?;
     match parts[..] {
         [percent, by] => Ok((percent, by, 0)),
         [percent, by, max] => Ok((percent, by, max)),
-        _ => Err("this is written PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned()),
+        _ => Err("expected PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned()),
     }
 }
 
 pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
-    let (min, max) = text.split_once(':').ok_or("this is written MIN:MAX, such as 1:64")?;
-    let number = |text: &str| u64::try_from(number::parse(text)?).map_err(|_| "this is too large".to_owned());
+    let (min, max) = text.split_once(':').ok_or("expected MIN:MAX, such as 1:64")?;
+    let number = |text: &str| u64::try_from(number::parse(text)?).map_err(|_| format!("{text} is above {}", u64::MAX));
     Ok((number(min)?, number(max)?))
 }
 
-/// The name of a space: for a delegated region's, a path such as default/emea.
+/// The name of a space. The space of a delegated region has a path as its name, such as default/emea.
 pub(super) fn parse_space(text: &str) -> Result<String, String> {
     text.split('/').try_for_each(|part| parse_name(part).map(drop))?;
     Ok(text.to_owned())
@@ -42,7 +42,7 @@ pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(count).ok_or_else(|| "N is at least 1".to_owned())
 }
 
-/// The name of a region or a space, by the rule that the daemon keeps, too.
+/// The name of a region or a space, checked by the same function as in the daemon.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     match check_name(text) {
         Ok(()) => Ok(text.to_owned()),
@@ -52,14 +52,14 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
 
 pub(super) fn parse_pace(text: &str) -> Result<NonZeroU64, String> {
     let pace = u64::try_from(parse_u128(text)?).ok().and_then(NonZeroU64::new);
-    pace.ok_or_else(|| "a pace is 1 to 2^64 - 1 identifiers a second".to_owned())
+    pace.ok_or_else(|| "a pace is 1 to 2^64 - 1 identifiers per second".to_owned())
 }
 
 pub(super) fn parse_u128(text: &str) -> Result<u128, String> {
     number::parse(text)
 }
 
-/// Up to 128 zeros and ones.
+/// A string of up to 128 zeros and ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bits(String);
 
@@ -67,11 +67,11 @@ impl FromStr for Bits {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(stranger) = text.chars().find(|symbol| !matches!(symbol, '0' | '1')) {
-            return Err(format!("bits are zeros and ones; {stranger:?} is neither"));
+        if let Some(invalid) = text.chars().find(|symbol| !matches!(symbol, '0' | '1')) {
+            return Err(format!("bits are zeros and ones; {invalid:?} is neither"));
         }
         if text.len() > 128 {
-            return Err(format!("there are at most 128 bits, not {}", text.len()));
+            return Err(format!("expected at most 128 bits, found {}", text.len()));
         }
         Ok(Self(text.to_owned()))
     }
@@ -83,7 +83,8 @@ impl fmt::Display for Bits {
     }
 }
 
-/// A region that a split or a subdivision makes: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the subregion that inherits.
+/// A region that a split or a subdivision creates: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the all-zero subregion, which
+/// inherits the suffix of its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewRegion {
     pub(crate) name: String,
@@ -100,7 +101,7 @@ impl FromStr for NewRegion {
             [name, suffix] => (name, suffix, None),
             [name, suffix, bits] => (name, suffix, Some(bits)),
             _ => {
-                return Err("a new region is written NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned());
+                return Err("expected NAME:SUFFIX or NAME:SUFFIX:BITS, such as returns:38:01".to_owned());
             }
         };
         let name = parse_name(name)?;
@@ -112,7 +113,7 @@ impl FromStr for NewRegion {
 
 fn parse_extension(bits: &str) -> Result<Bits, String> {
     if bits.is_empty() {
-        return Err("BITS is empty; leave out the colon before it to take the lowest free ones".to_owned());
+        return Err("BITS is empty; omit the colon before it to take the lowest free bits".to_owned());
     }
     bits.parse()
 }
@@ -121,9 +122,7 @@ fn parse_suffix(suffix: &str, extension: Option<&Bits>) -> Result<Option<u32>, S
     if suffix.is_empty() {
         return match extension {
             Some(bits) if bits.0.bytes().all(|bit| bit == b'0') => Ok(None),
-            _ => {
-                Err("SUFFIX may be left empty only for the all-zero subregion, NAME::00...0, which inherits".to_owned())
-            }
+            _ => Err("SUFFIX may be empty only for the all-zero subregion, NAME::00...0, which inherits it".to_owned()),
         };
     }
     match suffix.parse::<u32>() {

@@ -1,6 +1,6 @@
-//! The file of `kent table export`: a header, then one region a line, outer before inner.
+//! The file of `kent table export`: a header, then one region per line, outer regions before inner ones.
 //!
-//! A reader refuses what it does not understand: a counter that is taken for 0 by mistake issues again what was issued.
+//! The parser rejects everything it does not know: a counter mistaken for 0 would issue the same identifiers again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,24 +14,24 @@ use thiserror::Error;
 
 use crate::names;
 
-/// The format that this program writes and reads.
+/// The version of the format that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// A file, read and checked as far as it can be without its space.
+/// A parsed file. All checks that do not need the table have passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) header: Header,
     pub(crate) regions: Vec<Entry>,
 }
 
-/// The first line: which table it is.
+/// The first line, which identifies the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
     format: Format,
     version: u32,
     pub(crate) space: String,
-    /// The width of the identifiers. In a space of another width the same prefix makes other identifiers.
+    /// The width of the identifiers. In a space of another width, the same prefix yields other identifiers.
     pub(crate) bits: u32,
     pub(crate) revision: u64,
 }
@@ -42,7 +42,7 @@ enum Format {
     Table,
 }
 
-/// What makes a region, and what is kept with it.
+/// A region and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
@@ -56,10 +56,10 @@ pub(crate) struct Entry {
     pub(crate) parent: Option<String>,
     pub(crate) order: Order,
     pub(crate) delegated: bool,
-    /// Suffixes below this are issued or reserved. `null` in a file of an earlier revision, where it is not known.
+    /// Suffixes below this are issued or reserved. `null` in a file of an earlier revision, which lacks the counters.
     #[serde(deserialize_with = "present")]
     pub(crate) reserved: Option<Decimal<u128>>,
-    /// Identifiers a second.
+    /// Identifiers per second.
     pub(crate) pace: Decimal<u64>,
     pub(crate) sealed: bool,
     pub(crate) owner: String,
@@ -67,7 +67,7 @@ pub(crate) struct Entry {
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "present")]
     pub(crate) policy: Option<Policy>,
-    /// For people: an import does not make them again.
+    /// For people; an import ignores them.
     pub(crate) former_prefixes: Vec<FormerPrefix>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct FormerPrefix {
     reserved: Decimal<u128>,
 }
 
-/// A number that JavaScript could not hold: written as a string of decimal digits.
+/// A number that may exceed 2^53, written as a string of decimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal<T>(pub(crate) T);
 
@@ -133,22 +133,22 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Decimal<T> {
     }
 }
 
-/// An optional value that must be there, if only as `null`.
+/// Deserializes an optional value whose key must be present, possibly with the value `null`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
 }
 
-/// A file that cannot be imported.
+/// Reasons that a file cannot be imported.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadFile {
-    #[error("it is empty: not even a header is there")]
+    #[error("the file is empty; expected a header")]
     Empty,
     #[error(
-        "line 1: not the header of a table that this kent exported (format \"kent-table\", version {VERSION}): {0}"
+        "line 1: expected a header with format \"kent-table\" and version {VERSION}, as `kent table export` writes it: {0}"
     )]
     Header(String),
     #[error(
-        "line 1: the format has version {found}, and this kent knows version {VERSION}: import it with a newer kent"
+        "line 1: the format version is {found}, but this kent supports only version {VERSION}; import with a newer kent"
     )]
     Newer { found: u64 },
     #[error("line {line}: {problem}")]
@@ -156,11 +156,11 @@ pub(crate) enum BadFile {
 }
 
 impl File {
-    /// Reads a file whole.
+    /// Parses a whole file.
     ///
     /// # Errors
     ///
-    /// [`BadFile`]: nothing is guessed.
+    /// [`BadFile`] if any line is incomplete or has unknown fields.
     pub(crate) fn parse(text: &str) -> Result<Self, BadFile> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let (_, first) = lines.next().ok_or(BadFile::Empty)?;
@@ -171,7 +171,7 @@ impl File {
             let entry: Entry = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
             entry.check(header.bits).map_err(bad)?;
             if !names.insert(entry.name.clone()) {
-                return Err(bad(format!("there is a second region {:?}", entry.name)));
+                return Err(bad(format!("duplicate region {:?}", entry.name)));
             }
             regions.push(entry);
         }
@@ -181,7 +181,7 @@ impl File {
 
 fn header(line: &str) -> Result<Header, BadFile> {
     let bad = |error: serde_json::Error| BadFile::Header(error.to_string());
-    // Its other fields may be ones that only a newer program knows.
+    // Check the version first, because a newer header may have fields that this program does not know.
     let value: serde_json::Value = serde_json::from_str(line).map_err(bad)?;
     match value["version"].as_u64() {
         Some(found) if found > VERSION.into() => Err(BadFile::Newer { found }),
@@ -196,11 +196,11 @@ impl Header {
 }
 
 impl Entry {
-    /// The line of a region. Without its counter if the region is one of the past.
+    /// Converts a region. A region of an earlier revision has no counter.
     ///
     /// # Errors
     ///
-    /// What of the daemon's answer makes no sense.
+    /// A message that names the invalid field of the daemon's response.
     pub(crate) fn of(region: &Region) -> Result<Self, String> {
         let parent = (!region.parent.is_empty()).then(|| names::short(&region.parent).to_owned());
         Ok(Self {
@@ -212,7 +212,7 @@ impl Entry {
                 region::Kind::Open => Kind::Open,
                 region::Kind::Partial => Kind::Partial,
                 region::Kind::Closed => Kind::Closed,
-                region::Kind::Unspecified => return Err(format!("{} is of no kind", region.name)),
+                region::Kind::Unspecified => return Err(format!("{} has no kind", region.name)),
             },
             subregion_bits: region.subregion_bits,
             parent,
@@ -233,26 +233,29 @@ impl Entry {
         })
     }
 
-    /// Whether it issues identifiers of its own, so that its counter matters.
+    /// Whether the region issues identifiers itself, so that its counter matters.
     pub(crate) fn issues(&self) -> bool {
         self.kind != Kind::Closed && !self.delegated && self.order != Order::External
     }
 
-    /// How many bits its prefix leaves, of so many.
+    /// The number of bits after its prefix, in a space of `bits` bits.
     pub(crate) fn free_bits(&self, bits: u32) -> u32 {
         bits.saturating_sub(u32::try_from(self.prefix.len()).unwrap_or(u32::MAX))
     }
 
     fn check(&self, bits: u32) -> Result<(), String> {
         if self.name.is_empty() || !self.prefix.bytes().all(|bit| matches!(bit, b'0' | b'1')) {
-            return Err(format!("a region has a name, and a prefix of zeros and ones, not {:?}", self.prefix));
+            return Err(format!(
+                "expected a name, and a prefix of zeros and ones; found name {:?} and prefix {:?}",
+                self.name, self.prefix
+            ));
         }
         let width = self.prefix.len() as u64 + u64::from(self.zone_bits) + u64::from(self.suffix_bits);
         if self.kind != Kind::Closed && width != u64::from(bits) {
-            return Err(format!("prefix, zone and suffix make {width} bits together, and the space has {bits}"));
+            return Err(format!("prefix, zone and suffix have {width} bits in total, but the space has {bits}"));
         }
         if self.pace.0 == 0 {
-            return Err("a region whose pace is 0 issues nothing".to_owned());
+            return Err("the pace is 0; it must be at least 1".to_owned());
         }
         Ok(())
     }
@@ -296,16 +299,16 @@ impl Policy {
 }
 
 impl Policy {
-    /// Whether the region expands by itself.
+    /// Whether the region expands automatically.
     pub(crate) const fn expands(&self) -> bool {
         self.auto_expand.is_some()
     }
 
-    /// The same for a region that does not; `None` if nothing is left.
+    /// The policy without automatic expansion; `None` if that is no policy at all.
     pub(crate) fn without_expansion(self) -> Option<Self> {
         let Self { auto_expand: _, cap, min_chunk, max_chunk, strict } = self;
-        let is_usual = cap.is_none() && (min_chunk.0, max_chunk.0, strict) == (0, 0, false);
-        (!is_usual).then_some(Self { auto_expand: None, cap, min_chunk, max_chunk, strict })
+        let is_default = cap.is_none() && (min_chunk.0, max_chunk.0, strict) == (0, 0, false);
+        (!is_default).then_some(Self { auto_expand: None, cap, min_chunk, max_chunk, strict })
     }
 }
 
@@ -337,7 +340,7 @@ fn optional(digits: &str) -> Result<Option<Decimal<u128>>, String> {
 }
 
 fn number(digits: &str) -> Result<Decimal<u128>, String> {
-    digits.parse().map(Decimal).map_err(|_| format!("{digits:?} is no number below 2^128"))
+    digits.parse().map(Decimal).map_err(|_| format!("{digits:?} is not a number below 2^128"))
 }
 
 #[cfg(test)]
@@ -349,7 +352,7 @@ mod tests {
 
     fn line() -> Value {
         let entry = Entry::of(&region("orders", "", "01", 4, region::Kind::Open)).expect("an open region");
-        serde_json::to_value(entry).expect("no map has other keys than strings")
+        serde_json::to_value(entry).expect("all maps have strings as keys")
     }
 
     fn file(lines: &[Value]) -> String {
@@ -358,15 +361,15 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_file_is_read_as_it_was_written() {
-        let read = File::parse(&file(&[line()])).expect("a file of ours");
+    fn ok_a_written_file_is_read_back() {
+        let read = File::parse(&file(&[line()])).expect("a valid file");
         assert_eq!((read.header.bits, read.header.revision, read.header.space.as_str()), (16, 7, "default"));
         assert_eq!(read.regions[0].reserved, Some(Decimal(512)));
         assert_eq!(serde_json::to_value(&read.regions[0]).expect("as above"), line());
     }
 
     #[test]
-    fn err_nothing_is_guessed() {
+    fn err_unknown_and_missing_fields_are_rejected() {
         let with = |key: &str, value: Value| {
             let mut line = line();
             line[key] = value;
@@ -389,21 +392,21 @@ mod tests {
             (with("colour", json!("red")), "unknown field `colour`"),
             (with("kind", json!("shut")), "unknown variant `shut`"),
             (with("prefix", json!("012")), "a prefix of zeros and ones"),
-            (with("suffix_bits", json!(11)), "17 bits together"),
+            (with("suffix_bits", json!(11)), "17 bits in total"),
             (with("suffix_bits", json!(-1)), "invalid value"),
-            (with("pace", json!("0")), "issues nothing"),
+            (with("pace", json!("0")), "the pace is 0"),
             (with("policy", json!({"strict": true})), "missing field `auto_expand`"),
         ];
         for (line, problem) in cases {
-            let error = File::parse(&file(std::slice::from_ref(&line))).expect_err("refused").to_string();
+            let error = File::parse(&file(std::slice::from_ref(&line))).expect_err("rejected").to_string();
             assert!(error.starts_with("line 2: ") && error.contains(problem), "{line}: {error}");
         }
-        let error = File::parse(&file(&[line(), line()])).expect_err("refused").to_string();
-        assert_eq!(error, "line 3: there is a second region \"orders\"");
+        let error = File::parse(&file(&[line(), line()])).expect_err("rejected").to_string();
+        assert_eq!(error, "line 3: duplicate region \"orders\"");
     }
 
     #[test]
-    fn err_a_header_of_another_format_is_refused() {
+    fn err_a_header_of_another_format_is_rejected() {
         assert_eq!(File::parse("\n"), Err(BadFile::Empty));
         let newer = json!({"format": "kent-table", "version": 2, "width": 64}).to_string();
         assert_eq!(File::parse(&newer), Err(BadFile::Newer { found: 2 }));

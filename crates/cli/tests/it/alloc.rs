@@ -1,4 +1,4 @@
-//! `kent alloc` against a daemon that refuses now and then.
+//! `kent alloc` against a fake daemon that refuses some requests.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -26,7 +26,7 @@ fn refusal(code: Code, retry_after: Option<Duration>) -> Status {
 }
 
 #[test]
-fn ok_exactly_as_many_as_asked_for_are_granted_and_all_are_different() {
+fn ok_exactly_the_requested_count_is_granted_and_all_differ() {
     for count in [1, 2, 9_999, 10_001, 1_234_567] {
         let daemon = FakeDaemon::start(|_| None);
         let run = alloc(&daemon, &format!("uuidv7 -n {count}"));
@@ -55,16 +55,16 @@ fn ok_regions_are_decimal_and_xids_have_11_symbols() {
 }
 
 #[test]
-fn err_a_named_request_that_is_too_large_is_refused_at_once() {
+fn err_a_named_request_that_is_too_large_is_not_split() {
     let daemon = FakeDaemon::start(|_| None);
     let count = LEASE_COUNT + 1;
     let run = alloc(&daemon, &format!("region:orders -n {count} --request-id a"));
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
-    assert_eq!(daemon.calls(), [(count, false)], "it is one request, and cannot be made in parts");
+    assert_eq!(daemon.calls(), [(count, false)], "a request with a name must not be split");
 }
 
 #[test]
-fn ok_the_clock_and_an_absent_store_are_waited_for() {
+fn ok_kent_waits_for_the_clock_and_the_store() {
     let moment = Some(Duration::from_millis(5));
     let daemon = FakeDaemon::start(move |call| match call % 4 {
         1 => Some(refusal(Code::ResourceExhausted, moment)),
@@ -78,7 +78,7 @@ fn ok_the_clock_and_an_absent_store_are_waited_for() {
 }
 
 #[test]
-fn err_a_full_region_is_final_and_says_how_far_it_went() {
+fn err_a_full_region_is_not_retried_and_the_printed_count_is_reported() {
     let daemon = FakeDaemon::start(|call| (call > 0).then(|| refusal(Code::ResourceExhausted, None)));
     let run = alloc(&daemon, "region:orders -n 50_000 --json");
     assert_eq!(run.code, Some(1));
@@ -98,7 +98,7 @@ fn err_a_full_region_is_final_and_says_how_far_it_went() {
 }
 
 #[test]
-fn ok_a_second_endpoint_stands_in_for_the_first() {
+fn ok_the_second_endpoint_replaces_an_unavailable_first() {
     let (away, here) = (FakeDaemon::start(|_| Some(refusal(Code::Unavailable, None))), FakeDaemon::start(|_| None));
     let run = kent(&format!("alloc uuidv7 -n 5 --endpoint {},{}", away.endpoint, here.endpoint));
     assert_eq!((run.code, run.stdout.lines().count()), (Some(0), 5), "{}", run.stderr);
@@ -125,7 +125,7 @@ fn ok_ctrl_c_ends_with_a_whole_line_and_130() {
 }
 
 #[test]
-fn ok_a_reader_that_has_read_enough_ends_the_run() {
+fn ok_a_closed_pipe_ends_the_run_without_an_error() {
     let daemon = FakeDaemon::start(|_| None);
     let mut child = command()
         .args(["alloc", "uuidv7", "-n", "1_000_000_000_000", "--endpoint", &daemon.endpoint])

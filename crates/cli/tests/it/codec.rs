@@ -1,4 +1,4 @@
-//! The line protocol of formats.md, section 13.
+//! `kent codec`: the line protocol of formats.md, section 13.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -38,41 +38,41 @@ fn ok_answers_come_in_order_and_bad_lines_do_not_end_the_run() {
 }
 
 #[test]
-fn err_bytes_that_are_no_text_are_answered() {
+fn err_invalid_utf8_is_answered() {
     let answers = converse(b"\xff\xfe\n{}\n");
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0]["error"], json!("bad-json"));
 }
 
 #[test]
-fn ok_nothing_is_answered_with_nothing() {
+fn ok_empty_input_has_no_answers() {
     assert_eq!(converse(b""), Vec::<Value>::new());
 }
 
 #[test]
-fn ok_an_answer_comes_before_the_next_question() {
+fn ok_an_answer_comes_before_the_next_request() {
     let mut child = codec();
-    let mut questions = child.stdin.take().expect("piped");
+    let mut requests = child.stdin.take().expect("piped");
     let mut answers = BufReader::new(child.stdout.take().expect("piped"));
     for _ in 0..3 {
-        writeln!(questions, "{NIL}").expect("kent reads");
+        writeln!(requests, "{NIL}").expect("kent reads");
         let mut answer = String::new();
         answers.read_line(&mut answer).expect("kent answers");
         assert_eq!(json_lines(&answer)[0]["ok"], json!(true));
     }
-    drop(questions);
+    drop(requests);
     assert!(child.wait().expect("kent ends").success());
 }
 
 #[test]
-fn ok_many_lines_flow_through() {
+fn ok_many_lines() {
     let lines = 100_000;
     let mut child = codec();
-    let mut questions = child.stdin.take().expect("piped");
+    let mut requests = child.stdin.take().expect("piped");
     let writer = std::thread::spawn(move || {
         let chunk = format!("{NIL}\n").repeat(1000);
         for _ in 0..lines / 1000 {
-            questions.write_all(chunk.as_bytes()).expect("kent reads");
+            requests.write_all(chunk.as_bytes()).expect("kent reads");
         }
     });
     let answers = BufReader::new(child.stdout.take().expect("piped")).lines();

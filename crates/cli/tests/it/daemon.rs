@@ -1,4 +1,4 @@
-//! A daemon that grants and refuses as a test wants, in order to see what the command line makes of it.
+//! A fake daemon whose grants and refusals a test scripts.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -15,22 +15,22 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// The most that the daemon gives in one lease.
+/// The daemon's limit for one lease.
 pub(crate) const LEASE_COUNT: u64 = 300_000;
 
-/// A daemon on a port of its own. It ends with the test.
+/// A daemon on a free port. It ends with the test.
 pub(crate) struct FakeDaemon {
     pub(crate) endpoint: String,
     state: Arc<State>,
     _runtime: Runtime,
 }
 
-/// Says how to refuse the call of this number, counted from 0; `None` grants it.
+/// Returns the refusal for the call with this index, from 0, or `None` to grant it.
 type Script = dyn Fn(usize) -> Option<Status> + Send + Sync;
 
 struct State {
     script: Box<Script>,
-    /// The counts of all calls, and whether they were granted.
+    /// The requested count of each call, and whether it was granted.
     calls: Mutex<Vec<(u64, bool)>>,
 }
 
@@ -51,12 +51,12 @@ impl FakeDaemon {
         Self { endpoint, state, _runtime: runtime }
     }
 
-    /// How many identifiers were asked for by each call, and whether they were granted.
+    /// The requested count of each call, and whether it was granted.
     pub(crate) fn calls(&self) -> Vec<(u64, bool)> {
         self.state.calls.lock().expect("no call panics").clone()
     }
 
-    /// How many identifiers were granted.
+    /// The number of granted identifiers.
     pub(crate) fn granted(&self) -> u64 {
         self.calls().iter().filter(|(_, granted)| *granted).map(|(count, _)| count).sum()
     }

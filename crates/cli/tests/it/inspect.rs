@@ -1,4 +1,4 @@
-//! `kent inspect`: what an identifier is, for people and for programs.
+//! `kent inspect`, as text and as JSON.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const V7: &str = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
 const XID: &str = "5Jxqwr73FDS";
 
 #[test]
-fn ok_a_person_sees_the_time_the_fields_and_the_bits() {
+fn ok_the_text_shows_time_fields_and_bits() {
     let run = kent(&format!("inspect {V7}"));
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     for part in [V7, "uuidv7", "2022-02-22T19:22:22.000Z", "1645557742000", "unix_ms", "┌", "0 1 1 1", "└"] {
@@ -18,7 +18,7 @@ fn ok_a_person_sees_the_time_the_fields_and_the_bits() {
 }
 
 #[test]
-fn ok_a_program_reads_one_object_a_line_in_order() {
+fn ok_json_is_one_object_per_line_in_order() {
     let run = kent(&format!("inspect {V7} {XID} --json"));
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let lines = json_lines(&run.stdout);
@@ -38,7 +38,7 @@ fn ok_a_program_reads_one_object_a_line_in_order() {
 }
 
 #[test]
-fn ok_identifiers_are_read_from_standard_input_too() {
+fn ok_identifiers_are_read_from_standard_input() {
     let lines: String = (0..2500).map(|_| format!("{V7}\n\n  {XID} \n")).collect();
     let run = kent_with("inspect - --json", &lines);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -51,7 +51,7 @@ fn ok_identifiers_are_read_from_standard_input_too() {
 }
 
 #[test]
-fn err_what_is_no_identifier_is_told_and_the_others_are_shown() {
+fn err_an_invalid_identifier_is_reported_and_the_others_are_shown() {
     let run = kent(&format!("inspect {V7} nonsense {XID}"));
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("nonsense"), "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! Running the binary, and what came of it.
+//! Runs the binary and captures its output.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -6,19 +6,19 @@ use std::thread;
 
 use serde_json::Value;
 
-/// What a run left behind.
+/// The exit code and the output of a run.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs `kent` with these arguments, split at spaces, in an environment of our own.
+/// Runs `kent` with these arguments, split at spaces, in a clean environment.
 pub(crate) fn kent(arguments: &str) -> Run {
     kent_with(arguments, "")
 }
 
-/// The same, with this on its standard input.
+/// Runs `kent` with this standard input.
 pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
     let mut command = command();
     command.args(arguments.split_whitespace());
@@ -26,7 +26,7 @@ pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kent starts");
     let mut stdin = child.stdin.take().expect("piped");
     let output = thread::scope(|scope| {
-        // OK because a program that reads less has said why.
+        // OK because kent may exit before it reads all of its input.
         scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
         child.wait_with_output().expect("kent ends")
     });
@@ -37,14 +37,14 @@ pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
     }
 }
 
-/// The binary that cargo built, without the settings of whoever runs the tests.
+/// The binary that cargo built, without the caller's environment variables.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kent"));
     command.env_remove("KENT_ENDPOINT").env_remove("CLICOLOR_FORCE");
     command
 }
 
-/// The JSON objects of a text, one a line.
+/// Parses a text of one JSON object per line.
 pub(crate) fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is a JSON object")).collect()
 }

@@ -1,4 +1,4 @@
-//! Exit codes and diagnostics: bad usage, a daemon that is not there, a reader that goes away.
+//! Exit codes and error messages: bad usage, no daemon, a closed pipe.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -6,14 +6,14 @@ use std::process::Stdio;
 
 use crate::run::{command, json_lines, kent};
 
-/// An endpoint where nobody listens: the port was free a moment ago.
-fn nobody() -> String {
+/// An endpoint without a listener: the port was free a moment ago.
+fn closed_endpoint() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it has an address").to_string()
 }
 
 #[test]
-fn err_bad_usage_is_told_on_standard_error_and_exits_with_2() {
+fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
     for (arguments, hint) in [
         ("", "Usage"),
         ("frobnicate", "unrecognized subcommand"),
@@ -25,7 +25,7 @@ fn err_bad_usage_is_told_on_standard_error_and_exits_with_2() {
         ("region create orders", "--suffix"),
         ("region create orders --suffix 4 --prefix 01 --zone 2", "cannot be used with"),
         ("region split orders --by 1 --new returns", "NAME:SUFFIX"),
-        ("classify 12x", "'x' is no digit"),
+        ("classify 12x", "'x' is not a digit"),
         ("classify 340282366920938463463374607431768211456", "2^128 - 1"),
         ("status --endpoint https://127.0.0.1:7600", "http only"),
         ("space create parts --bits 129", "1..=128"),
@@ -38,7 +38,7 @@ fn err_bad_usage_is_told_on_standard_error_and_exits_with_2() {
 }
 
 #[test]
-fn err_bad_usage_is_one_json_object_if_that_was_asked_for() {
+fn err_bad_usage_is_one_json_object_with_json() {
     for arguments in ["alloc uuidv9 --json", "--json region create orders", "classify 12x --json"] {
         let run = kent(arguments);
         assert_eq!(run.code, Some(2), "{arguments}: {}", run.stderr);
@@ -52,22 +52,22 @@ fn err_bad_usage_is_one_json_object_if_that_was_asked_for() {
 }
 
 #[test]
-fn err_no_daemon_exits_with_1_and_says_what_was_tried_and_how_to_start_one() {
-    let endpoints = format!("{},http://{}", nobody(), nobody());
-    for question in ["status", "space ls", "region tree", "region create a --suffix 4", "classify 1", "alloc xid"] {
-        let run = kent(&format!("{question} --endpoint {endpoints}"));
-        assert_eq!(run.code, Some(1), "{question}: {}", run.stderr);
-        assert_eq!(run.stdout, "", "{question}");
+fn err_no_daemon_exits_with_1_and_lists_endpoints_and_a_remedy() {
+    let endpoints = format!("{},http://{}", closed_endpoint(), closed_endpoint());
+    for command in ["status", "space ls", "region tree", "region create a --suffix 4", "classify 1", "alloc xid"] {
+        let run = kent(&format!("{command} --endpoint {endpoints}"));
+        assert_eq!(run.code, Some(1), "{command}: {}", run.stderr);
+        assert_eq!(run.stdout, "", "{command}");
         for endpoint in endpoints.split(',') {
-            assert!(run.stderr.contains(endpoint), "{question}: {}", run.stderr);
+            assert!(run.stderr.contains(endpoint), "{command}: {}", run.stderr);
         }
-        assert!(run.stderr.contains("kentd") && run.stderr.contains("--endpoint"), "{question}: {}", run.stderr);
+        assert!(run.stderr.contains("kentd") && run.stderr.contains("--endpoint"), "{command}: {}", run.stderr);
     }
 }
 
 #[test]
-fn err_no_daemon_in_json() {
-    let endpoint = nobody();
+fn err_no_daemon_as_json() {
+    let endpoint = closed_endpoint();
     let output = command().args(["status", "--json"]).env("KENT_ENDPOINT", &endpoint).output().expect("kent starts");
     assert_eq!(output.status.code(), Some(1));
     let lines = json_lines(&String::from_utf8_lossy(&output.stderr));
@@ -116,7 +116,7 @@ fn ok_completions_for_every_shell() {
 }
 
 #[test]
-fn ok_a_reader_that_goes_away_is_no_failure() {
+fn ok_a_closed_pipe_is_not_a_failure() {
     let mut child = command()
         .args(["completions", "zsh"])
         .stdout(Stdio::piped())

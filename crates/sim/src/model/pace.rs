@@ -1,5 +1,5 @@
-//! The model of counters that keep a pace: a store is drawn from, backed up, lost, and restored again and again, by clocks that are wrong
-//! by as much as docs/restore.md allows.
+//! The model of counters with a pace: a store is issued from, backed up, lost and restored repeatedly, with clock errors up to the
+//! bound of docs/restore.md.
 //!
 //! Drives `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the order of
 //! `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and `server/src/maintenance/restore.rs` (`plan`).
@@ -14,16 +14,16 @@ use stateright::{Model, Property};
 
 use super::Mutant;
 
-/// What is explored.
+/// The bounds of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PaceModel {
-    /// How much time may pass at once, in seconds.
+    /// The lengths of time steps in seconds.
     pub(crate) ticks: &'static [i64],
     pub(crate) budget: PaceBudget,
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often what may happen.
+/// The maximum number of each kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PaceBudget {
     pub(crate) ticks: u8,
@@ -32,31 +32,31 @@ pub(crate) struct PaceBudget {
     pub(crate) restores: u8,
 }
 
-/// A state of the whole. Times are in seconds, and a second is worth one number.
+/// A state of the model. Times are in seconds, and the pace is one number per second.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PaceState {
     time: i64,
-    /// The counter of the store that is in use, as far as it is not `NEW`: reserved, and paid until.
+    /// The counter of the store in use: numbers reserved, and time paid until.
     counter: (u128, UnixNanos),
-    /// Before this nothing is issued from the store, which was restored.
+    /// The time before which a restored store must issue nothing.
     until: Option<UnixNanos>,
     clocks: [PaceClock; 2],
-    /// The newest backup: when it was taken by the clock of the daemon that made it, and the counter; and how often it was restored.
+    /// The newest backup: its time by the clock of the daemon that made it, the counter, and the number of restores from it.
     backup: Option<(UnixNanos, (u128, UnixNanos), u8)>,
-    /// What was reserved: from, and up to.
+    /// The reserved ranges: start and exclusive end.
     reserved: Vec<(u128, u128)>,
     left: PaceBudget,
     is_broken: bool,
 }
 
-/// A step. Clocks are told by what they are ahead of the truth, in seconds.
+/// A step. A clock is given as its offset from true time in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PaceStep {
     Tick(i64),
-    /// A daemon reserves all that can be paid for, or half of it.
+    /// A daemon reserves everything that the pace allows, or half of it.
     Reserve(usize, i64, Part),
     Backup(i64),
-    /// All daemons end, and the backup is restored on a host with this clock.
+    /// All daemons end, and the backup is restored on a host with this clock offset.
     Restore(i64),
 }
 
@@ -66,12 +66,12 @@ pub(crate) enum Part {
     Half,
 }
 
-/// They differ by `--clock-error` at the most, and by less than a burst from one to the next.
+/// Clock offsets in seconds. They differ by at most `--clock-error`, and neighbours by less than a burst.
 const CLOCKS: [i64; 3] = [-1000, 0, 1000];
 const CLOCK_ERROR: Duration = Duration::from_secs(2000);
 const SECOND: i128 = 1_000_000_000;
 const BEGINNING: i64 = 1_800_000_000;
-/// More than any run reserves.
+/// A capacity that no run reaches.
 const CAPACITY: Count = Count::Below(1 << 40);
 
 fn pace() -> Pace {
@@ -104,7 +104,7 @@ impl PaceState {
         self.counter = (below + count, pay(pace(), paid, now, count).ok()?);
         let run = (below, below + count);
         self.is_broken |= self.reserved.iter().any(|(from, to)| run.0 < *to && *from < run.1);
-        // Runs that follow each other are one: only what is covered matters.
+        // Join adjacent ranges, because only the union matters.
         match self.reserved.iter_mut().find(|(_, to)| *to == run.0) {
             Some(before) => before.1 = run.1,
             None => self.reserved.push(run),
@@ -174,7 +174,7 @@ impl Model for PaceModel {
         if left.restores > 0 && state.backup.is_some() {
             actions.extend(CLOCKS.map(PaceStep::Restore));
         }
-        // Time that only passes before a restored store issues.
+        // Waiting until a restored store may issue costs no budget.
         if state.until.is_some() && left.reservations > 0 {
             actions.push(PaceStep::Tick(WAIT));
         }
@@ -195,7 +195,7 @@ impl Model for PaceModel {
             PaceStep::Reserve(daemon, ahead, part) => {
                 state.left.reservations -= 1;
                 state.reserve(daemon, ahead, part)?;
-                // Who is who makes no difference.
+                // The identity of daemons does not matter.
                 state.clocks.sort_by_key(super::shared::hash);
             }
             PaceStep::Backup(ahead) => {
@@ -213,12 +213,12 @@ impl Model for PaceModel {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("no number is reserved twice", |_, state: &PaceState| !state.is_broken),
-            Property::sometimes("two stores of one backup are drawn from", |_, state: &PaceState| {
+            Property::sometimes("two stores restored from one backup issue", |_, state: &PaceState| {
                 state.backup.is_some_and(|(.., times)| times > 1) && state.reserved.len() > 2
             }),
         ]
     }
 }
 
-/// Until a clock that is right is past the moment from which on a restored store issues.
+/// The time step until a correct clock passes the time from which a restored store issues.
 const WAIT: i64 = i64::MAX;

@@ -1,4 +1,4 @@
-//! Parts of a state that many states share: equal values are one value, a copy costs a pointer, and the hash is taken once.
+//! Interned parts of states: equal values share one allocation, copies are pointers, and each hash is computed once.
 
 use std::{
     collections::HashMap,
@@ -9,25 +9,25 @@ use std::{
 
 use ahash::RandomState;
 
-/// A value behind a pointer, with its hash.
+/// An interned value, with its hash.
 #[derive(Clone, Debug)]
 pub(super) struct Shared<T> {
     hash: u64,
     value: Arc<T>,
 }
 
-/// Values by their hashes, in parts with a lock each, so that threads seldom wait for each other.
+/// Values by their hashes, in parts with separate locks to reduce contention.
 #[derive(Debug)]
 pub(super) struct Pool<T>([Mutex<HashMap<u64, T, BuildHash>>; PARTS]);
 
 const PARTS: usize = 64;
 
-/// What is shared, and all values of its type that there have been. There are far fewer of them than states.
+/// A type whose values are interned in a pool. The pool keeps all of them, which are far fewer than states.
 pub(super) trait Pooled: Hash + Eq + Sized + 'static {
     fn pool() -> &'static Pool<Arc<Self>>;
 }
 
-/// Gives each of these types a pool.
+/// Implements [`Pooled`] for each of these types.
 macro_rules! pooled {
     ($($shared:ty),* $(,)?) => {
         $(impl $crate::model::shared::Pooled for $shared {
@@ -55,14 +55,14 @@ impl<T> Pool<T> {
 }
 
 impl<T: Clone> Pool<T> {
-    /// What was made for this hash, or is made now.
-    pub(super) fn get_or_make(&self, hash: u64, make: impl FnOnce() -> T) -> T {
+    /// The value for this hash, created on first use.
+    pub(super) fn get_or_create(&self, hash: u64, create: impl FnOnce() -> T) -> T {
         if let Some(known) = self.part(hash).get(&hash) {
             return known.clone();
         }
-        let made = make();
-        self.part(hash).insert(hash, made.clone());
-        made
+        let created = create();
+        self.part(hash).insert(hash, created.clone());
+        created
     }
 }
 
@@ -80,7 +80,7 @@ impl<T: Pooled> Shared<T> {
 }
 
 impl<T: Pooled + Clone> Shared<T> {
-    /// Changes the value, for this owner only.
+    /// Changes the value for this owner only.
     pub(super) fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         let mut value = T::clone(&self.value);
         let changed = change(&mut value);
@@ -90,7 +90,7 @@ impl<T: Pooled + Clone> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// What stands for the value.
+    /// The hash of the value.
     pub(super) const fn hash_of(&self) -> u64 {
         self.hash
     }
@@ -118,35 +118,35 @@ impl<T> Hash for Shared<T> {
     }
 }
 
-/// The same in every run: the keys of the hash are fixed.
+/// A hash with fixed keys, the same in every run.
 pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     RandomState::with_seeds(1, 2, 3, 4).hash_one(value)
 }
 
-/// For keys that are hashes already.
+/// A hasher for keys that are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
 struct BuildHash;
 
-/// The hash of a hash is itself.
+/// Passes a hash through.
 #[derive(Clone, Copy, Debug, Default)]
-struct Same(u64);
+struct Identity(u64);
 
 impl BuildHasher for BuildHash {
-    type Hasher = Same;
+    type Hasher = Identity;
 
-    fn build_hasher(&self) -> Same {
-        Same(0)
+    fn build_hasher(&self) -> Identity {
+        Identity(0)
     }
 }
 
-impl Hasher for Same {
+impl Hasher for Identity {
     fn finish(&self) -> u64 {
-        // The lowest bits choose the part.
+        // The lowest bits select the part, so rotate them away.
         self.0.rotate_right(8)
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Not used: a key is written as a number.
+        // Not used, because keys are written as u64.
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
 

@@ -1,7 +1,7 @@
-//! The model of time-based issuing: daemons take, extend, lose and give back slots while their clocks read anything.
+//! The model of time-based issuing: daemons take, extend, lose and give back slots, with arbitrary clock readings.
 //!
 //! Drives `kent_issue::TimeIssuer` in the order of `server/src/issuing/slots.rs`: `supply` (observe, extend or take), `extend` and
-//! `reread`, `committed`, `give_back`. A daemon is paused whenever none of its steps is taken.
+//! `reread`, `committed`, `give_back`. A daemon can pause at any point, because the other daemons may take the next steps.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -15,24 +15,24 @@ use super::{
     store::{Contents, ModelStore, ModelTxn},
 };
 
-/// What is explored.
+/// The bounds of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotsModel {
     pub(crate) replicas: usize,
-    /// Readings of the clocks, in seconds.
+    /// Possible clock readings in seconds.
     pub(crate) clocks: &'static [i64],
     pub(crate) budget: Budget,
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often what may happen.
+/// The maximum number of each kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) clock_readings: u8,
     pub(crate) supplies: u8,
     pub(crate) grants: u8,
     pub(crate) faults: u8,
-    /// Machines that are copied while they run, with what is in their memory.
+    /// Copies of running machines, including their memory.
     pub(crate) twins: u8,
 }
 
@@ -40,17 +40,17 @@ type Store = ModelStore<u8, SlotRecord>;
 
 pooled!(Contents<u8, SlotRecord>, Replica);
 
-/// A state of the whole.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotsState {
     store: Store,
     replicas: Vec<Shared<Replica>>,
-    /// Commits whose senders have given them up.
+    /// Commits in flight whose senders have given up.
     late: Vec<(SlotPlan, bool)>,
-    /// Slot and position of everything that was granted, in order.
+    /// Slot and position of every grant, sorted.
     granted: Vec<(u8, u128)>,
-    /// Windows that two twins have, since they were in hand or under way when the machine was copied: slot and last second. No
-    /// record in a store can take them away from one of the two.
+    /// Windows that were held or in flight when a machine was copied: slot and last second. Both twins have them, and no record in
+    /// a store can revoke one.
     doubled: Vec<(u8, UnixSeconds)>,
     left: Budget,
     broken: Option<&'static str>,
@@ -67,37 +67,36 @@ struct Replica {
 enum Waiting {
     /// For the answer to a commit.
     Commit { plan: SlotPlan, give_back: bool },
-    /// To read a slot again, since it does not know what became of its commit. The plan is kept only if it is to be taken for made
-    /// wherever the record names this daemon.
+    /// For reading a slot again after a commit with unknown outcome. The plan is present only with [`Mutant::AdoptRecord`].
     Reread(u8, Option<SlotPlan>),
 }
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SlotsStep {
-    /// A clock reads something else.
+    /// A clock gets another reading.
     Clock(usize, i64),
     /// `Slots::supply` up to its commit.
     Supply(usize),
-    /// A commit reaches the store, and its answer the daemon.
+    /// A commit reaches the store, and the answer reaches the daemon.
     Arrive(usize),
-    /// It reaches the store, and the answer is lost.
+    /// A commit reaches the store, but the answer is lost.
     ArriveUnheard(usize),
-    /// It is lost.
+    /// A commit is lost.
     Lose(usize),
-    /// It is on its way when the daemon stops waiting for it.
+    /// The daemon stops waiting for a commit that is in flight.
     GiveUp(usize),
-    /// A commit that was given up reaches the store.
+    /// A commit whose sender has given up reaches the store.
     Late(usize),
     Reread(usize),
     Grant(usize),
     /// `Slots::give_back`, up to its commit.
     GiveBack(usize),
-    /// The daemon dies and another one starts in its place.
+    /// A daemon crashes, and a new one starts in its place.
     Crash(usize),
-    /// A machine is copied, and the copy takes the place of another one: the same holder, with the same memory.
+    /// A copy of a running machine, with the same holder and memory, replaces another machine.
     Twin(usize, usize),
-    /// Power goes: the store forgets what it had not flushed.
+    /// Power is lost: the store loses unflushed writes.
     PowerLoss,
 }
 
@@ -108,7 +107,7 @@ fn format() -> Option<Format> {
     Format::by_token(FORMAT)
 }
 
-/// All daemons are the same holder: who holds a slot must make no difference, and which daemon is which makes none then.
+/// All daemons have the same holder. The holder of a slot must not matter, and this makes the daemons interchangeable.
 fn issuer() -> TimeIssuer {
     let policy =
         ClockPolicy { tolerance: Duration::ZERO, max_ahead: Duration::ZERO, window_first: SECOND, window_last: SECOND };
@@ -125,7 +124,7 @@ impl SlotsState {
         let records = self.store.iter().filter_map(|(number, (version, value))| {
             let mut value = *value;
             if mutant == Some(Mutant::StartBelowCeiling) {
-                // As if the ticks of (r, r'] began a second too early.
+                // The ticks of (r, r'] then begin a second too early.
                 value.reserved_until = UnixSeconds::new(value.reserved_until.get() - 1);
             }
             Some((slot(number)?, Stored { version: *version, value }))
@@ -146,7 +145,7 @@ impl SlotsState {
         Ok(made)
     }
 
-    /// `Slots::supply`: what it commits, if anything.
+    /// `Slots::supply` up to its commit, if it makes one.
     fn supply(&mut self, replica: usize, mutant: Option<Mutant>) {
         let records = self.records(mutant);
         self.replicas[replica].update(|it| {
@@ -160,7 +159,7 @@ impl SlotsState {
         });
     }
 
-    /// The daemon hears what became of its commit.
+    /// The daemon receives the answer to its commit.
     fn hear(
         &mut self,
         replica: usize,
@@ -174,13 +173,13 @@ impl SlotsState {
             match answer {
                 _ if give_back => {}
                 Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
-                // An extension is followed by a look at the record; a take that failed begins anew.
+                // After an extension, the daemon reads the record again. A failed take starts over.
                 Err(_) => it.waiting = it.reread(&plan, mutant),
             }
         });
     }
 
-    /// What `Slots::extend` and `Slots::take` do if the outcome is not known.
+    /// `Slots::extend` and `Slots::take` after a commit with unknown outcome.
     fn unknown(&mut self, replica: usize, plan: &SlotPlan, mutant: Option<Mutant>) {
         self.replicas[replica].update(|it| it.waiting = it.reread(plan, mutant));
     }
@@ -216,7 +215,7 @@ impl SlotsState {
         true
     }
 
-    /// A machine is copied. What the daemon on the copy waits for is answered to the other one.
+    /// Copies a machine. The answer to a pending commit goes to the original.
     fn twin(&mut self, of: usize, replica: usize, mutant: Option<Mutant>) {
         if let Some(Waiting::Commit { plan, give_back }) = self.replicas[replica].update(|it| it.waiting.take()) {
             self.late.push((plan, give_back));
@@ -232,12 +231,12 @@ impl SlotsState {
         }
     }
 
-    /// Whether no daemon waits for anything. Where one does, the next step without misfortune leads to a state that is checked itself.
+    /// Whether no daemon waits. If one does, its next step without a fault leads to another state that is checked.
     fn is_quiet(&self) -> bool {
         self.late.is_empty() && self.replicas.iter().all(|replica| replica.waiting.is_none())
     }
 
-    /// Whether every daemon can grant once faults have stopped and clocks go on.
+    /// Whether every daemon can grant again after faults have stopped and clocks have advanced.
     fn recovers(&self, model: &SlotsModel) -> bool {
         if !self.is_quiet() {
             return true;
@@ -268,12 +267,12 @@ impl SlotsState {
 }
 
 impl Replica {
-    /// The daemon dies, and another one starts in its place.
+    /// Replaces a crashed daemon by a new one.
     fn restart(&mut self) {
         (self.issuer, self.waiting) = (issuer(), None);
     }
 
-    /// A look at the record follows, if the slot is held.
+    /// The next read of the record, if the slot is held.
     fn reread(&self, plan: &SlotPlan, mutant: Option<Mutant>) -> Option<Waiting> {
         let (held, _) = self.issuer.held()?;
         let adopts = (mutant == Some(Mutant::AdoptRecord)).then(|| plan.clone());
@@ -364,7 +363,7 @@ impl Model for SlotsModel {
                     return None;
                 };
                 if let SlotsStep::ArriveUnheard(_) = step {
-                    // The answer is what is lost.
+                    // OK because the answer is lost.
                     let _ = state.commit(&plan, give_back, self.mutant);
                 }
                 state.unknown(replica, &plan, self.mutant);
@@ -374,7 +373,7 @@ impl Model for SlotsModel {
             }
             SlotsStep::Late(index) => {
                 let (plan, give_back) = state.late.remove(index);
-                // Nobody waits for the answer.
+                // OK because the sender has given up.
                 let _ = state.commit(&plan, give_back, self.mutant);
             }
             SlotsStep::Reread(replica) => {
@@ -389,9 +388,9 @@ impl Model for SlotsModel {
             }
             SlotsStep::GiveBack(replica) => {
                 state.left.supplies -= 1;
-                let goes_on = self.mutant == Some(Mutant::GrantAfterGiveBack);
+                let continues = self.mutant == Some(Mutant::GrantAfterGiveBack);
                 state.replicas[replica].update(|it| {
-                    let before = goes_on.then(|| it.issuer.clone());
+                    let before = continues.then(|| it.issuer.clone());
                     let plan = it.issuer.plan_give_back()?;
                     it.issuer = before.unwrap_or_else(|| it.issuer.clone());
                     it.waiting = Some(Waiting::Commit { plan, give_back: true });
@@ -412,12 +411,12 @@ impl Model for SlotsModel {
             SlotsStep::PowerLoss => {
                 state.left.faults -= 1;
                 state.store.crash();
-                // On the embedded store the power of the machine goes: nobody is left.
+                // The embedded store is on the daemons' machine, so they crash as well.
                 state.replicas.iter_mut().for_each(|replica| replica.update(Replica::restart));
                 state.late.clear();
             }
         }
-        // Neither does it make a difference who is who, nor the order in which commits were given up.
+        // The identity of daemons and the order of late commits do not matter.
         state.replicas.sort_by_key(Shared::hash_of);
         if state.late.len() > 1 {
             state.late.sort_by_cached_key(hash);

@@ -1,13 +1,13 @@
-//! The store of the models: linearizable compare-and-commit, with what is flushed apart from what is only written.
+//! The store of the models: linearizable compare-and-commit, which keeps flushed and written contents separately.
 
 use std::collections::BTreeMap;
 
 use super::shared::{Pooled, Shared};
 
-/// What is in a store: values and their versions.
+/// The contents of a store: values and their versions.
 pub(super) type Contents<K, V> = BTreeMap<K, (u64, V)>;
 
-/// A store with keys and values of a model's own.
+/// A store with keys and values of a model's types.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelStore<K: Ord, V> {
     revision: u64,
@@ -15,14 +15,14 @@ pub(super) struct ModelStore<K: Ord, V> {
     flushed: Shared<Contents<K, V>>,
 }
 
-/// *Write these if these keys still have these versions.*
+/// A transaction: writes values if all expected keys still have their versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelTxn<K, V> {
     pub(super) expect: Vec<(K, u64)>,
     pub(super) write: Vec<(K, V)>,
 }
 
-/// The answer to a commit: the new version, or the key that had another one.
+/// The answer to a commit: the new version, or the first key with another version.
 pub(super) type Answer<K> = Result<u64, K>;
 
 impl<K: Ord + Clone, V: Clone> ModelStore<K, V>
@@ -33,12 +33,12 @@ where
         Self { revision: 0, written: Shared::new(BTreeMap::new()), flushed: Shared::new(BTreeMap::new()) }
     }
 
-    /// The value and its version; version 0 if there is none.
+    /// The version and the value of a key, if it exists.
     pub(super) fn get(&self, key: &K) -> Option<&(u64, V)> {
         self.written.get(key)
     }
 
-    /// What stands for all that is in it.
+    /// The hash of the contents.
     pub(super) const fn contents(&self) -> u64 {
         self.written.hash_of()
     }
@@ -47,7 +47,7 @@ where
         self.written.iter()
     }
 
-    /// Commits; what is flushed is safe from a crash of the store.
+    /// Commits a transaction. Only flushed contents survive a crash.
     pub(super) fn commit(&mut self, txn: &ModelTxn<K, V>, flush: bool) -> Answer<K> {
         let version = |key: &K| self.written.get(key).map_or(0, |(version, _)| *version);
         if let Some((key, _)) = txn.expect.iter().find(|(key, expected)| version(key) != *expected) {
@@ -64,7 +64,7 @@ where
         Ok(self.revision)
     }
 
-    /// The power goes: what was not flushed is gone. Versions go on, as those of a log do.
+    /// Power is lost: contents return to the flushed state. Versions never go back, as in a log.
     pub(super) fn crash(&mut self) {
         self.written = self.flushed.clone();
     }

@@ -1,8 +1,8 @@
-//! The model of strict grants: daemons grant from one region, under request_ids and without, while commits conflict, get lost or come late,
-//! and dated request_ids are forgotten.
+//! The model of strict grants: daemons grant from one region with and without request_ids, while commits conflict, get lost or arrive
+//! late, and dated request_ids expire.
 //!
 //! Drives `kent_issue::StrictState` in the order of `server/src/issuing/strict.rs` (`grant`) and of `server/src/issuing/requests.rs`
-//! (`forget`): read what is on record under the request_ids, read the counter if the last commit did not leave it, plan, commit.
+//! (`forget`): read the records of the request_ids, read the counter unless the last commit left it in memory, plan, commit.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
@@ -16,7 +16,7 @@ use stateright::{Model, Property};
 
 use super::Mutant;
 
-/// What is explored.
+/// The bounds of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StrictModel {
     pub(crate) daemons: usize,
@@ -24,29 +24,29 @@ pub(crate) struct StrictModel {
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often what may happen.
+/// The maximum number of each kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StrictBudget {
     pub(crate) attempts: u8,
     pub(crate) faults: u8,
 }
 
-/// A request: without a request_id, or under one.
+/// The request_id of a request, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Asked {
-    Nameless,
+pub(crate) enum RequestId {
+    None,
     Dated,
-    /// One of two, of which one may be kept.
+    /// One of two undated request_ids, of which the store keeps at most one.
     Undated(u8),
 }
 
-/// A record of the store.
+/// The key of a record in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Key {
     Counter,
     Floor,
     Undated,
-    Request(Asked),
+    Request(RequestId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,40 +55,41 @@ enum Value {
     Floor(UnixNanos),
     Undated(u64),
     Request(Run),
-    /// What was removed.
-    Nothing,
+    /// A removed record.
+    Removed,
 }
 
-/// A commit, and what it grants.
+/// A commit and its grants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Commit {
     expect: Vec<(Key, u64)>,
     write: Vec<(Key, Value)>,
-    grants: Vec<(Asked, Run)>,
+    grants: Vec<(RequestId, Run)>,
 }
 
-/// A state of the whole.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StrictModelState {
     revision: u64,
     store: BTreeMap<Key, (u64, Value)>,
     daemons: Vec<Daemon>,
-    /// Commits whose senders have given them up.
+    /// Commits in flight whose senders have given up.
     late: Vec<Commit>,
-    /// Everything that was granted durably.
-    granted: Vec<(Asked, Run)>,
+    /// All durable grants.
+    granted: Vec<(RequestId, Run)>,
     left: StrictBudget,
     broken: Option<&'static str>,
-    /// What happened once: a request_id was answered again, and one was refused since it is forgotten.
+    /// A repeated request_id got its earlier grant.
     was_repeated: bool,
-    was_forgotten: bool,
+    /// An expired request_id was refused.
+    was_expired: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Daemon {
-    /// What the last commit left.
+    /// The state in memory since the last commit.
     last: Option<StrictState>,
-    /// The floor as it was last read.
+    /// The floor as last read, with its version.
     floor: (u64, Option<UnixNanos>),
     work: Work,
 }
@@ -98,49 +99,49 @@ enum Work {
     #[default]
     None,
     /// The request_ids were looked up.
-    LookedUp(Vec<(Asked, Option<Run>)>),
-    /// A commit is under way.
-    Planned(Vec<Asked>, Box<StrictPlan>, Commit),
+    LookedUp(Vec<(RequestId, Option<Run>)>),
+    /// A commit is in flight.
+    Planned(Vec<RequestId>, Box<StrictPlan>, Commit),
 }
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum StrictStep {
     /// A daemon looks up the request_ids of some requests, which share a commit.
-    LookUp(usize, &'static [Asked]),
-    /// It reads what else it needs, and plans.
+    LookUp(usize, &'static [RequestId]),
+    /// It reads the other records it needs, and plans.
     Plan(usize),
-    /// The commit reaches the store, and its answer the daemon.
+    /// The commit reaches the store, and the answer reaches the daemon.
     Arrive(usize),
-    /// It reaches the store, and the answer is lost.
+    /// The commit reaches the store, but the answer is lost.
     ArriveUnheard(usize),
-    /// It is on its way when the daemon stops waiting for it.
+    /// The daemon stops waiting for a commit that is in flight.
     GiveUp(usize),
-    /// A commit that was given up reaches the store.
+    /// A commit whose sender has given up reaches the store.
     Late(usize),
-    /// The daemon dies and another one starts in its place.
+    /// A daemon crashes, and a new one starts in its place.
     Crash(usize),
-    /// A daemon whose clock is ahead raises the floor above the dated request_id.
+    /// A daemon whose clock is ahead raises the floor above the time of the dated request_id.
     RaiseFloor,
-    /// It removes what is below the floor.
+    /// A daemon removes records below the floor.
     Remove,
 }
 
-const BATCHES: [&[Asked]; 4] = [
-    &[Asked::Nameless],
-    &[Asked::Dated, Asked::Nameless],
-    &[Asked::Undated(0), Asked::Undated(0), Asked::Dated],
-    &[Asked::Undated(1), Asked::Dated],
+const BATCHES: [&[RequestId]; 4] = [
+    &[RequestId::None],
+    &[RequestId::Dated, RequestId::None],
+    &[RequestId::Undated(0), RequestId::Undated(0), RequestId::Dated],
+    &[RequestId::Undated(1), RequestId::Dated],
 ];
 const NO_SUFFIX_TWICE: &str = "no suffix is granted twice";
-const NO_GAP: &str = "no suffix is passed over";
+const NO_GAP: &str = "no suffix is skipped";
 const REQUEST_ONCE: &str = "a request_id is granted once";
-const TRUE_ANSWER: &str = "an answer is what was granted";
-const FEW_KEPT: &str = "no more request_ids are kept than may be";
+const TRUE_ANSWER: &str = "an answer equals the durable grant";
+const FEW_KEPT: &str = "no more undated request_ids are kept than allowed";
 const UNDATED_MAX: u64 = 1;
-/// A UUID of version 7, and the moment that it tells.
+/// A UUID of version 7, whose time is [`dated_at`].
 const DATED: &str = "01a3185c-5000-7000-8000-000000000001";
-/// So few that a run may use them up.
+/// A capacity that a run may exhaust.
 const CAPACITY: u128 = 4;
 
 fn dated() -> Option<DatedRequest> {
@@ -151,25 +152,25 @@ fn dated_at() -> UnixNanos {
     dated().map_or(UnixNanos::new(0), DatedRequest::time)
 }
 
-/// Every request has a count of its own.
-fn count(asked: Asked) -> NonZeroU64 {
-    match asked {
-        Asked::Nameless | Asked::Dated => NonZeroU64::MIN,
-        Asked::Undated(_) => NonZeroU64::MIN.saturating_add(1),
+/// The count of a request. Each request_id always has the same count.
+fn count(id: RequestId) -> NonZeroU64 {
+    match id {
+        RequestId::None | RequestId::Dated => NonZeroU64::MIN,
+        RequestId::Undated(_) => NonZeroU64::MIN.saturating_add(1),
     }
 }
 
 impl StrictModelState {
     fn version(&self, key: Key) -> u64 {
-        self.store.get(&key).filter(|(_, value)| *value != Value::Nothing).map_or(0, |(version, _)| *version)
+        self.store.get(&key).filter(|(_, value)| *value != Value::Removed).map_or(0, |(version, _)| *version)
     }
 
     fn value(&self, key: Key) -> Option<Value> {
-        self.store.get(&key).map(|(_, value)| *value).filter(|value| *value != Value::Nothing)
+        self.store.get(&key).map(|(_, value)| *value).filter(|value| *value != Value::Removed)
     }
 
-    fn granted_before(&self, asked: Asked) -> Option<Run> {
-        match self.value(Key::Request(asked)) {
+    fn granted_before(&self, id: RequestId) -> Option<Run> {
+        match self.value(Key::Request(id)) {
             Some(Value::Request(run)) => Some(run),
             _ => None,
         }
@@ -190,7 +191,7 @@ impl StrictModelState {
         Stored { version: self.version(Key::Undated), value }
     }
 
-    /// The counter, as it is read.
+    /// The state as read from the store.
     fn counter(&self) -> StrictState {
         let value = match self.value(Key::Counter) {
             Some(Value::Counter(reserved)) => reserved,
@@ -209,7 +210,7 @@ impl StrictModelState {
             }
         };
         let mut state = self.daemons[at].last.take().unwrap_or_else(|| self.counter());
-        if state.undated.is_none() && looked_up.iter().any(|(asked, _)| matches!(asked, Asked::Undated(_))) {
+        if state.undated.is_none() && looked_up.iter().any(|(id, _)| matches!(id, RequestId::Undated(_))) {
             state.undated = Some(self.undated());
         }
         let (floor_version, floor) = self.daemons[at].floor;
@@ -217,11 +218,11 @@ impl StrictModelState {
         let rules = RequestRules { policy, floor: floor.unwrap_or(UnixNanos::new(0)), now: Some(dated_at()) };
         let pace = Pace::per_second(NonZeroU64::MAX);
         let bound = Bound { capacity: Position::new(CAPACITY), pace, time: dated_at() };
-        let keys: Vec<_> = looked_up.iter().map(|(asked, _)| *asked).collect();
-        let requests = looked_up.iter().zip(&keys).map(|((asked, before), key)| {
-            let dated = if *asked == Asked::Dated { dated() } else { None };
-            let id = (*asked != Asked::Nameless).then_some(StrictId { key, dated, before: *before });
-            StrictRequest { count: count(*asked), id }
+        let keys: Vec<_> = looked_up.iter().map(|(id, _)| *id).collect();
+        let requests = looked_up.iter().zip(&keys).map(|((request, before), key)| {
+            let dated = if *request == RequestId::Dated { dated() } else { None };
+            let id = (*request != RequestId::None).then_some(StrictId { key, dated, before: *before });
+            StrictRequest { count: count(*request), id }
         });
         let plan = state.plan(&bound, &rules, &requests.collect::<Vec<_>>());
         if plan.is_empty() {
@@ -243,24 +244,24 @@ impl StrictModelState {
             commit.expect.push((Key::Undated, kept.version));
             commit.write.push((Key::Undated, Value::Undated(count)));
         }
-        for (asked, outcome) in keys.iter().zip(plan.outcomes()) {
+        for (id, outcome) in keys.iter().zip(plan.outcomes()) {
             let StrictOutcome::Granted(first) = *outcome else { continue };
-            let run = Run { first, count: count(*asked).get() };
-            commit.grants.push((*asked, run));
-            if *asked != Asked::Nameless {
-                // Without the look-up, what is on record is overwritten.
+            let run = Run { first, count: count(*id).get() };
+            commit.grants.push((*id, run));
+            if *id != RequestId::None {
+                // Without the look-up, an existing record is overwritten.
                 if mutant != Some(Mutant::NoRequestLookUp) {
-                    commit.expect.push((Key::Request(*asked), 0));
+                    commit.expect.push((Key::Request(*id), 0));
                 }
-                commit.write.push((Key::Request(*asked), Value::Request(run)));
+                commit.write.push((Key::Request(*id), Value::Request(run)));
             }
         }
         self.daemons[at].work = Work::Planned(keys, Box::new(plan), commit);
     }
 
-    /// What the callers are told, if they still listen.
-    fn answer(&mut self, keys: &[Asked], plan: &StrictPlan) {
-        for (asked, outcome) in keys.iter().zip(plan.outcomes()) {
+    /// Checks the answers to the callers.
+    fn answer(&mut self, keys: &[RequestId], plan: &StrictPlan) {
+        for (id, outcome) in keys.iter().zip(plan.outcomes()) {
             let first = match outcome {
                 StrictOutcome::Granted(first) => first,
                 StrictOutcome::GrantedBefore(first) => {
@@ -268,19 +269,19 @@ impl StrictModelState {
                     first
                 }
                 StrictOutcome::Refused(refusal) => {
-                    self.was_forgotten |= matches!(refusal, StrictRefusal::Request(RequestRefusal::TooOld { .. }));
+                    self.was_expired |= matches!(refusal, StrictRefusal::Request(RequestRefusal::TooOld { .. }));
                     continue;
                 }
                 StrictOutcome::Again => continue,
             };
-            let run = Run { first: *first, count: count(*asked).get() };
-            if !self.granted.contains(&(*asked, run)) {
+            let run = Run { first: *first, count: count(*id).get() };
+            if !self.granted.contains(&(*id, run)) {
                 self.broken = Some(TRUE_ANSWER);
             }
         }
     }
 
-    /// Commits, or names the record that is in the way.
+    /// Commits, or returns the first key with another version.
     fn commit(&mut self, commit: &Commit) -> Result<u64, Key> {
         if let Some((key, _)) = commit.expect.iter().find(|(key, version)| self.version(*key) != *version) {
             return Err(*key);
@@ -289,22 +290,22 @@ impl StrictModelState {
         for (key, value) in &commit.write {
             self.store.insert(*key, (self.revision, *value));
         }
-        for (asked, run) in &commit.grants {
+        for (id, run) in &commit.grants {
             let end = |run: &Run| run.first.get() + u128::from(run.count);
-            let meets = |other: &Run| other.first.get() < end(run) && run.first.get() < end(other);
-            if self.granted.iter().any(|(_, other)| meets(other)) {
+            let overlaps = |other: &Run| other.first.get() < end(run) && run.first.get() < end(other);
+            if self.granted.iter().any(|(_, other)| overlaps(other)) {
                 self.broken = Some(NO_SUFFIX_TWICE);
             }
-            if *asked != Asked::Nameless && self.granted.iter().any(|(other, _)| other == asked) {
+            if *id != RequestId::None && self.granted.iter().any(|(other, _)| other == id) {
                 self.broken = Some(REQUEST_ONCE);
             }
-            self.granted.push((*asked, *run));
+            self.granted.push((*id, *run));
         }
         let sum: u128 = self.granted.iter().map(|(_, run)| u128::from(run.count)).sum();
         if self.counter().counter.value.below.get() != sum {
             self.broken = Some(NO_GAP);
         }
-        let kept = self.store.keys().filter(|key| matches!(key, Key::Request(Asked::Undated(_)))).count();
+        let kept = self.store.keys().filter(|key| matches!(key, Key::Request(RequestId::Undated(_)))).count();
         if kept as u64 > UNDATED_MAX {
             self.broken = Some(FEW_KEPT);
         }
@@ -340,7 +341,7 @@ impl Model for StrictModel {
             left: self.budget,
             broken: None,
             was_repeated: false,
-            was_forgotten: false,
+            was_expired: false,
         }]
     }
 
@@ -366,7 +367,7 @@ impl Model for StrictModel {
         steps.extend((0..state.late.len()).map(StrictStep::Late));
         if state.floor().1.is_none() {
             steps.push(StrictStep::RaiseFloor);
-        } else if state.granted_before(Asked::Dated).is_some() {
+        } else if state.granted_before(RequestId::Dated).is_some() {
             steps.push(StrictStep::Remove);
         }
     }
@@ -376,9 +377,9 @@ impl Model for StrictModel {
         match step {
             StrictStep::LookUp(at, batch) => {
                 state.left.attempts -= 1;
-                let look_up = |asked: &Asked| match self.mutant {
-                    Some(Mutant::NoRequestLookUp) => (*asked, None),
-                    _ => (*asked, state.granted_before(*asked)),
+                let look_up = |id: &RequestId| match self.mutant {
+                    Some(Mutant::NoRequestLookUp) => (*id, None),
+                    _ => (*id, state.granted_before(*id)),
                 };
                 let looked_up = batch.iter().map(look_up).collect();
                 state.daemons[at].work = Work::LookedUp(looked_up);
@@ -397,7 +398,7 @@ impl Model for StrictModel {
             }
             StrictStep::Late(at) => {
                 let commit = state.late.remove(at);
-                // OK because nobody waits for what comes of it.
+                // OK because the sender has given up.
                 let _ = state.commit(&commit);
             }
             StrictStep::Crash(at) => {
@@ -410,10 +411,10 @@ impl Model for StrictModel {
             }
             StrictStep::Remove => {
                 state.revision += 1;
-                state.store.insert(Key::Request(Asked::Dated), (state.revision, Value::Nothing));
+                state.store.insert(Key::Request(RequestId::Dated), (state.revision, Value::Removed));
             }
         }
-        // Which daemon is which makes no difference.
+        // The identity of daemons does not matter.
         state.daemons.sort_by_cached_key(super::shared::hash);
         Some(state)
     }
@@ -425,9 +426,11 @@ impl Model for StrictModel {
             Property::always(REQUEST_ONCE, |_, state: &StrictModelState| state.broken != Some(REQUEST_ONCE)),
             Property::always(TRUE_ANSWER, |_, state: &StrictModelState| state.broken != Some(TRUE_ANSWER)),
             Property::always(FEW_KEPT, |_, state: &StrictModelState| state.broken != Some(FEW_KEPT)),
-            Property::sometimes("a request_id is answered again", |_, state: &StrictModelState| state.was_repeated),
-            Property::sometimes("a request_id is forgotten", |_, state: &StrictModelState| state.was_forgotten),
-            Property::sometimes("all that is there is granted", |_, state: &StrictModelState| {
+            Property::sometimes("a repeated request_id gets its earlier grant", |_, state: &StrictModelState| {
+                state.was_repeated
+            }),
+            Property::sometimes("an expired request_id is refused", |_, state: &StrictModelState| state.was_expired),
+            Property::sometimes("the whole capacity is granted", |_, state: &StrictModelState| {
                 state.counter().counter.value.below.get() == CAPACITY
             }),
         ]

@@ -1,9 +1,9 @@
-//! The model of regions: daemons reserve chunks and grant from them while tables are edited, and hear of each other late.
+//! The model of regions: daemons reserve chunks and grant from them during edits of tables, and learn of each other's changes late.
 //!
 //! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`cut`, `reserve`,
 //! `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`,
 //! `commit`, `adopt`), `server/src/tables/follow.rs` (`reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`,
-//! `confirm`). What runs in one piece there under a lock, or between two answers of the store, is one step here.
+//! `confirm`). Code that runs there under one lock, or between two answers of the store, is one step here.
 
 mod edits;
 mod replica;
@@ -15,11 +15,11 @@ pub(crate) use self::edits::EditKind;
 use self::{
     edits::FIRST,
     replica::Stage,
-    state::{Fate, TablesState},
+    state::{Delivery, TablesState},
 };
 use super::Mutant;
 
-/// What is explored.
+/// The bounds of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TablesModel {
     pub(crate) replicas: usize,
@@ -28,7 +28,7 @@ pub(crate) struct TablesModel {
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often what may happen.
+/// The maximum number of each kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TableBudget {
     pub(crate) edits: u8,
@@ -37,35 +37,35 @@ pub(crate) struct TableBudget {
     pub(crate) faults: u8,
 }
 
-/// A step. The daemons have no names, so that states which differ only in who is who are one: a number is a place in their order
-/// in this state.
+/// A step. A daemon is given as its index in this state's order. Daemons have no names, so that states that differ only in their
+/// identities are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TablesStep {
-    /// Grants one identifier from the chunk in hand of this region.
+    /// Grants one identifier from the chunk of this region.
     Grant(usize, u64),
-    /// A thread looks whether it may grant from this region,
+    /// A thread checks whether it may grant from this region.
     Look(usize, u64),
-    /// and grants, without another look.
+    /// That thread grants without a second check.
     Cut(usize),
     /// `RegionGrants::reserve`, up to its commit.
     Reserve(usize, u64),
     /// `Cell::give_back`, up to its commit.
     GiveBack(usize, u64),
-    /// The commit of a chunk, or of the rest of one.
-    Sent(usize, Fate),
-    /// `Directory::try_edit` begins.
+    /// Delivery of the commit of a chunk, or of a give-back.
+    Sent(usize, Delivery),
+    /// `Directory::try_edit` starts.
     Edit(usize, EditKind),
-    /// It goes on: the rest of the chunk is given back, the counter read, the edit planned, committed, applied.
-    GoOn(usize),
-    /// What it has committed meets misfortune.
-    EditSent(usize, Fate),
-    /// The watch of counters tells of a change, which may be an old one.
+    /// The edit proceeds to its next stage: give back, read, plan, commit or apply.
+    Proceed(usize),
+    /// A fault in the delivery of the edit's commit.
+    EditSent(usize, Delivery),
+    /// The watch of counters delivers a change, which may be old.
     HearCounter(usize),
-    /// The watch of spaces tells of an edit.
+    /// The watch of spaces delivers an edit.
     HearEdit(usize),
-    /// Every daemon knows of the seal.
+    /// All daemons have confirmed the seal.
     Confirm,
-    /// A commit that was given up reaches the store.
+    /// A commit whose sender has given up reaches the store.
     Late(usize),
     Crash(usize),
     PowerLoss,
@@ -93,12 +93,12 @@ impl Model for TablesModel {
                 }
             }
             if replica.waiting.is_some() {
-                actions.push(TablesStep::Sent(number, Fate::Answered));
+                actions.push(TablesStep::Sent(number, Delivery::Answered));
                 if left.faults > 0 {
-                    actions.extend(Fate::FAULTS.map(|fate| TablesStep::Sent(number, fate)));
+                    actions.extend(Delivery::FAULTS.map(|delivery| TablesStep::Sent(number, delivery)));
                 }
             } else if left.reservations > 0 {
-                let is_free = |region: &u64| *region != FIRST || !state.is_held_still(number);
+                let is_free = |region: &u64| *region != FIRST || !state.is_counter_locked(number);
                 actions.extend(replica.view.open().filter(is_free).map(|region| TablesStep::Reserve(number, region)));
                 let unspent = |region: &u64| is_free(region) && !replica.is_spent(*region);
                 actions.extend(replica.view.open().filter(unspent).map(|region| TablesStep::GiveBack(number, region)));
@@ -110,9 +110,9 @@ impl Model for TablesModel {
                 }
                 None => {}
                 Some(stage) => {
-                    actions.push(TablesStep::GoOn(number));
+                    actions.push(TablesStep::Proceed(number));
                     if left.faults > 0 && stage.sent().is_some() {
-                        actions.extend(Fate::FAULTS.map(|fate| TablesStep::EditSent(number, fate)));
+                        actions.extend(Delivery::FAULTS.map(|delivery| TablesStep::EditSent(number, delivery)));
                     }
                 }
             }
@@ -156,19 +156,19 @@ impl Model for TablesModel {
                 state.left.reservations -= 1;
                 state.give_back(replica, region, mutant)?;
             }
-            TablesStep::Sent(replica, fate) => state.sent(replica, fate, mutant)?,
+            TablesStep::Sent(replica, delivery) => state.sent(replica, delivery, mutant)?,
             TablesStep::Edit(replica, kind) => {
                 state.left.edits -= 1;
                 state.begin_edit(replica, kind)?;
             }
-            TablesStep::GoOn(replica) => state.go_on(replica, mutant)?,
-            TablesStep::EditSent(replica, fate) => state.edit_sent(replica, fate, mutant)?,
+            TablesStep::Proceed(replica) => state.proceed(replica, mutant)?,
+            TablesStep::EditSent(replica, delivery) => state.edit_sent(replica, delivery, mutant)?,
             TablesStep::HearCounter(replica) => state.hear_counter(replica, mutant)?,
             TablesStep::HearEdit(replica) => state.hear_edit(replica, mutant)?,
             TablesStep::Confirm => state.confirm(),
             TablesStep::Late(index) => {
                 let sent = state.late.remove(index);
-                // Nobody waits for the answer.
+                // OK because the sender has given up.
                 let _ = state.commit(&sent, mutant);
             }
             TablesStep::Crash(replica) => {
@@ -180,16 +180,16 @@ impl Model for TablesModel {
                 state.power_loss()?;
             }
         }
-        state.put_in_order();
+        state.normalize();
         Some(state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("no identifier is granted twice, or outside of its region", |_, state: &TablesState| {
+            Property::always("no identifier is granted twice or outside its region", |_, state: &TablesState| {
                 state.broken.is_none()
             }),
-            Property::always("something is granted once faults stop", |model: &Self, state: &TablesState| {
+            Property::always("daemons grant again once faults stop", |model: &Self, state: &TablesState| {
                 state.recovers(model.mutant)
             }),
             Property::sometimes("a daemon grants while another one edits", |_, state: &TablesState| {

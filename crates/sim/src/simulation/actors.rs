@@ -1,4 +1,4 @@
-//! Who acts in a run: clients that ask for identifiers, an auditor who seals, and operators who edit tables.
+//! The actors of a run: clients that request identifiers, an auditor that seals a region, and operators that edit tables.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,16 +13,16 @@ use tokio::time::{self, Instant};
 use tonic::{Code, Request, Response, Status};
 
 use super::{
-    edits::{Edit, What},
+    edits::{Edit, EditKind},
     ledger::Grant,
     places::{Place, Places, RUSHED, SPACES, STRICT, STRICT_SPACE},
     run::{Life, REPLICAS, Run},
 };
 
-/// How often something is tried that faults may hinder.
+/// The number of attempts for an operation that faults may disturb.
 pub(crate) const TRIES: usize = 50;
 
-/// The region that is sealed again and again, and its number: it is made first.
+/// The region that the auditor seals repeatedly, and its number. It is created first.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
 
@@ -30,10 +30,10 @@ const TIME_SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "uuidv1", "xid", "uuidv8-draft01-32", "uuidv7-draft01-ms", "uid11-snowish"];
 const SERIES: [&str; 2] = ["uid11-fullrand", "serial:AB"];
 
-/// Makes what every run has: the narrow space, the region that is sealed, and the strict ones.
+/// Creates the narrow space, the audited region, and the strict and rushed regions.
 pub(crate) async fn prepare(run: &Arc<Run>) {
     let space = CreateSpaceRequest { space_id: SPACES[1].to_owned(), bits: 12, ..CreateSpaceRequest::default() };
-    until(async || taken(life(run, 0)?.node.regions().create_space(Request::new(space.clone())).await)).await;
+    retry(async || created(life(run, 0)?.node.regions().create_space(Request::new(space.clone())).await)).await;
     for region in [AUDITED, STRICT[0], STRICT[1]] {
         let create = CreateRegionRequest {
             parent: format!("spaces/{STRICT_SPACE}"),
@@ -42,7 +42,7 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
             request_id: format!("make {region}"),
             ..CreateRegionRequest::default()
         };
-        until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
+        retry(async || created(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
     }
     for region in if run.loses_stores() { &RUSHED[..] } else { &[] } {
         let order = if *region == RUSHED[0] { Order::Sequential } else { Order::Scrambled };
@@ -55,7 +55,7 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
             request_id: format!("make {region}"),
             ..CreateRegionRequest::default()
         };
-        until(async || taken(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
+        retry(async || created(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
     }
     for region in STRICT {
         let update = UpdateRegionRequest {
@@ -64,7 +64,7 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
             request_id: format!("strict {region}"),
             ..UpdateRegionRequest::default()
         };
-        until(async || taken(life(run, 0)?.node.regions().update_region(Request::new(update.clone())).await)).await;
+        retry(async || created(life(run, 0)?.node.regions().update_region(Request::new(update.clone())).await)).await;
     }
 }
 
@@ -72,21 +72,21 @@ fn life(run: &Run, replica: usize) -> Result<Arc<Life>, Status> {
     run.life(replica).ok_or_else(|| Status::unavailable("down"))
 }
 
-/// Already there is as good as made.
-fn taken<T>(answer: Result<Response<T>, Status>) -> Result<(), Status> {
+/// Success if the object was created now or exists already.
+fn created<T>(answer: Result<Response<T>, Status>) -> Result<(), Status> {
     match answer {
         Err(status) if status.code() != Code::AlreadyExists => Err(status),
         _ => Ok(()),
     }
 }
 
-async fn until(mut act: impl AsyncFnMut() -> Result<(), Status>) {
+async fn retry(mut act: impl AsyncFnMut() -> Result<(), Status>) {
     while act().await.is_err() {
         time::sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// Seals a region and unseals it, until the end.
+/// Seals and unseals the audited region until the run ends.
 pub(crate) async fn auditor(run: Arc<Run>) {
     let name = format!("spaces/{STRICT_SPACE}/regions/{AUDITED}");
     let mut number = 0;
@@ -103,10 +103,10 @@ pub(crate) async fn auditor(run: Arc<Run>) {
                 run.unsealing(STRICT_SPACE, AUDITED_NUMBER);
             }
             loop {
-                let going_on = run.gate.read().await;
+                let gate = run.gate.read().await;
                 let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
                 let answer = match life(&run, replica) {
-                    _ if run.is_resting() => Err(Status::unavailable("the operators rest")),
+                    _ if run.edits_are_paused() => Err(Status::unavailable("edits are paused")),
                     Ok(life) if seals => life.node.regions().seal_region(Request::new(seal.clone())).await,
                     Ok(life) => life.node.regions().unseal_region(Request::new(seal.clone())).await,
                     Err(status) => Err(status),
@@ -118,7 +118,7 @@ pub(crate) async fn auditor(run: Arc<Run>) {
                     }
                     Ok(_) => break run.unsealed(STRICT_SPACE, AUDITED_NUMBER),
                     Err(_) if run.is_ending() => return,
-                    Err(_) => drop(going_on),
+                    Err(_) => drop(gate),
                 }
                 time::sleep(run.dice.millis(10, 400)).await;
             }
@@ -127,25 +127,25 @@ pub(crate) async fn auditor(run: Arc<Run>) {
     }
 }
 
-/// Asks all daemons for the identifiers of the region that is sealed again and again.
+/// Requests identifiers of the audited region from all daemons until the run ends.
 pub(crate) async fn audited(run: Arc<Run>) {
     let source = format!("region:{AUDITED}@{STRICT_SPACE}");
     while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(10, 200)).await;
         for replica in 0..REPLICAS {
-            let _going_on = run.gate.read().await;
+            let _gate = run.gate.read().await;
             let Ok(life) = life(&run, replica) else { continue };
-            // A refusal is an answer.
+            // OK because a refusal is a valid response.
             let _ = time::timeout(SOON, allocate(&run, &life, replica, &source, STRICT_SPACE, 1, "")).await;
         }
     }
 }
 
-/// What is in hand is granted at once.
+/// The timeout of a grant from a chunk in memory.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Asks for identifiers until the end.
+/// Requests identifiers until the run ends.
 pub(crate) async fn client(run: Arc<Run>, number: u64) {
     let mut requests = 0;
     while !run.is_ending() {
@@ -156,7 +156,7 @@ pub(crate) async fn client(run: Arc<Run>, number: u64) {
         let count = run.dice.between(1, 12);
         if run.dice.per_mille(80) {
             requests += 1;
-            // Requests of both regions have the same identity.
+            // Requests to both regions use the same request_id.
             for region in STRICT {
                 if run.dice.per_mille(600) {
                     strict(&run, region, format!("c{number}-{requests}"), count).await;
@@ -164,17 +164,17 @@ pub(crate) async fn client(run: Arc<Run>, number: u64) {
             }
             continue;
         }
-        let _going_on = run.gate.read().await;
+        let _gate = run.gate.read().await;
         let Ok(life) = life(&run, replica) else { continue };
-        let asked = allocate(&run, &life, replica, &source, &space, count, "");
+        let call = allocate(&run, &life, replica, &source, &space, count, "");
         if run.dice.per_mille(50) {
-            // The client goes away in the middle of its call.
-            if time::timeout(run.dice.millis(0, 20), asked).await.is_err() {
+            // The client cancels its call.
+            if time::timeout(run.dice.millis(0, 20), call).await.is_err() {
                 run.faults.gone.count();
             }
         } else {
-            // A refusal is an answer.
-            let _ = asked.await;
+            // OK because a refusal is a valid response.
+            let _ = call.await;
         }
     }
 }
@@ -187,17 +187,17 @@ fn source(run: &Run) -> (String, String) {
     }
 }
 
-/// Whoever is refused so often, for some minutes after faults have stopped, is refused for ever.
+/// The number of refusals after which a request counts as never granted. They take some minutes, longer than any fault.
 const REFUSALS_MAX: u32 = 2000;
 
-/// Asks a strict region, again and again until there is an answer, and at times once more, elsewhere.
+/// Requests a strict grant until it succeeds, and sometimes repeats it, possibly at another daemon.
 async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
     let source = format!("region:{region}@{STRICT_SPACE}");
     let mut answers = if run.dice.per_mille(300) { 2 } else { 1 };
     let mut refused = 0;
     while answers > 0 {
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
-        match ask(run, replica, &source, STRICT_SPACE, count, &request_id).await {
+        match request(run, replica, &source, STRICT_SPACE, count, &request_id).await {
             Ok(()) => answers -= 1,
             Err(status) if refused == REFUSALS_MAX => {
                 run.violation(format!("{request_id} is never granted: {status}"));
@@ -211,8 +211,8 @@ async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
     }
 }
 
-/// Asks the daemon of a replica, unless it is down.
-pub(crate) async fn ask(
+/// Requests identifiers from the daemon of a replica. Fails if it is not running.
+pub(crate) async fn request(
     run: &Arc<Run>,
     replica: usize,
     source: &str,
@@ -220,11 +220,11 @@ pub(crate) async fn ask(
     count: u64,
     request_id: &str,
 ) -> Result<(), Status> {
-    let _going_on = run.gate.read().await;
+    let _gate = run.gate.read().await;
     allocate(run, &*life(run, replica)?, replica, source, space, count, request_id).await
 }
 
-/// Takes from some regions whatever their pace allows, until the end.
+/// Exhausts the pace of the rushed regions until the run ends.
 pub(crate) async fn rush(run: Arc<Run>) {
     while !run.is_ending() {
         run.step();
@@ -232,8 +232,7 @@ pub(crate) async fn rush(run: Arc<Run>) {
             let (source, mut count) = (format!("region:{region}@{STRICT_SPACE}"), 512);
             while count > 0 {
                 let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
-                let asked = ask(&run, replica, &source, STRICT_SPACE, count, "").await;
-                if asked.is_err() {
+                if request(&run, replica, &source, STRICT_SPACE, count, "").await.is_err() {
                     count /= 4;
                 }
             }
@@ -242,7 +241,7 @@ pub(crate) async fn rush(run: Arc<Run>) {
     }
 }
 
-/// One call of a daemon's allocator. What it answers is checked at once, before time goes on.
+/// Calls a daemon's allocator, and checks the response before simulated time advances.
 async fn allocate(
     run: &Arc<Run>,
     life: &Life,
@@ -258,10 +257,10 @@ async fn allocate(
         encoding: Encoding::Lease.into(),
         request_id: request_id.to_owned(),
     };
-    let asked = Instant::now();
+    let sent = Instant::now();
     let answer: AllocateResponse = life.node.allocator().allocate(Request::new(message)).await?.into_inner();
     let Some(Identifiers::Lease(lease)) = answer.identifiers else {
-        run.violation(format!("{source}: a lease was asked for"));
+        run.violation(format!("{source}: expected a lease"));
         return Ok(());
     };
     let block = match Block::try_from(lease) {
@@ -272,9 +271,9 @@ async fn allocate(
         }
     };
     if let Some(region) = block.region_constants() {
-        // Not the answer to a request that was granted earlier.
+        // A repeated request may get a grant from before the seal.
         if request_id.is_empty() {
-            run.check_seal(space, region.number, asked);
+            run.check_seal(space, region.number, sent);
         }
     }
     let status = life.node.admin().get_status(Request::new(GetStatusRequest {})).await?.into_inner();
@@ -287,12 +286,12 @@ async fn allocate(
     let space = run.places.origin(space);
     run.granted(&Grant { source, space: &space, block: &block, clock_epoch, life: life.number, now, request_id });
     if block.count() != count {
-        run.violation(format!("{source}: {count} asked for, {} granted", block.count()));
+        run.violation(format!("{source}: {count} requested, {} granted", block.count()));
     }
     Ok(())
 }
 
-/// Edits tables until the end. The first operator also seals, and nobody else what it seals.
+/// Edits tables until the run ends. Only the first operator seals regions.
 pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
     let mut number = 0;
     while !run.is_ending() {
@@ -301,26 +300,26 @@ pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
         time::sleep(run.dice.millis(0, 1500)).await;
         let request_id = format!("o{operator}-{number}");
         let edit = Edit::choose(&run.dice, &run.places, request_id, operator == 0);
-        let edit = if run.loses_stores() { cautious(&run, edit) } else { Some(edit) };
+        let edit = if run.loses_stores() { repeatable(&run, edit) } else { Some(edit) };
         if let Some(edit) = edit {
-            make(&run, &edit).await;
+            apply(&run, &edit).await;
         }
     }
 }
 
-/// An edit as an operator makes it whose store may be lost, or was. What could not be repeated is not done; regions that are not what they
-/// were are not touched; and what is new after a restore is said to be new.
-fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
-    if run.is_resting() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {
+/// Adapts an edit to a store that may be lost or was restored. `None` for an edit that could not be repeated after a restore, and
+/// for a region that differs from the lost store.
+fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
+    if run.edits_are_paused() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {
         return None;
     }
     let was_restored = run.restores() > 0;
     match &mut edit.what {
-        What::Update(update) if was_restored && update.next.is_some() => None,
-        What::Create(create) => {
+        EditKind::Update(update) if was_restored && update.next.is_some() => None,
+        EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);
             if was_restored {
-                // A region that is not what it was must not be split.
+                // An automatic split could take a region that differs from the lost store.
                 create.auto_split = false;
             }
             Some(edit)
@@ -329,49 +328,49 @@ fn cautious(run: &Run, mut edit: Edit) -> Option<Edit> {
     }
 }
 
-/// Asks for an edit, at one daemon after the other, until there is an answer.
-async fn make(run: &Run, edit: &Edit) {
-    if let (What::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
+/// Sends an edit to random daemons until one answers definitely.
+async fn apply(run: &Run, edit: &Edit) {
+    if let (EditKind::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
         run.places.may_be_renamed(region, &rename.region_id);
     }
     let restores = run.restores();
     for _ in 0..20 {
-        let going_on = run.gate.read().await;
-        // What was decided for a table that is lost may be wrong for the restored one.
+        let gate = run.gate.read().await;
+        // An edit chosen for the lost table may be wrong for the restored one.
         if run.restores() != restores
-            || run.is_resting()
+            || run.edits_are_paused()
             || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region))
         {
             return;
         }
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
         let Ok(life) = life(run, replica) else {
-            drop(going_on);
+            drop(gate);
             time::sleep(Duration::from_millis(300)).await;
             continue;
         };
-        if let What::Unseal(unseal) = &edit.what {
-            // Whatever becomes of it, the region may be granted from again.
+        if let EditKind::Unseal(unseal) = &edit.what {
+            // From now on the region may grant again, even if the outcome stays unknown.
             let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
-                drop(going_on);
+                drop(gate);
                 time::sleep(Duration::from_millis(300)).await;
                 continue;
             };
             run.unsealing(&edit.space, number);
         }
-        match edit.ask(&life.node.regions()).await {
+        match edit.send(&life.node.regions()).await {
             Ok(made) => {
                 if let Some(region) = &made.region {
                     let within = Duration::from_millis(made.effective_within_ms);
                     match &edit.what {
-                        What::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
-                        What::Unseal(_) => run.unsealed(&edit.space, region.number),
+                        EditKind::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
+                        EditKind::Unseal(_) => run.unsealed(&edit.space, region.number),
                         _ => {}
                     }
                 }
                 run.edited(&edit.space, &edit.request_id, made.revision);
-                take_note(&run.places, edit);
-                if let What::Create(create) = &edit.what
+                record_names(&run.places, edit);
+                if let EditKind::Create(create) = &edit.what
                     && restores > 0
                     && run.dice.per_mille(700)
                 {
@@ -382,12 +381,12 @@ async fn make(run: &Run, edit: &Edit) {
                     let next = Some(0.into());
                     let update =
                         UpdateRegionRequest { name, next, request_id: request_id.clone(), ..Default::default() };
-                    insist(run, &edit.space, request_id, What::Update(update)).await;
+                    send_until_answered(run, &edit.space, request_id, EditKind::Update(update)).await;
                 }
                 return;
             }
-            Err(status) if may_be_made_yet(status.code()) => {
-                drop(going_on);
+            Err(status) if is_unknown(status.code()) => {
+                drop(gate);
                 time::sleep(run.dice.millis(50, 800)).await;
             }
             Err(_) => return,
@@ -395,18 +394,18 @@ async fn make(run: &Run, edit: &Edit) {
     }
 }
 
-/// Asks for an edit until there is an answer; false if it is refused.
-pub(crate) async fn insist(run: &Run, space: &str, request_id: String, what: What) -> bool {
+/// Sends an edit until a daemon answers definitely. Returns false if it is refused.
+pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: EditKind) -> bool {
     let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
     for _ in 0..TRIES {
         if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
-            match edit.ask(&life.node.regions()).await {
+            match edit.send(&life.node.regions()).await {
                 Ok(made) => {
                     run.edited(&edit.space, &edit.request_id, made.revision);
                     return true;
                 }
-                // A daemon may not have heard yet of what another one has made.
-                Err(status) if may_be_made_yet(status.code()) || status.code() == Code::NotFound => {}
+                // A daemon may not know yet what another daemon has created.
+                Err(status) if is_unknown(status.code()) || status.code() == Code::NotFound => {}
                 Err(_) => return false,
             }
         }
@@ -415,28 +414,29 @@ pub(crate) async fn insist(run: &Run, space: &str, request_id: String, what: Wha
     false
 }
 
-/// Takes note of the names that an edit has made.
-fn take_note(places: &Places, edit: &Edit) {
+/// Records the names that an edit has created.
+fn record_names(places: &Places, edit: &Edit) {
     edit.made.iter().for_each(|region| places.add(&edit.space, region));
     match (&edit.what, &edit.region) {
-        (What::Delegate(_), Some(region)) => places.delegated(&edit.space, region),
-        (What::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
+        (EditKind::Delegate(_), Some(region)) => places.delegated(&edit.space, region),
+        (EditKind::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
         _ => {}
     }
 }
 
-pub(crate) fn may_be_made_yet(code: Code) -> bool {
+/// Whether the outcome of an edit is unknown, so that a retry is needed.
+pub(crate) fn is_unknown(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// The number of a region, which stays when its name changes.
+/// The number of a region, which a rename does not change.
 async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
     let get = GetRegionRequest { name: name.to_owned() };
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
 }
 
-/// A daemon that has started with a clock more than an hour (`--clock-jump`) ahead of all others issues no time-based identifiers
-/// until an operator says that the clock is right. No other daemon may need that.
+/// Accepts the clock of a daemon that issues no time-based identifiers because it started with a clock more than an hour
+/// (`--clock-jump`) ahead of all others. Reports a violation if another daemon needs that.
 async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     let admin = life(run, replica)?.node.admin();
     let status = admin.get_status(Request::new(GetStatusRequest {})).await?.into_inner();
@@ -447,19 +447,19 @@ async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     let wall = |replica: usize| run.replicas[replica].machine.wall().get();
     let others = (0..REPLICAS).filter(|other| *other != replica).map(wall).max();
     if others.is_some_and(|latest| wall(replica) < latest + CLOCK_JUMP_NANOS) {
-        run.violation("a clock is not believed that another one agrees with".to_owned());
+        run.violation("a daemon distrusts a clock that agrees with another clock".to_owned());
     }
     admin.accept_clock(Request::new(AcceptClockRequest {})).await.map(drop)
 }
 
-/// An hour, but for what others have been told of a clock that goes too fast or too slow.
+/// An hour, less a margin for the drift of the clocks.
 const CLOCK_JUMP_NANOS: i128 = (3600 - 10) * 1_000_000_000;
 
-/// Once faults have stopped, every daemon grants again: of time, of a series, of a region.
+/// Checks that every daemon grants from formats, series and strict regions after faults have stopped.
 pub(crate) async fn check_liveness(run: &Arc<Run>) {
     for replica in 0..REPLICAS {
         if let Err(status) = accept_clock(run, replica).await {
-            run.violation(format!("a daemon does not say how it fares after faults have stopped: {status}"));
+            run.violation(format!("a daemon does not report its status after faults have stopped: {status}"));
         }
         for source in ["uuidv7", "uuidv6", "xid", "uid11-fullrand", "serial:AB"] {
             let granted = match life(run, replica) {

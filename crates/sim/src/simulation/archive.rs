@@ -1,7 +1,7 @@
-//! The archive of a simulated store, commit by commit: what `kentd --archive` has at the moment in which the store is lost.
+//! The archive of a simulated store: the contents of `kentd --archive` at the moment the store is lost.
 //!
-//! As in `kent_store`, one commit is made after the other, and is seen and answered once the store and the archive both have it. A
-//! commit that is under way when the store is lost is in the archive or not.
+//! As in `kent_store`, commits are applied one at a time. A commit becomes visible and is answered once both the store and the
+//! archive have it. The archive may or may not have a commit that was in flight when the store was lost.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,47 +17,47 @@ use tokio::time;
 
 use super::{mutant::Mutant, world::Dice};
 
-/// Where the commits of one store go.
+/// The archive of one store.
 #[derive(Debug)]
 pub(crate) struct Archive {
     dice: Dice,
     pace: Pace,
     mutant: Option<Mutant>,
-    /// Faults happen at all.
+    /// Whether faults are injected.
     foul: Arc<AtomicBool>,
-    /// Held while a commit is made.
+    /// Held during a commit.
     turn: tokio::sync::Mutex<()>,
-    kept: Mutex<Kept>,
+    kept: Mutex<Contents>,
 }
 
-/// How long the archive takes for a commit.
+/// The speed of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// No time: it has whatever was decided.
+    /// It has every commit immediately.
     Prompt,
-    /// As long as a share does that hangs at times.
+    /// It takes as long as a network share that sometimes hangs.
     Slow,
 }
 
 /// The records of an archive.
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     records: BTreeMap<Key, Vec<u8>>,
-    /// Writes that were answered, and are not shipped yet.
+    /// Answered writes that are not archived yet, for [`Mutant::EarlyAnswer`].
     late: VecDeque<Writes>,
-    /// It cannot be written for now.
+    /// The archive currently cannot be written.
     is_away: bool,
-    /// Its store is lost: nothing more comes.
+    /// The store is lost, so the archive gets no more commits.
     is_over: bool,
 }
 
 type Writes = Vec<(Key, Option<Vec<u8>>)>;
 
-/// How many commits an archive lacks that is written after the answer.
+/// The number of commits by which an archive lags with [`Mutant::EarlyAnswer`].
 const LATE: usize = 3;
 
 impl Archive {
-    /// Begins one with all that a store has.
+    /// Begins an archive with the contents of a store.
     pub(crate) async fn begin(
         memory: &MemoryStore,
         dice: Dice,
@@ -67,11 +67,11 @@ impl Archive {
     ) -> Result<Self, ReadError> {
         let records =
             memory.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
-        let kept = Mutex::new(Kept { records, ..Kept::default() });
+        let kept = Mutex::new(Contents { records, ..Contents::default() });
         Ok(Self { dice, pace, mutant, foul, turn: tokio::sync::Mutex::default(), kept })
     }
 
-    /// Makes a commit in the store and here.
+    /// Commits to the store and the archive.
     pub(crate) async fn commit(&self, memory: &MemoryStore, txn: Txn) -> Result<Committed, CommitError> {
         let _turn = self.turn.lock().await;
         self.check_there()?;
@@ -97,23 +97,23 @@ impl Archive {
         memory.commit(txn).await
     }
 
-    /// The store cannot be used without its archive.
+    /// Fails if the archive cannot be written.
     pub(crate) fn check_there(&self) -> Result<(), Unavailable> {
         let kept = self.lock();
         if kept.is_away || kept.is_over { Err(Unavailable::backend("the archive cannot be written")) } else { Ok(()) }
     }
 
-    /// Whether its store is lost.
+    /// Whether the store is lost.
     pub(crate) fn is_over(&self) -> bool {
         self.lock().is_over
     }
 
-    /// Takes it away, or brings it back.
+    /// Makes the archive unwritable, or writable again.
     pub(crate) fn set_away(&self, is_away: bool) {
         self.lock().is_away = is_away;
     }
 
-    /// The store is lost at this moment. What the archive has of it.
+    /// Marks the store as lost, and returns the contents of the archive.
     pub(crate) fn lose(&self) -> Vec<(Key, Vec<u8>)> {
         let mut kept = self.lock();
         kept.is_over = true;
@@ -128,12 +128,12 @@ impl Archive {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Contents {
     fn keep(&mut self, writes: Writes) {
         for (key, value) in writes {
             match value {

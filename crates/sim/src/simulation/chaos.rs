@@ -1,4 +1,4 @@
-//! What goes wrong on purpose: clocks, crashes, restarts, partitions, and a store that forgets.
+//! Injected faults: clock jumps, crashes, restarts, partitions, compactions, and archives that cannot be written.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -6,13 +6,13 @@ use tokio::time;
 
 use super::run::Run;
 
-/// Makes one replica's life hard until the end.
+/// Injects faults into one replica until the run ends.
 pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
     while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(200, 6000)).await;
-        // Not while a store is lost and restored.
-        let _going_on = run.gate.read().await;
+        // No faults while a store is lost and restored.
+        let _gate = run.gate.read().await;
         if run.is_ending() {
             return;
         }
@@ -46,7 +46,7 @@ pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
     }
 }
 
-/// Takes archives away and brings them back, until the end.
+/// Makes archives unwritable for a while, again and again until the run ends.
 pub(crate) async fn outages(run: Arc<Run>) {
     while !run.is_ending() {
         time::sleep(run.dice.millis(1000, 20_000)).await;

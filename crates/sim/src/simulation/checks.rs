@@ -1,4 +1,4 @@
-//! What is checked once all is calm: owners, histories, edits, and the numbers of strict regions.
+//! The checks after the calm time: owners, histories, edits, and the numbers of strict regions.
 
 use std::{pin::pin, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{
     run::Run,
 };
 
-/// Checks all spaces as a daemon sees them that starts now.
+/// Checks all spaces as seen by a freshly started daemon.
 pub(crate) async fn check_spaces(run: &Arc<Run>) -> Result<(), String> {
     run.stop(0).await;
     run.start(0).await;
@@ -42,7 +42,7 @@ async fn spaces(regions: &impl Regions) -> Result<Vec<String>, String> {
 /// Tables by the names of their spaces.
 pub(crate) type Tables = Vec<(String, Table)>;
 
-/// All tables; a space comes before those inside of it.
+/// All tables. A space comes before the spaces inside it.
 pub(crate) async fn tables(regions: &impl Regions) -> Result<Tables, String> {
     let mut tables = Vec::new();
     let mut names = spaces(regions).await?;
@@ -73,7 +73,7 @@ async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Res
         let made: Vec<u64> =
             history.iter().filter(|entry| entry.request_id == request_id).map(|entry| entry.revision).collect();
         if made != [revision] {
-            return Err(format!("P5: the edit {request_id} was acknowledged in {revision} and is in {made:?}"));
+            return Err(format!("P5: the edit {request_id} was acknowledged in {revision}, the history has {made:?}"));
         }
     }
     let strict = if space == STRICT_SPACE { &STRICT[..] } else { &[] };
@@ -114,13 +114,13 @@ async fn history(regions: &impl Regions, parent: &str) -> Result<Vec<HistoryEntr
     }
 }
 
-/// The history makes the table out of nothing, without a gap, each edit where the one before left off.
+/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions.
 fn check_history(table: &Table, history: Vec<HistoryEntry>) -> Result<(), String> {
     let mut copy = Table::new(table.bits().into()).map_err(|bad| bad.to_string())?;
     for entry in history {
         let revision = entry.revision;
         if entry.principal.starts_with("kentd ") && revision > copy.revision().0 {
-            // A restore or a move leaps over revisions that a lost table may have had.
+            // A restore or a move skips revisions that a lost table may have had.
             let regions: Vec<Region> = copy.iter().cloned().collect();
             copy = Table::restore(copy.bits(), Revision(revision - 1), copy.next_number(), regions)
                 .map_err(|damage| damage.to_string())?;
@@ -133,6 +133,6 @@ fn check_history(table: &Table, history: Vec<HistoryEntry>) -> Result<(), String
     };
     match copy.revision() == table.revision() && places(&copy) == places(table) {
         true => table.check().map_err(|damage| damage.to_string()),
-        false => Err("P5: the history does not make the table".to_owned()),
+        false => Err("P5: the history does not yield the table".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! How wrong the clocks of a run are.
+//! The errors of the clocks in a run.
 
 use tokio::time::Instant;
 
@@ -9,7 +9,7 @@ const SECOND: i128 = 1000 * MILLI;
 const MINUTE: i128 = 60 * SECOND;
 const HOUR: i128 = 3600 * SECOND;
 const YEAR: i128 = 365 * 24 * HOUR;
-/// What a wall clock may be set to, as an offset to the truth.
+/// The offsets from true time that a fault may set.
 const OFFSETS: [i128; 14] = [
     0,
     0,
@@ -27,34 +27,34 @@ const OFFSETS: [i128; 14] = [
     10 * YEAR,
 ];
 
-/// How wrong the clocks of a run may be.
+/// The bound for clock errors in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clocks {
-    /// They say anything: nothing but a restore asks anything of them.
+    /// No bound: only restores from a backup need one.
     Wild,
-    /// No two differ by more than an hour, `--clock-error`, which is what docs/restore.md assumes.
+    /// No two clocks differ by more than an hour, the default of `--clock-error` in docs/restore.md.
     Within,
-    /// No two differ by more than a second, and restores are told so.
+    /// No two clocks differ by more than a second, and restores get `--clock-error 1s`.
     Synchronized,
 }
 
-/// The same where no two clocks may differ by more than an hour. With what a machine is always ahead it makes 28 minutes at most.
+/// The offsets for [`Clocks::Within`]. With the constant offset of a machine they add up to at most 28 minutes.
 const OFFSETS_WITHIN: [i128; 8] =
     [0, -10 * MILLI, -400 * MILLI, 3 * SECOND, -5 * MINUTE, 5 * MINUTE, -18 * MINUTE, 18 * MINUTE];
-/// The same where no two clocks may differ by more than a second.
+/// The offsets for [`Clocks::Synchronized`].
 const OFFSETS_SYNCHRONIZED: [i128; 4] = [0, 0, -200 * MILLI, 200 * MILLI];
 
-/// What the wall clock of one machine is always ahead of the truth.
+/// Constant offsets of a machine's wall clock from true time.
 const CONSTANT: [i128; 8] = [0, 0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -5 * SECOND, 10 * 60 * SECOND, -HOUR];
-/// By how many millionths it goes too fast.
+/// Drifts of a machine's wall clock in millionths.
 const DRIFTS: [i128; 7] = [0, 0, 50, -50, 500, -20_000, 20_000];
 
-/// The same in the other kinds of runs. Such runs last for hours, in which a drift must not add up to more than a minute.
+/// Constant offsets and drifts for the other bounds. Such runs last for hours, in which a drift must not exceed a minute.
 const CONSTANT_WITHIN: [i128; 6] = [0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -10 * MINUTE, 10 * MINUTE];
 const CONSTANT_SYNCHRONIZED: [i128; 3] = [0, -200 * MILLI, 200 * MILLI];
 const DRIFTS_WITHIN: [i128; 5] = [0, 50, -50, 500, -500];
 
-/// The clock of one machine, which differs from those of others.
+/// A random clock for one machine.
 pub(crate) fn machine(boot: Instant, dice: &Dice, clocks: Clocks) -> Machine {
     let (constants, drifts): (&[i128], &[i128]) = match clocks {
         Clocks::Wild => (&CONSTANT, &DRIFTS),
@@ -66,7 +66,7 @@ pub(crate) fn machine(boot: Instant, dice: &Dice, clocks: Clocks) -> Machine {
 }
 
 impl Clocks {
-    /// What a clock may be set to.
+    /// The offsets that a fault may set.
     pub(crate) const fn offsets(self) -> &'static [i128] {
         match self {
             Self::Wild => &OFFSETS,

@@ -1,4 +1,4 @@
-//! Edits that an operator may ask for, each as often as it takes: with a request_id it is made once.
+//! Random edits of operators. Each has a request_id, so that repeated requests apply it once.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
@@ -12,19 +12,19 @@ use super::{
     world::Dice,
 };
 
-/// An edit of one space that can be asked for again.
+/// An edit of one space that can be sent repeatedly.
 pub(crate) struct Edit {
     pub(crate) space: String,
     pub(crate) request_id: String,
-    /// The region that it is about, if it was there before.
+    /// The existing region that it changes, if any.
     pub(crate) region: Option<String>,
-    /// Regions that it makes.
+    /// The regions that it creates.
     pub(crate) made: Vec<String>,
-    pub(crate) what: What,
+    pub(crate) what: EditKind,
 }
 
-/// What an edit does.
-pub(crate) enum What {
+/// The kind and the message of an edit.
+pub(crate) enum EditKind {
     Create(CreateRegionRequest),
     Expand(ExpandRegionRequest),
     Shrink(ShrinkRegionRequest),
@@ -38,7 +38,7 @@ pub(crate) enum What {
 }
 
 impl Edit {
-    /// An edit of any kind, of any space. Only one operator may seal: who sealed last is otherwise not known.
+    /// A random edit of a random space. Only one operator may seal, so that the order of its seals is known.
     pub(crate) fn choose(dice: &Dice, places: &Places, request_id: String, may_seal: bool) -> Self {
         let space = places.space(dice);
         match places.region(dice, Some(&space)).filter(|_| !dice.per_mille(250)) {
@@ -47,7 +47,7 @@ impl Edit {
         }
     }
 
-    /// A new region.
+    /// An edit that creates a region.
     fn create(dice: &Dice, places: &Places, space: String, request_id: String) -> Self {
         let region_id = places.fresh();
         let suffix_max = if space == SPACES[0] { 20 } else { 5 };
@@ -67,67 +67,67 @@ impl Edit {
             request_id: request_id.clone(),
             ..CreateRegionRequest::default()
         };
-        Self { space, request_id, region: None, made: vec![region_id], what: What::Create(create) }
+        Self { space, request_id, region: None, made: vec![region_id], what: EditKind::Create(create) }
     }
 
-    /// An edit of a region.
+    /// A random edit of an existing region.
     fn of(dice: &Dice, places: &Places, place: Place, request_id: String, may_seal: bool) -> Self {
         let Place { space, region } = place;
         let (name, id) = (format!("spaces/{space}/regions/{region}"), request_id.clone());
         let by_bits = bits(dice, 1, 2);
         let mut made = Vec::new();
         let what = match dice.between(0, 12) {
-            0 | 1 => What::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
-            2 | 3 => What::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
+            0 | 1 => EditKind::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
+            2 | 3 => EditKind::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             4 => {
                 made = if dice.per_mille(500) { vec![places.fresh()] } else { Vec::new() };
                 let new_regions = made.iter().map(|name| new_region(name)).collect();
-                What::Split(SplitRegionRequest { name, by_bits, new_regions, request_id: id, ..Default::default() })
+                EditKind::Split(SplitRegionRequest { name, by_bits, new_regions, request_id: id, ..Default::default() })
             }
             5..8 => {
                 made = vec![places.fresh()];
-                What::Subdivide(subdivide(dice, name, by_bits, &made[0], id))
+                EditKind::Subdivide(subdivide(dice, name, by_bits, &made[0], id))
             }
-            8 => What::Delegate(DelegateRegionRequest { name, request_id: id, ..Default::default() }),
+            8 => EditKind::Delegate(DelegateRegionRequest { name, request_id: id, ..Default::default() }),
             9 if may_seal => {
                 let seal = SealRegionRequest { name, request_id: id, ..Default::default() };
-                if dice.per_mille(300) { What::Seal(seal) } else { What::Unseal(seal) }
+                if dice.per_mille(300) { EditKind::Seal(seal) } else { EditKind::Unseal(seal) }
             }
             10 => {
                 let region_id = places.fresh();
-                What::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
+                EditKind::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
             }
             11 => {
                 let policy = Some(policy(dice));
-                What::Update(UpdateRegionRequest { name, policy, request_id: id, ..Default::default() })
+                EditKind::Update(UpdateRegionRequest { name, policy, request_id: id, ..Default::default() })
             }
             _ => {
                 let next = Some(u128::from(dice.between(0, 20)).into());
-                What::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
+                EditKind::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
             }
         };
         Self { space, request_id, region: Some(region), made, what }
     }
 
-    /// Asks for it once.
-    pub(crate) async fn ask(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
+    /// Sends the edit once.
+    pub(crate) async fn send(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
         let made = match &self.what {
-            What::Create(create) => regions.create_region(Request::new(create.clone())).await,
-            What::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
-            What::Shrink(shrink) => regions.shrink_region(Request::new(shrink.clone())).await,
-            What::Split(split) => regions.split_region(Request::new(split.clone())).await,
-            What::Subdivide(divide) => regions.add_subregions(Request::new(divide.clone())).await,
-            What::Delegate(delegate) => regions.delegate_region(Request::new(delegate.clone())).await,
-            What::Seal(seal) => regions.seal_region(Request::new(seal.clone())).await,
-            What::Unseal(seal) => regions.unseal_region(Request::new(seal.clone())).await,
-            What::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
-            What::Update(update) => regions.update_region(Request::new(update.clone())).await,
+            EditKind::Create(create) => regions.create_region(Request::new(create.clone())).await,
+            EditKind::Expand(expand) => regions.expand_region(Request::new(expand.clone())).await,
+            EditKind::Shrink(shrink) => regions.shrink_region(Request::new(shrink.clone())).await,
+            EditKind::Split(split) => regions.split_region(Request::new(split.clone())).await,
+            EditKind::Subdivide(divide) => regions.add_subregions(Request::new(divide.clone())).await,
+            EditKind::Delegate(delegate) => regions.delegate_region(Request::new(delegate.clone())).await,
+            EditKind::Seal(seal) => regions.seal_region(Request::new(seal.clone())).await,
+            EditKind::Unseal(seal) => regions.unseal_region(Request::new(seal.clone())).await,
+            EditKind::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
+            EditKind::Update(update) => regions.update_region(Request::new(update.clone())).await,
         };
         made.map(Response::into_inner)
     }
 }
 
-/// Subregions: the all-zero one closes the region, another one makes it partial.
+/// Adds a subregion: an all-zero one closes the region, any other makes it partial.
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);
@@ -160,7 +160,7 @@ fn policy(dice: &Dice) -> Policy {
     }
 }
 
-/// A small number.
+/// A random number from `low` to `high`.
 fn bits(dice: &Dice, low: u32, high: u32) -> u32 {
     // OK because it is at most `high`.
     dice.between(low.into(), high.into()) as u32

@@ -1,4 +1,4 @@
-//! Holds everything that was granted, and checks the promises as it comes.
+//! Records every grant and checks the promises for each.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -9,39 +9,38 @@ use kent_ids::{Block, ClusterKey, Id, UnixNanos, unscramble};
 use kent_regions::{Kind, Order, Region, RegionNumber, Status, Table};
 use rand::rngs::StdRng;
 
-/// Everything that was granted in a run.
+/// All grants of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// By sequence: what two grants must not share. Random tails are left out, since they would hide a position that was
-    /// granted twice.
+    /// The granted identifiers by sequence, without their random tails, which would hide a position granted twice.
     seen: HashSet<(String, u128)>,
-    /// The last position of a source that one life of a daemon granted, and the clock epoch.
+    /// The clock epoch and the last granted position, by daemon process and source.
     last: HashMap<(u64, String), (u64, u128)>,
     /// Identifiers of regions: space, region number, identifier.
     issued: Vec<(String, u64, u128)>,
     /// The keys of scrambled orders, by space.
     keys: HashMap<String, ClusterKey>,
-    /// Answers of strict regions, by region and request.
+    /// Grants of strict regions, by region and request_id.
     strict: BTreeMap<(u64, String), (u128, u64)>,
-    /// Answers of strict regions in stores that were lost: they may be given again, or not.
+    /// Grants of strict regions in lost stores. A repeated request may get the same grant or another.
     lost: HashSet<(u64, String, u128, u64)>,
-    /// Where the numbers of strict regions go on without gaps: from where, and up to where if a restore went back there.
+    /// The runs of gapless numbers of strict regions: start, and end if a restore ended the run.
     runs: BTreeMap<u64, Vec<(u128, Option<u128>)>>,
-    /// A sum of everything in its order: two runs of a seed must agree.
+    /// A checksum of all events in their order, which must be equal in two runs of a seed.
     digest: u64,
     pub(crate) identifiers: u64,
 }
 
-/// A block as it was granted.
+/// A granted block.
 pub(crate) struct Grant<'a> {
     pub(crate) source: &'a str,
-    /// The space, by the first names of the regions around it.
+    /// The space, in terms of the first names of its regions.
     pub(crate) space: &'a str,
     pub(crate) block: &'a Block,
     pub(crate) clock_epoch: u64,
-    /// Which life of which daemon granted it.
+    /// The number of the daemon process that granted it.
     pub(crate) life: u64,
-    /// What that daemon took for the time, if it took any.
+    /// The time that the daemon used, if it had one.
     pub(crate) now: Option<UnixNanos>,
     pub(crate) request_id: &'a str,
 }
@@ -50,7 +49,7 @@ const MAX_AHEAD: Duration = Duration::from_secs(1);
 const TOLERANCE: Duration = Duration::from_millis(500);
 
 impl Ledger {
-    /// Takes note of a block; an error says which promise is broken.
+    /// Records a block. The error names the broken promise.
     pub(crate) fn record(&mut self, grant: &Grant<'_>, rng: StdRng) -> Result<(), String> {
         let Grant { source, block, .. } = grant;
         self.digest(block.first().get() as u64 ^ block.count());
@@ -60,9 +59,9 @@ impl Ledger {
                 return Ok(());
             }
             match self.strict.insert((region.number, grant.request_id.to_owned()), answer) {
-                // The same block again is what a repeated request must get.
+                // A repeated request must get the same block.
                 Some(before) if before == answer => return Ok(()),
-                Some(before) => return Err(format!("{}: {before:?} and then {answer:?}", grant.request_id)),
+                Some(before) => return Err(format!("{}: granted {before:?} and then {answer:?}", grant.request_id)),
                 None => {}
             }
         }
@@ -98,7 +97,7 @@ impl Ledger {
         let (first, last) = (grant.block.first().get(), grant.block.last().get());
         let key = (grant.life, grant.source.to_owned());
         let before = self.last.insert(key, (grant.clock_epoch, last));
-        // A strict region may answer an earlier request again.
+        // A strict region may repeat an earlier grant.
         let ordered = grant.request_id.is_empty() && before.is_some_and(|(epoch, _)| epoch == grant.clock_epoch);
         match before {
             Some((_, before)) if ordered && before >= first => {
@@ -123,25 +122,25 @@ impl Ledger {
         Ok(())
     }
 
-    /// The store is lost. No identifier may be granted again all the same; but regions may be others now, and a strict request that
-    /// was granted after the backup is not known.
+    /// Records the loss of the store. Granted identifiers still must not be granted again. But the owners of identifiers may change,
+    /// and strict grants since the backup are lost.
     pub(crate) fn lose(&mut self) {
         self.issued.clear();
         let strict = std::mem::take(&mut self.strict);
         self.lost.extend(strict.into_iter().map(|((region, id), (first, count))| (region, id, first, count)));
     }
 
-    /// The first identifier after all that were granted of the `bits` bits from `base` on.
+    /// The identifier after the highest one granted in the range of 2^`bits` identifiers from `base`.
     pub(crate) fn next_in(&self, space: &str, base: u128, bits: u8) -> u128 {
         let (sequence, end) = (format!("space {space}"), base + (1 << bits));
         let within = |(of, id): &&(String, u128)| *of == sequence && (base..end).contains(id);
         self.seen.iter().filter(within).map(|(_, id)| id + 1).max().unwrap_or(base)
     }
 
-    /// P2: every identifier still belongs to the region that issued it, or to the one that this became.
+    /// P2: every identifier still belongs to the region that issued it, or to its heir.
     pub(crate) fn check_owners(&self, space: &str, table: &Table) -> Result<(), String> {
         for (_, number, id) in self.issued.iter().filter(|(of, ..)| of == space) {
-            let found = table.classify(*id).ok_or_else(|| format!("P2: {id} is not of space {space}"))?;
+            let found = table.classify(*id).ok_or_else(|| format!("P2: {id} is not an identifier of space {space}"))?;
             let Some(owner) = table.get(RegionNumber(*number)) else {
                 return Err(format!("P2: region {number} of {space} is gone"));
             };
@@ -164,18 +163,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// P1 for the space of a region's suffixes: an identifier of it is one of the space around it as well, which must not have been
-    /// granted there.
+    /// P1 for the space of a delegated region: its identifiers must not also have been granted from the region in the outer space.
     pub(crate) fn check_inside(&self, outer: &str, inner: &str, base: u128) -> Result<(), String> {
         let (outer, inner) = (format!("space {outer}"), format!("space {inner}"));
-        let twice = |(of, id): &&(String, u128)| *of == inner && self.seen.contains(&(outer.clone(), base + id));
-        match self.seen.iter().filter(twice).map(|(_, id)| *id).min() {
+        let duplicate = |(of, id): &&(String, u128)| *of == inner && self.seen.contains(&(outer.clone(), base + id));
+        match self.seen.iter().filter(duplicate).map(|(_, id)| *id).min() {
             None => Ok(()),
-            Some(id) => Err(format!("P1: {id} of {inner} was granted from the region itself as well")),
+            Some(id) => Err(format!("P1: {id} of {inner} was also granted from the region itself")),
         }
     }
 
-    /// A strict region was restored as it was when its next number was `from`, and goes on with `to`.
+    /// Records that a strict region was restored to a state with next number `from`, and continues with `to`.
     pub(crate) fn skip(&mut self, region: RegionNumber, from: u128, to: Option<u128>) {
         let runs = self.runs.entry(region.0).or_insert_with(|| vec![(0, None)]);
         runs.retain(|(first, _)| *first < from);
@@ -185,7 +183,7 @@ impl Ledger {
         runs.extend(to.map(|to| (to, None)));
     }
 
-    /// A strict region has numbers without gaps, but where it was restored: as many are issued as were asked for.
+    /// Checks that the numbers of a strict region have no gaps within each run, and that the counter matches.
     pub(crate) fn check_strict(&self, region: &Region) -> Result<(), String> {
         let (number, whole) = (region.number.0, vec![(0, None)]);
         let runs = self.runs.get(&number).unwrap_or(&whole);
@@ -196,7 +194,7 @@ impl Ledger {
         let within =
             |first: u128, (begin, end): (u128, Option<u128>)| first >= begin && end.is_none_or(|end| first < end);
         if let Some((first, _)) = of_store.iter().find(|(first, _)| !runs.iter().any(|run| within(*first, *run))) {
-            return Err(format!("a strict region granted {first}, which its store has skipped: {runs:?}"));
+            return Err(format!("a strict region granted {first}, which the restore skipped: {runs:?}"));
         }
         for run in runs {
             let mut next = run.0;
@@ -208,13 +206,13 @@ impl Ledger {
             }
             let end = run.1.map_or(region.issued.get(), Some);
             if end != Some(next) {
-                return Err(format!("a strict region has issued {end:?} and granted {next}: {runs:?}"));
+                return Err(format!("a strict region's counter is {end:?}, but its grants end at {next}: {runs:?}"));
             }
         }
         Ok(())
     }
 
-    /// Takes note of something that happened, for the comparison of two runs.
+    /// Adds an event to the checksum.
     pub(crate) fn digest(&mut self, event: u64) {
         self.digest = (self.digest.rotate_left(5) ^ event).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
@@ -224,7 +222,7 @@ impl Ledger {
     }
 }
 
-/// The region that a closed one's members went to.
+/// The region that owns the identifiers of a closed region: its innermost all-zero descendant.
 fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     let mut heir = region;
     let mut inside = VecDeque::from([region]);
@@ -238,7 +236,7 @@ fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     heir
 }
 
-/// Whether identifiers ascend inside a block as bytes.
+/// Whether the identifiers of a block ascend in byte order.
 fn ascends(source: &str, block: &Block) -> bool {
     match block.region_constants() {
         Some(region) => region.scramble.is_none(),
@@ -246,7 +244,7 @@ fn ascends(source: &str, block: &Block) -> bool {
     }
 }
 
-/// What is unique about an identifier: of versions 1 and 6, which are one source, the same.
+/// The value to compare for uniqueness. Versions 1 and 6 share a sequence, so version 1 is mapped to version 6.
 fn essence(source: &str, id: Id) -> u128 {
     let value = id.to_u128();
     if source != "uuidv1" {

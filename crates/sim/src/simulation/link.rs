@@ -1,6 +1,6 @@
-//! The way from one daemon to the store: slow, lossy, cut at times, and gone when the daemon crashes.
+//! The connection from one daemon to the store: slow, lossy, sometimes partitioned, and closed when the daemon crashes.
 //!
-//! What was sent arrives although its sender has given up or died meanwhile, as on a real network.
+//! As on a real network, a sent message arrives even if its sender has given up or crashed meanwhile.
 
 use std::{
     fmt,
@@ -28,22 +28,22 @@ use super::{
     world::Dice,
 };
 
-/// The store of a run, and how it misbehaves.
+/// The store of a run and its faults.
 #[derive(Clone)]
 pub(crate) struct Backend {
     pub(crate) memory: Arc<MemoryStore>,
-    /// Where its commits go as well.
+    /// The archive that also gets its commits.
     pub(crate) archive: Option<Arc<Archive>>,
     pub(crate) dice: Dice,
-    /// Faults happen at all.
+    /// Whether faults are injected.
     pub(crate) foul: Arc<AtomicBool>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) mutant: Option<Mutant>,
-    /// What the latest commits wrote over, for a store that forgets them.
+    /// The values that the latest commits replaced, for [`Mutant::NoFlush`].
     undo: Arc<Mutex<Vec<Before>>>,
 }
 
-/// What was under some keys before a commit.
+/// The values of some keys before a commit.
 type Before = Vec<(Key, Option<Vec<u8>>)>;
 
 impl Backend {
@@ -52,12 +52,12 @@ impl Backend {
         Self { memory: Arc::new(memory), archive: None, dice, foul, faults, mutant, undo: Arc::default() }
     }
 
-    /// Another store under the same weather, without an archive.
+    /// Another store with the same faults, without an archive.
     pub(crate) fn with_store(&self, memory: MemoryStore) -> Self {
         Self { memory: Arc::new(memory), archive: None, undo: Arc::default(), ..self.clone() }
     }
 
-    /// The store with an archive that begins now, or without one, as it comes.
+    /// The store with a new archive, with this probability, or else without an archive.
     pub(crate) async fn archived(self, per_mille: u64) -> Result<Self, ReadError> {
         if !self.dice.per_mille(per_mille) {
             return Ok(self.without_archive());
@@ -67,17 +67,17 @@ impl Backend {
         Ok(Self { archive: Some(Arc::new(archive)), ..self })
     }
 
-    /// The store, whose archive has ended.
+    /// The store without its archive.
     pub(crate) fn without_archive(self) -> Self {
         Self { archive: None, ..self }
     }
 
-    /// Whether the store is lost, and only its archive is left.
+    /// Whether the store is lost and only its archive remains.
     pub(crate) fn is_lost(&self) -> bool {
         self.archive.as_ref().is_some_and(|archive| archive.is_over())
     }
 
-    /// A store without its archive cannot be used.
+    /// Fails while the archive cannot be written, because the store cannot be used then.
     fn check_archive(&self) -> Result<(), Unavailable> {
         self.archive.as_ref().map_or(Ok(()), |archive| archive.check_there())
     }
@@ -93,7 +93,7 @@ impl Backend {
         self.foul.load(Ordering::SeqCst)
     }
 
-    /// How long a message takes.
+    /// The latency of a message.
     fn latency(&self) -> Duration {
         match self.is_foul() {
             true if self.dice.per_mille(20) => self.dice.millis(1000, 8000),
@@ -128,7 +128,7 @@ impl Backend {
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
-            // A guard for something new stays: overwriting a table by an empty one would be too easy to find.
+            // Keep guards for new keys: replacing a table by an empty one would be too easy to find.
             if *version == Version::ABSENT || !unguarded(key) {
                 mutated = mutated.expect(key.clone(), *version);
             }
@@ -144,7 +144,7 @@ impl Backend {
         mutated
     }
 
-    /// What happens to a store whose writes were not flushed when the power goes.
+    /// With [`Mutant::NoFlush`], undoes the latest commits, as if power was lost before they were flushed.
     pub(crate) async fn lose_unflushed(&self) {
         if self.mutant != Some(Mutant::NoFlush) {
             return;
@@ -159,20 +159,20 @@ impl Backend {
                 Some(value) => txn.put(key, value),
                 None => txn.delete(key),
             });
-            // OK because the store in memory makes every commit without guards.
+            // OK because the store in memory accepts every commit without guards.
             let _ = self.memory.commit(back).await;
         }
     }
 }
 
-/// One daemon's way to the store.
+/// The connection of one daemon to the store.
 pub(crate) struct Link {
     backend: Backend,
-    /// What this daemon announces is its own.
+    /// The daemon's own handle, which holds its announcement.
     own: MemoryStore,
-    /// Nothing goes through.
+    /// A partition: no message passes.
     cut: Arc<AtomicBool>,
-    /// The daemon is dead: nothing of it is heard any more, but what is under way.
+    /// The daemon has crashed. Only its messages in flight still arrive.
     dead: Arc<AtomicBool>,
 }
 
@@ -182,7 +182,7 @@ impl Link {
         Self { backend, own, cut, dead: Arc::default() }
     }
 
-    /// The daemon dies.
+    /// Closes the connection when the daemon crashes.
     pub(crate) fn sever(&self) {
         self.dead.store(true, Ordering::SeqCst);
     }
@@ -216,7 +216,7 @@ impl Link {
     }
 }
 
-/// When whoever waits for a lost message finds out.
+/// The time after which the sender of a lost message fails.
 const LOST: Duration = Duration::from_secs(3);
 
 impl fmt::Debug for Link {
@@ -251,10 +251,10 @@ impl Store for Link {
             return Err(Unknown::new("no answer").into());
         }
         let (answer, arrived) = oneshot::channel();
-        let (backend, there) = (self.backend.clone(), self.backend.latency());
-        on_its_way(async move {
-            time::sleep(there).await;
-            // Nobody may be waiting any more.
+        let (backend, latency) = (self.backend.clone(), self.backend.latency());
+        spawn(async move {
+            time::sleep(latency).await;
+            // OK because the sender may have given up.
             let _ = answer.send(backend.commit(txn).await);
         });
         let answer = arrived.await.map_err(|_| Unknown::new("no answer"))?;
@@ -291,7 +291,7 @@ impl Peers for Link {
         let watch = self.backend.memory.watch(prefix).await?;
         let (backend, cut, dead) = (self.backend.clone(), self.cut.clone(), self.dead.clone());
         let behind_until = Instant::now();
-        Ok(Box::new(SlowWatch { watch, backend, cut, dead, behind_until, on_its_way: None }))
+        Ok(Box::new(SlowWatch { watch, backend, cut, dead, behind_until, in_flight: None }))
     }
 
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable> {
@@ -312,24 +312,24 @@ impl Peers for Link {
     }
 
     async fn withdraw(&self) {
-        // Otherwise its time runs out.
+        // If the message is lost, the announcement expires.
         if self.before_read().await.is_ok() {
             self.own.withdraw().await;
         }
     }
 }
 
-/// Changes as they reach one daemon: late, at times long after and then all at once, not at all while the way is cut, and then
-/// some may be forgotten.
+/// A watch whose changes reach the daemon late. Sometimes they pause for long and then arrive in a burst; during a partition none
+/// arrives, and some may have been compacted afterwards.
 struct SlowWatch {
     watch: Box<dyn Watch>,
     backend: Backend,
     cut: Arc<AtomicBool>,
     dead: Arc<AtomicBool>,
-    /// Until then a backlog is told, as fast as it can be.
+    /// Until then, a backlog arrives without delay.
     behind_until: Instant,
-    /// A change, and when it arrives.
-    on_its_way: Option<(Change, Instant)>,
+    /// A change and its time of arrival.
+    in_flight: Option<(Change, Instant)>,
 }
 
 #[async_trait]
@@ -340,19 +340,19 @@ impl Watch for SlowWatch {
                 std::future::pending::<()>().await;
             }
             if self.cut.load(Ordering::SeqCst) {
-                time::sleep(MENDED).await;
+                time::sleep(CUT_POLL).await;
                 continue;
             }
-            match self.on_its_way.take() {
+            match self.in_flight.take() {
                 Some((change, arrives)) if arrives <= Instant::now() => return change,
                 Some((change, arrives)) => {
-                    self.on_its_way = Some((change, arrives));
+                    self.in_flight = Some((change, arrives));
                     time::sleep_until(arrives).await;
                 }
                 None => {
                     let change = self.watch.next().await;
                     let arrives = self.arrival();
-                    self.on_its_way = Some((change, arrives));
+                    self.in_flight = Some((change, arrives));
                 }
             }
         }
@@ -360,7 +360,7 @@ impl Watch for SlowWatch {
 }
 
 impl SlowWatch {
-    /// When a change arrives that comes after those which have arrived.
+    /// The time at which the next change arrives.
     fn arrival(&mut self) -> Instant {
         let (now, dice) = (Instant::now(), &self.backend.dice);
         if now < self.behind_until {
@@ -376,15 +376,15 @@ impl SlowWatch {
     }
 }
 
-/// How many changes in a thousand stop a watch.
+/// The share of changes that pause a watch, in thousandths.
 const BACKLOGS_PER_MILLE: u64 = 10;
-/// How long it takes to tell what has gathered.
+/// The time in which a backlog arrives.
 const BURST: Duration = Duration::from_millis(5);
-/// How often a watch looks whether the way is open again.
-const MENDED: Duration = Duration::from_millis(50);
+/// The interval at which a watch checks whether a partition has ended.
+const CUT_POLL: Duration = Duration::from_millis(50);
 
-/// What is sent arrives whatever becomes of its sender.
-#[expect(clippy::disallowed_methods, reason = "a message under way belongs to nobody")]
-pub(crate) fn on_its_way(message: impl Future<Output = ()> + Send + 'static) {
+/// Spawns a task that outlives its sender, such as a message in flight.
+#[expect(clippy::disallowed_methods, reason = "a message in flight has no owner")]
+pub(crate) fn spawn(message: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(message);
 }

@@ -1,7 +1,7 @@
-//! Lost stores: backups at any moment, the end of all daemons, and a restored store in the place of the lost one.
+//! Lost stores: backups at random times, a crash of all daemons, and a restored store in place of the lost one.
 //!
-//! Only the newest backup is restored, at times again and again, and the operators do what docs/restore.md asks of them: they know what
-//! was edited since the backup, repeat it as far as that can be done, and unseal what is again as it was.
+//! Only the newest backup is restored, sometimes repeatedly. Operators follow docs/restore.md: they know the edits since the backup,
+//! repeat them where possible, and unseal regions that match the lost store again.
 
 mod archived;
 mod backup;
@@ -17,7 +17,7 @@ use tokio::time;
 
 use super::{clocks::Clocks, run::Run};
 
-/// Loses the store some times, and restores or moves it.
+/// Loses the store one to three times, and restores or moves it.
 pub(crate) async fn losses(run: Arc<Run>) {
     let mut backup = None;
     for number in 0..run.dice.between(1, 3) {
@@ -27,8 +27,8 @@ pub(crate) async fn losses(run: Arc<Run>) {
             archived::restore(&run).await;
             continue;
         }
-        // Operators who edit nothing from here on may say --table-unchanged.
-        run.rest_from_edits(run.dice.per_mille(400)).await;
+        // If operators make no edits from here on, they may pass --table-unchanged.
+        run.pause_edits(run.dice.per_mille(400)).await;
         if backup.is_none() || run.dice.per_mille(700) {
             backup = backup::take_backup(&run).await.or(backup);
         }
@@ -48,12 +48,12 @@ pub(crate) async fn losses(run: Arc<Run>) {
             Some(backup) if run.dice.per_mille(800) => backup::restore(&run, backup, number).await,
             _ => moves::migrate(&run).await,
         }
-        run.rest_from_edits(false).await;
+        run.pause_edits(false).await;
     }
     time::sleep(run.dice.millis(3000, 15_000)).await;
 }
 
-/// A copy of the store, as a snapshot of its disk would be, and how many starts had begun when it was made.
+/// A copy of the store, like a snapshot of its disk, and the number of starts that had begun by then.
 async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
     let (memory, begun) = (run.backend().memory.reopen(), run.begun());
     let copy = MemoryStore::new(memory.store_id());
@@ -64,7 +64,7 @@ async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
     Some((copy, begun))
 }
 
-/// The copy takes the place of the store, and a daemon is started on it: the witness has seen a later start.
+/// Starts a daemon on an old copy of the store. The witness must reject it, because it has recorded a later start.
 async fn put_back(run: &Run, (copy, begun): (MemoryStore, u64)) {
     let Some(witness) = &run.witness else { return };
     if run.attested() <= begun || copy.store_id() != run.backend().memory.store_id() {
@@ -74,6 +74,6 @@ async fn put_back(run: &Run, (copy, begun): (MemoryStore, u64)) {
     let environment = Environment { store: Arc::new(copy), clock, entropy };
     match kentd::attest(&environment, witness.path()).await {
         Err(StartError::Witness(WitnessError::OldCopy { .. })) => run.faults.copies.count(),
-        attested => run.violation(format!("an old copy of the store is not noticed: {attested:?}")),
+        attested => run.violation(format!("the witness does not detect an old copy of the store: {attested:?}")),
     }
 }

@@ -1,8 +1,8 @@
-//! What a run breaks on purpose, to see that it is found.
+//! Mutants: safeguards that a run disables, to check that the simulation finds the consequences.
 
 use clap::ValueEnum;
 
-/// What is broken on purpose.
+/// A disabled safeguard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mutant {
     /// The store does not compare the versions of slots.
@@ -13,14 +13,14 @@ pub(crate) enum Mutant {
     TableVersion,
     /// The store forgets its latest commits when a daemon crashes, as if they had not been flushed.
     NoFlush,
-    /// The store makes only the first write of a transaction.
+    /// The store applies only the first write of a transaction.
     TornCommit,
-    /// Daemons that announce themselves are forgotten at once.
+    /// Announcements of daemons expire immediately.
     LostPresence,
-    /// A restore trusts the clock of its host, and allows for no other.
+    /// A restore assumes that all clocks agree with the clock of its host.
     ClockError,
-    /// An operator says that no table was edited since the backup, though some were.
+    /// An operator passes `--table-unchanged` although tables were edited since the backup.
     TableUnchanged,
-    /// A commit is answered before the archive has it.
+    /// The store answers a commit before the archive has it.
     EarlyAnswer,
 }

@@ -1,24 +1,24 @@
-//! What runs came to: how much was done, what went wrong on purpose, and which promises broke.
+//! The results of runs: counts of steps, identifiers, edits and faults, and broken promises.
 
 use std::{
     collections::BTreeSet,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// What runs came to.
+/// The result of one or more runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) steps: u64,
     pub(crate) identifiers: u64,
     pub(crate) edits: u64,
     pub(crate) faults: [u64; FAULTS.len()],
-    /// A sum of all that happened, in its order.
+    /// A checksum of all events in their order.
     pub(crate) digest: u64,
-    /// Broken promises, with the seeds that broke them.
+    /// Broken promises with their seeds.
     pub(crate) violations: Vec<(u64, String)>,
 }
 
-/// Faults that were injected, by kind.
+/// Injected faults by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) lost: Count,
@@ -40,7 +40,7 @@ pub(crate) struct Faults {
     pub(crate) copies: Count,
 }
 
-/// A number that only grows.
+/// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -60,30 +60,35 @@ const FAULTS: [&str; 17] = [
     "crashes",
     "clean restarts",
     "partitions",
-    "clients gone in the middle of a call",
-    "compactions: old changes forgotten by the store",
-    "backlogs: watches that stopped for up to a minute",
+    "clients that cancelled a call",
+    "compactions: old changes deleted from the store",
+    "backlogs: watches that paused for up to a minute",
     "backups",
     "stores lost and restored from a backup",
     "stores moved",
     "stores lost and restored from their archive",
-    "archives that could not be written for a while",
-    "old copies put back, and noticed by the witness",
-    "lost splits that were repeated",
-    "lost shrinks that were repeated",
-    "lost delegations that were repeated",
+    "archives that were temporarily not writable",
+    "old copies put back and detected by the witness",
+    "lost splits repeated",
+    "lost shrinks repeated",
+    "lost delegations repeated",
 ];
 
 impl Faults {
-    /// In the order of their names.
+    /// The counts in the order of [`FAULTS`].
     pub(crate) fn counts(&self) -> [u64; FAULTS.len()] {
         let Self { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, .. } = self;
         let Self { backups, restores, moves, archive_restores, outages, copies, .. } = self;
-        let misfortune = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs];
+        let disturbances = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs];
         let losses = [backups, restores, moves, archive_restores, outages, copies];
         let repeated = [&self.splits, &self.shrinks, &self.delegations];
         let mut counts = [0; FAULTS.len()];
-        misfortune.into_iter().chain(losses).chain(repeated).zip(&mut counts).for_each(|(count, to)| *to = count.get());
+        disturbances
+            .into_iter()
+            .chain(losses)
+            .chain(repeated)
+            .zip(&mut counts)
+            .for_each(|(count, to)| *to = count.get());
         counts
     }
 }
@@ -97,7 +102,7 @@ impl Outcome {
         self.violations.extend(other.violations);
     }
 
-    /// How many runs broke a promise.
+    /// The number of runs that broke a promise.
     pub(crate) fn broken(&self) -> usize {
         let seeds: BTreeSet<u64> = self.violations.iter().map(|(seed, _)| *seed).collect();
         seeds.len()
@@ -105,8 +110,8 @@ impl Outcome {
 
     pub(crate) fn print(&self, seeds: u64) {
         println!("{seeds} runs, {} steps", self.steps);
-        println!("  {:>12} identifiers checked, no two the same", self.identifiers);
-        println!("  {:>12} table edits acknowledged, each of them once in the history", self.edits);
+        println!("  {:>12} identifiers checked for duplicates", self.identifiers);
+        println!("  {:>12} acknowledged table edits checked against the history", self.edits);
         for (what, count) in FAULTS.iter().zip(self.faults) {
             println!("  {count:>12} {what}");
         }

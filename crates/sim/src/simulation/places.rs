@@ -1,4 +1,4 @@
-//! The spaces and regions of a run, as its clients and its operators know them.
+//! The names of the spaces and regions in a run, shared by clients and operators.
 
 use std::{
     collections::HashMap,
@@ -7,16 +7,16 @@ use std::{
 
 use super::world::Dice;
 
-/// The spaces that every run begins with: a wide one, and one so narrow that regions fill up.
+/// The spaces of every run: a wide one, and one narrow enough for regions to fill up.
 pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
 /// The space with the strict regions.
 pub(crate) const STRICT_SPACE: &str = SPACES[0];
-/// The strict regions. Requests of both have the same identities.
+/// The strict regions. Requests to both use the same request_ids.
 pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
-/// The regions that are drawn from as fast as their pace allows, so that a restore has to skip all that it can.
+/// Regions that clients exhaust as fast as their pace allows, so that a restore must skip the maximum.
 pub(crate) const RUSHED: [&str; 2] = ["rushed", "rushed-scrambled"];
 
-/// What the operators and the clients know of each other: the spaces and regions that were made.
+/// The spaces and regions that exist, shared by operators and clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Places(Arc<Mutex<Names>>);
 
@@ -24,7 +24,7 @@ pub(crate) struct Places(Arc<Mutex<Names>>);
 struct Names {
     spaces: Vec<String>,
     regions: Vec<Place>,
-    /// The first name of a region, by the names that it was given, or may have been given, later.
+    /// The first name of a region, by each name that a rename has given or may have given it.
     origins: HashMap<String, String>,
     made: u64,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Place {
     pub(crate) region: String,
 }
 
-/// How many of the newest regions make half of what is chosen: old ones are closed, full or renamed.
+/// Half of all choices are among this number of newest regions, because old ones are often closed, full or renamed.
 const NEWEST: usize = 8;
 
 impl Default for Places {
@@ -47,14 +47,14 @@ impl Default for Places {
 }
 
 impl Places {
-    /// One of the spaces: most often one of the first two.
+    /// A random space, most often one of the first two.
     pub(crate) fn space(&self, dice: &Dice) -> String {
         let spaces = &self.lock().spaces;
         let of = if dice.per_mille(600) { &spaces[..SPACES.len()] } else { spaces };
         dice.pick(of).cloned().unwrap_or_default()
     }
 
-    /// A region of any space, or of this one.
+    /// A random region of this space, or of any space.
     pub(crate) fn region(&self, dice: &Dice, space: Option<&str>) -> Option<Place> {
         let names = self.lock();
         let within = |place: &&Place| space.is_none_or(|space| place.space == space);
@@ -63,19 +63,19 @@ impl Places {
         dice.pick(&known[newest..]).map(|place| (*place).clone())
     }
 
-    /// A name that no region of any space has had.
+    /// A name that no region of any space has ever had.
     pub(crate) fn fresh(&self) -> String {
         let mut names = self.lock();
         names.made += 1;
         format!("r{}", names.made)
     }
 
-    /// Takes note of a region that was made.
+    /// Records a created region.
     pub(crate) fn add(&self, space: &str, region: &str) {
         self.lock().add(space.to_owned(), region.to_owned());
     }
 
-    /// Takes note of a space that is inside of a region.
+    /// Records the space of a delegated region.
     pub(crate) fn delegated(&self, space: &str, region: &str) {
         let mut names = self.lock();
         let inner = format!("{space}/{region}");
@@ -84,14 +84,14 @@ impl Places {
         }
     }
 
-    /// Takes note of a name that a region may have from now on, whatever becomes of the edit.
+    /// Records a new name before a rename is sent, because its outcome may stay unknown.
     pub(crate) fn may_be_renamed(&self, old: &str, new: &str) {
         let mut names = self.lock();
         let origin = names.origin(old);
         names.origins.insert(new.to_owned(), origin);
     }
 
-    /// Takes note of a new name, and of what is inside of the region.
+    /// Records a rename, which also renames the spaces inside the region.
     pub(crate) fn renamed(&self, space: &str, old: &str, new: &str) {
         let mut names = self.lock();
         let (from, to) = (format!("{space}/{old}"), format!("{space}/{new}"));
@@ -107,7 +107,7 @@ impl Places {
         names.add(space.to_owned(), new.to_owned());
     }
 
-    /// The space by the first names of the regions around it: the same for ever.
+    /// The name of a space in terms of the first names of its regions, which never changes.
     pub(crate) fn origin(&self, space: &str) -> String {
         let names = self.lock();
         let first: Vec<String> = space.split('/').map(|name| names.origin(name)).collect();

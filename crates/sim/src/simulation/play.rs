@@ -1,7 +1,8 @@
-//! One run from its beginning to its end: what goes wrong for a while, then some calm, and the checks.
+//! One run from start to end: a time of faults, a calm time without faults, and the checks.
 //!
-//! In every second run the store is lost and restored or moved, some times. A restore from a backup assumes something about clocks, so
-//! they keep to that in such runs. In the others they say anything; in half of these the store is lost as well, and has an archive.
+//! In every second run the store is lost and restored or moved several times. A restore from a backup assumes a bound on clock
+//! errors, so the clocks of these runs stay within it. In the other runs clocks may be wrong by any amount; in half of these the
+//! store has an archive, is lost, and is restored from the archive.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,7 +15,7 @@ use tokio::time;
 use super::{
     actors, chaos, checks,
     clocks::Clocks,
-    link::on_its_way,
+    link::spawn,
     losses,
     mutant::Mutant,
     outcome::Outcome,
@@ -22,11 +23,11 @@ use super::{
     world::Dice,
 };
 
-/// How long faults go on.
-const FOUL: Duration = Duration::from_secs(60);
-/// After this long without faults everything must be as if nothing had been: windows are over, and clocks are believed.
+/// The length of the time of faults.
+const FAULTS: Duration = Duration::from_secs(60);
+/// The length of the calm time. After it, windows have passed, daemons trust their clocks, and everything must work again.
 const CALM: Duration = Duration::from_secs(200);
-/// A run that takes longer hangs.
+/// The time after which a run counts as hanging.
 const HANGS: Duration = Duration::from_secs(60_000);
 
 /// Runs a seed to its end.
@@ -36,20 +37,17 @@ pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
         Ok(runtime) => catch_unwind(AssertUnwindSafe(|| runtime.block_on(whole(seed, mutant)))),
         Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
     };
-    run.unwrap_or_else(|_| Outcome {
-        violations: vec![(seed, "P6: something panicked".to_owned())],
-        ..Outcome::default()
-    })
+    run.unwrap_or_else(|_| Outcome { violations: vec![(seed, "P6: a panic".to_owned())], ..Outcome::default() })
 }
 
 async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
-    // Not drawn, so that what the other runs draw stays the same.
+    // Not drawn from the dice, so that the runs of existing seeds stay the same.
     let clocks = match seed % 4 {
         0 => Clocks::Within,
         2 => Clocks::Synchronized,
         _ => Clocks::Wild,
     };
-    // Nothing asks anything of clocks where stores are lost that have an archive.
+    // A restore from an archive makes no assumption about clocks.
     let archived = match (clocks, seed % 4) {
         (Clocks::Wild, 1) => 1000,
         (Clocks::Wild, _) => 0,
@@ -65,7 +63,7 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
     run.outcome(seed)
 }
 
-/// The foul time, the calm, and the checks.
+/// The time of faults, the calm time, and the checks.
 async fn play(run: &Arc<Run>, archived: u64) {
     if archived > 0 {
         run.archive(archived).await;
@@ -73,30 +71,30 @@ async fn play(run: &Arc<Run>, archived: u64) {
     run.start_all().await;
     actors::prepare(run).await;
     for client in 0..4 {
-        on_its_way(actors::client(run.clone(), client));
+        spawn(actors::client(run.clone(), client));
     }
     for operator in 0..2 {
-        on_its_way(actors::operator(run.clone(), operator));
+        spawn(actors::operator(run.clone(), operator));
     }
-    on_its_way(actors::auditor(run.clone()));
-    on_its_way(actors::audited(run.clone()));
+    spawn(actors::auditor(run.clone()));
+    spawn(actors::audited(run.clone()));
     for replica in 0..REPLICAS {
-        on_its_way(chaos::chaos(run.clone(), replica));
+        spawn(chaos::chaos(run.clone(), replica));
     }
     if run.loses_stores() {
-        on_its_way(actors::rush(run.clone()));
+        spawn(actors::rush(run.clone()));
     }
     if archived > 0 {
-        on_its_way(chaos::outages(run.clone()));
+        spawn(chaos::outages(run.clone()));
         losses::losses(run.clone()).await;
     } else {
-        time::sleep(FOUL).await;
+        time::sleep(FAULTS).await;
     }
     run.end();
-    let wait = run.until_issued_again();
+    let wait = run.time_until_issuing();
     if !wait.is_zero() {
-        // A clock was set back behind the moment from which on a restored or moved store issues.
-        let _alone = run.gate.write().await;
+        // A clock was set back to before the time from which a restored or moved store issues.
+        let _exclusive = run.gate.write().await;
         run.crash_all().await;
         time::sleep(wait).await;
         run.start_all().await;

@@ -1,4 +1,4 @@
-//! A run under way: three daemons on one store, and what is known of them.
+//! The state of a run: three daemons on one store, and the events recorded about them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,7 +29,7 @@ use super::{
     world::{Dice, Machine},
 };
 
-/// A run under way.
+/// The state of a run.
 pub(crate) struct Run {
     backend: Mutex<Backend>,
     pub(crate) dice: Dice,
@@ -38,15 +38,16 @@ pub(crate) struct Run {
     pub(crate) places: Places,
     ending: AtomicBool,
     pub(crate) clocks: Clocks,
-    /// Held by each call and by each fault; and alone while a store is lost and another one takes its place.
+    /// Held shared by each call and each fault, and exclusively while a store is lost and replaced.
     pub(crate) gate: RwLock<()>,
-    /// Where stores are lost, a directory that knows how often each was started.
+    /// The witness directory of the daemons, in runs that lose stores.
     pub(crate) witness: Option<TempDir>,
-    /// Starts that have begun, and the last one that the witness has seen.
+    /// The number of starts that have begun.
     begun: AtomicU64,
+    /// The number of the last start that the witness has recorded.
     attested: AtomicU64,
-    /// Operators edit nothing for now.
-    resting: AtomicBool,
+    /// Operators currently make no edits.
+    edits_paused: AtomicBool,
     lives: AtomicU64,
     state: Mutex<State>,
 }
@@ -55,22 +56,22 @@ pub(crate) struct Run {
 struct State {
     ledger: Ledger,
     steps: u64,
-    /// Edits that were acknowledged: space, request_id, revision.
+    /// Acknowledged edits: space, request_id, revision.
     edits: Vec<(String, String, u64)>,
-    /// Regions that nobody may grant from, by space and number: since when.
+    /// The time from which the seal of a region is in effect, by space and number.
     sealed: HashMap<(String, u64), Instant>,
-    /// Regions of which an unsealing may come through at any time.
+    /// Regions with a pending unseal request, which may be applied at any time.
     unsealing: HashSet<(String, u64)>,
-    /// How often the store was restored.
+    /// The number of restores of the store.
     restores: u64,
-    /// Before this nothing is issued from the store.
+    /// The time before which the store must issue nothing.
     until: Option<UnixNanos>,
-    /// Regions that are not what they were in a lost store, by space and first name: they are left alone.
+    /// Regions that differ from the lost store, by space and first name. Operators leave them alone.
     suspects: HashSet<String>,
     violations: Vec<String>,
 }
 
-/// One machine, and the daemon on it if it is up.
+/// One machine, and its daemon if it is running.
 pub(crate) struct Replica {
     pub(crate) machine: Arc<Machine>,
     pub(crate) cut: Arc<AtomicBool>,
@@ -78,7 +79,7 @@ pub(crate) struct Replica {
     up: Mutex<Option<Arc<Life>>>,
 }
 
-/// One life of a daemon.
+/// One process of a daemon, from start to crash or stop.
 pub(crate) struct Life {
     pub(crate) node: Node,
     pub(crate) number: u64,
@@ -86,14 +87,15 @@ pub(crate) struct Life {
 }
 
 pub(crate) const REPLICAS: usize = 3;
-/// How many stores in a thousand are archived.
+/// The share of stores that have an archive, in thousandths.
 pub(crate) const ARCHIVED: u64 = 600;
-/// For how long daemons go on without the store, each as long as its own.
+/// The windows for which a daemon can continue without the store. Each daemon has one of them.
 const WINDOWS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(6), Duration::from_secs(60)];
-/// Slots are reserved for some seconds longer than the clocks of lost daemons may be ahead.
+/// The additional time for which slots are reserved beyond the bound on the clocks of lost daemons.
 const MARGIN: Duration = Duration::from_secs(3);
+
 impl Run {
-    /// A run that begins.
+    /// A run at its start, without running daemons.
     pub(crate) fn new(dice: Dice, clocks: Clocks, mutant: Option<Mutant>) -> Result<Self, ConfigError> {
         let faults = Arc::new(Faults::default());
         let memory = MemoryStore::new(StoreId::new([7; 16]));
@@ -101,7 +103,7 @@ impl Run {
         let boot = Instant::now();
         let mut replicas = Vec::new();
         for _ in 0..REPLICAS {
-            // The shorter the window, the more partitions outlast it.
+            // More partitions outlast a shorter window.
             let window = dice.pick(&WINDOWS).copied();
             replicas.push(Replica::new(boot, &dice, window, clocks)?);
         }
@@ -114,17 +116,17 @@ impl Run {
             ending: AtomicBool::new(false),
             clocks,
             gate: RwLock::new(()),
-            // Without one, nothing that happens is another thing.
+            // Wild runs have no witness, so that the runs of existing seeds stay the same.
             witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
             begun: AtomicU64::new(0),
             attested: AtomicU64::new(0),
-            resting: AtomicBool::new(false),
+            edits_paused: AtomicBool::new(false),
             lives: AtomicU64::new(0),
             state: Mutex::default(),
         })
     }
 
-    /// Archives the first store, or not.
+    /// Adds an archive to the first store with this probability.
     pub(crate) async fn archive(&self, per_mille: u64) {
         match self.backend().archived(per_mille).await {
             Ok(backend) => *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = backend,
@@ -132,7 +134,7 @@ impl Run {
         }
     }
 
-    /// What it has come to.
+    /// The result of the run.
     pub(crate) fn outcome(&self, seed: u64) -> Outcome {
         let state = self.lock();
         Outcome {
@@ -145,12 +147,12 @@ impl Run {
         }
     }
 
-    /// Checks something of what was granted.
+    /// Runs a check on the ledger of grants.
     pub(crate) fn with_ledger<T>(&self, check: impl FnOnce(&mut Ledger) -> T) -> T {
         check(&mut self.lock().ledger)
     }
 
-    /// Edits of a space that were acknowledged: request_ids and revisions.
+    /// The acknowledged edits of a space: request_ids and revisions.
     pub(crate) fn edits(&self, origin: &str) -> Vec<(String, u64)> {
         let state = self.lock();
         let of = state.edits.iter().filter(|(space, ..)| space == origin);
@@ -171,7 +173,7 @@ impl Run {
         }
     }
 
-    /// Starts a daemon, as often as it takes.
+    /// Starts a daemon, with retries.
     pub(crate) async fn start(&self, replica: usize) {
         let place = &self.replicas[replica];
         for _ in 0..100 {
@@ -190,7 +192,7 @@ impl Run {
                 match kentd::attest(&environment, witness.path()).await {
                     Ok(()) => drop(self.attested.fetch_max(number, Ordering::Relaxed)),
                     Err(StartError::Witness(error @ WitnessError::OldCopy { .. })) => {
-                        return self.violation(format!("the store in use is taken for an old copy: {error}"));
+                        return self.violation(format!("the witness takes the store in use for an old copy: {error}"));
                     }
                     Err(_) => {
                         time::sleep(self.dice.millis(100, 1000)).await;
@@ -210,12 +212,12 @@ impl Run {
         self.violation("P7: a daemon does not start".to_owned());
     }
 
-    /// The daemon of a replica, if it is up.
+    /// The daemon of a replica, if it is running.
     pub(crate) fn life(&self, replica: usize) -> Option<Arc<Life>> {
         self.replicas.get(replica)?.lock().clone()
     }
 
-    /// Kills a daemon: nothing of it is heard any more.
+    /// Kills a daemon. Only its messages in flight still arrive.
     pub(crate) async fn crash(&self, replica: usize) {
         let Some(life) = self.replicas[replica].lock().take() else { return };
         self.faults.crashes.count();
@@ -226,7 +228,7 @@ impl Run {
         }
     }
 
-    /// Stops a daemon as an operator would: calls under way finish first.
+    /// Shuts a daemon down after its pending calls have finished.
     pub(crate) async fn stop(&self, replica: usize) {
         let Some(mut life) = self.replicas[replica].lock().take() else { return };
         loop {
@@ -238,19 +240,19 @@ impl Run {
         }
     }
 
-    /// The store, and how it misbehaves.
+    /// The store and its faults.
     pub(crate) fn backend(&self) -> Backend {
         self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another store takes the place of the one that was, and issues from `until` on.
+    /// Replaces the store by another, which issues from `until` on.
     pub(crate) fn replace_store(&self, backend: Backend, until: UnixNanos) {
         *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = backend;
         let mut state = self.lock();
         state.until = state.until.max(Some(until));
     }
 
-    /// What was acknowledged, and was not backed up, is lost.
+    /// Records that everything acknowledged since the backup is lost.
     pub(crate) fn lose(&self) {
         let mut state = self.lock();
         state.restores += 1;
@@ -260,22 +262,22 @@ impl Run {
         state.ledger.lose();
     }
 
-    /// Whether stores are restored from backups in this run, and so clocks are not wild.
+    /// Whether this run restores stores from backups, which requires a bound on clock errors.
     pub(crate) fn loses_stores(&self) -> bool {
         self.clocks != Clocks::Wild
     }
 
-    /// How often the store was restored.
+    /// The number of restores of the store.
     pub(crate) fn restores(&self) -> u64 {
         self.lock().restores
     }
 
-    /// How many starts have begun.
+    /// The number of starts that have begun.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// The last start that the witness has seen.
+    /// The number of the last start that the witness has recorded.
     pub(crate) fn attested(&self) -> u64 {
         self.attested.load(Ordering::Relaxed)
     }
@@ -290,33 +292,33 @@ impl Run {
         &self.replicas[0].config
     }
 
-    /// How long it takes until all clocks are past a time, as they go now.
+    /// The duration until all clocks have passed a time, at their present rates.
     pub(crate) fn until_all_are_past(&self, time: UnixNanos) -> Duration {
         let last = self.replicas.iter().map(|replica| time.get() - replica.machine.wall().get()).max().unwrap_or(0);
-        // A clock may go a little too slow.
+        // The addition covers clocks that run slightly slow.
         let last = u64::try_from(last.max(0)).unwrap_or(u64::MAX);
         Duration::from_nanos(last.saturating_add(last / 1000)) + if last > 0 { MARGIN } else { Duration::ZERO }
     }
 
-    /// How long it takes until the store is issued from again after a restore.
-    pub(crate) fn until_issued_again(&self) -> Duration {
+    /// The duration until the store issues again after a restore.
+    pub(crate) fn time_until_issuing(&self) -> Duration {
         let until = self.lock().until;
         until.map_or(Duration::ZERO, |until| self.until_all_are_past(until))
     }
 
-    /// Has the operators edit nothing, or go on. What they have asked for has been answered then.
-    pub(crate) async fn rest_from_edits(&self, rests: bool) {
-        self.resting.store(rests, Ordering::SeqCst);
-        if rests {
+    /// Pauses or resumes the edits of operators. A pause waits for the answers to pending edits.
+    pub(crate) async fn pause_edits(&self, paused: bool) {
+        self.edits_paused.store(paused, Ordering::SeqCst);
+        if paused {
             drop(self.gate.write().await);
         }
     }
 
-    pub(crate) fn is_resting(&self) -> bool {
-        self.resting.load(Ordering::SeqCst)
+    pub(crate) fn edits_are_paused(&self) -> bool {
+        self.edits_paused.load(Ordering::SeqCst)
     }
 
-    /// Faults stop, and everyone who acts comes to an end with what was begun.
+    /// Stops faults. Clients and operators finish their present requests and end.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         self.backend().foul.store(false, Ordering::SeqCst);
@@ -330,19 +332,19 @@ impl Run {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Takes note of a region that is not what it was in a lost store.
+    /// Records a region that differs from the lost store.
     pub(crate) fn suspect(&self, space: &str, region: &str) {
         let origin = self.places.origin(&format!("{space}/{region}"));
         self.lock().suspects.insert(origin);
     }
 
-    /// Whether a region is to be left alone.
+    /// Whether a region differs from the lost store, so that operators leave it alone.
     pub(crate) fn is_suspect(&self, space: &str, region: &str) -> bool {
         let origin = self.places.origin(&format!("{space}/{region}"));
         self.lock().suspects.contains(&origin)
     }
 
-    /// A number above all that were granted from a region.
+    /// The number after the highest suffix granted from a region.
     pub(crate) fn floor(&self, space: &str, bits: u8, region: &Region) -> Option<u128> {
         if region.kind == Kind::Closed || region.delegated {
             return None;
@@ -359,7 +361,7 @@ impl Run {
         self.lock().steps += 1;
     }
 
-    /// Takes note of a grant.
+    /// Records and checks a grant.
     pub(crate) fn granted(&self, grant: &Grant<'_>) {
         let rng = self.dice.rng();
         let mut state = self.lock();
@@ -368,7 +370,7 @@ impl Run {
         }
     }
 
-    /// Takes note of an edit that was acknowledged.
+    /// Records an acknowledged edit.
     pub(crate) fn edited(&self, space: &str, request_id: &str, revision: u64) {
         let mut state = self.lock();
         state.ledger.digest(revision);
@@ -378,7 +380,7 @@ impl Run {
         }
     }
 
-    /// Takes note of a seal that was acknowledged, and from when on it is in effect on all daemons.
+    /// Records an acknowledged seal, and the time from which it is in effect on all daemons.
     pub(crate) fn sealed(&self, space: &str, region: u64, since: Instant) {
         let mut state = self.lock();
         let region = (self.places.origin(space), region);
@@ -387,7 +389,7 @@ impl Run {
         }
     }
 
-    /// Takes note of an unsealing that is asked for: by its name, since nobody knows whether it will be made.
+    /// Records a request to unseal, before it is known whether the request will be applied.
     pub(crate) fn unsealing(&self, space: &str, region: u64) {
         let mut state = self.lock();
         let region = (self.places.origin(space), region);
@@ -395,19 +397,19 @@ impl Run {
         state.unsealing.insert(region);
     }
 
-    /// Takes note of an unsealing that was acknowledged: under its request_id it is made once, and so not later again.
+    /// Records an acknowledged unseal. Its request_id keeps it from being applied again later.
     pub(crate) fn unsealed(&self, space: &str, region: u64) {
         self.lock().unsealing.remove(&(self.places.origin(space), region));
     }
 
-    /// Checks that what was asked for at `asked` was not of a region that was sealed for all by then.
-    pub(crate) fn check_seal(&self, space: &str, region: u64, asked: Instant) {
+    /// Checks that a grant requested at `sent` is not from a region whose seal was in effect by then.
+    pub(crate) fn check_seal(&self, space: &str, region: u64, sent: Instant) {
         let mut state = self.lock();
-        if let Some(since) = state.sealed.get(&(self.places.origin(space), region)).filter(|since| **since < asked) {
-            let late = asked.duration_since(*since);
+        if let Some(since) = state.sealed.get(&(self.places.origin(space), region)).filter(|since| **since < sent) {
+            let late = sent.duration_since(*since);
             state
                 .violations
-                .push(format!("region {region} of {space} was granted from {late:?} after its seal was in effect"));
+                .push(format!("region {region} of {space} issued an identifier {late:?} after its seal took effect"));
         }
     }
 
@@ -417,7 +419,7 @@ impl Run {
 }
 
 impl Replica {
-    /// A machine whose clock and whose settings are its own.
+    /// A machine with a random clock, and a daemon with this window.
     fn new(boot: Instant, dice: &Dice, window: Option<Duration>, clocks: Clocks) -> Result<Self, ConfigError> {
         let settings = kentd::Settings {
             window: window.map(kentd::Span),

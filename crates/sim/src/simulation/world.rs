@@ -1,4 +1,4 @@
-//! Simulated clocks and chance: everything comes from one seed.
+//! Simulated clocks and randomness, all derived from one seed.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,7 +10,7 @@ use kentd::{clock::Clock, entropy::Entropy};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-/// Chance, shared by all that happens in a run; who asks when is as repeatable as the rest.
+/// The random generator that everything in a run shares. The order of draws is deterministic, too.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(Arc<Mutex<StdRng>>);
 
@@ -24,15 +24,15 @@ impl Dice {
         self.lock().random_range(low..=high)
     }
 
-    /// True so often in a thousand.
-    pub(crate) fn per_mille(&self, often: u64) -> bool {
-        self.between(0, 999) < often
+    /// True with this probability in thousandths.
+    pub(crate) fn per_mille(&self, probability: u64) -> bool {
+        self.between(0, 999) < probability
     }
 
-    /// One of these.
+    /// A random element of a slice, or `None` if it is empty.
     pub(crate) fn pick<'a, T>(&self, of: &'a [T]) -> Option<&'a T> {
         let last = of.len().checked_sub(1)?;
-        // OK because an index of a slice in hand fits.
+        // OK because an index of a slice in memory fits.
         of.get(self.between(0, last as u64) as usize)
     }
 
@@ -48,7 +48,7 @@ impl Dice {
         bytes
     }
 
-    /// A generator of its own.
+    /// A new generator, seeded from this one.
     pub(crate) fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.lock().random())
     }
@@ -64,19 +64,19 @@ impl Entropy for Dice {
     }
 }
 
-/// The wall clock of one machine, which anything may happen to, and its time since boot.
+/// The wall clock of one machine, which faults may set, and its time since boot.
 #[derive(Debug)]
 pub(crate) struct Machine {
     boot: Instant,
-    /// What the wall clock is ahead of the truth at boot, whatever happens later, in nanoseconds.
+    /// The constant offset of the wall clock from true time in nanoseconds.
     constant: i128,
-    /// By how many millionths it goes too fast.
+    /// The drift of the wall clock in millionths.
     drift: i128,
-    /// What something has set it ahead, in nanoseconds.
+    /// The additional offset that a fault has set, in nanoseconds.
     off: Mutex<i128>,
 }
 
-/// When every run begins: 2026-11-21.
+/// The true time at which every run begins: 2026-11-21.
 const BEGINNING: i128 = 1_795_219_200_000_000_000;
 const MILLION: i128 = 1_000_000;
 
@@ -85,7 +85,7 @@ impl Machine {
         Self { boot, constant, drift, off: Mutex::new(0) }
     }
 
-    /// Sets the wall clock this many nanoseconds ahead of what it would show by itself.
+    /// Sets the additional offset of the wall clock, in nanoseconds.
     pub(crate) fn set_off(&self, off: i128) {
         *self.off.lock().unwrap_or_else(PoisonError::into_inner) = off;
     }

@@ -1,8 +1,8 @@
-//! The threads that share one counter, in every interleaving: those that grant, one that reserves ahead, and an edit that gives the
-//! rest of the chunk back or seals the region.
+//! Every interleaving of threads that share one counter: threads that grant, one that prefetches a chunk, and an edit that gives back
+//! the rest of the chunk or seals the region.
 //!
-//! The logic is `kent_issue::Counter`; the locks around it are those of `server/src/issuing/cell.rs` and `server/src/tables/space.rs`, made of
-//! loom's. loom and not shuttle: it is exhaustive, and also reorders what `Relaxed` atomics leave open.
+//! The logic is `kent_issue::Counter`. The locks are those of `server/src/issuing/cell.rs` and `server/src/tables/space.rs`, with types
+//! from loom. Unlike shuttle, loom is exhaustive, and also explores the reorderings that `Relaxed` atomics allow.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -18,24 +18,24 @@ use loom::{
     thread,
 };
 
-/// The counter of one region, as a daemon and the store have it.
+/// The counter of one region, in a daemon and in the store.
 struct Shared {
     counter: Mutex<Counter>,
-    /// Held while a chunk is reserved, or an edit decides about what is issued.
+    /// Held during the reservation of a chunk, and while an edit settles the counter.
     reserving: Mutex<()>,
     is_ahead: AtomicBool,
-    /// How many reserve ahead at this moment.
+    /// The number of threads that currently prefetch a chunk.
     ahead: AtomicUsize,
-    /// The table: whether the region is sealed.
+    /// Whether the region is sealed, according to the table.
     sealed: RwLock<bool>,
-    /// The seal was confirmed: nobody grants from here on.
+    /// The seal is confirmed, so no thread may grant.
     in_effect: AtomicBool,
     store: Mutex<Stored<Reserved>>,
     granted: Mutex<Vec<u128>>,
 }
 
 const CAPACITY: Position = Position::new(1024);
-/// The time by which counters are paid for.
+/// The time until which counters are paid.
 const TIME: UnixNanos = UnixNanos::new(0);
 const CHUNK: Chunk = Chunk { min: 2, max: 4 };
 
@@ -44,7 +44,7 @@ fn bound() -> Bound {
 }
 
 impl Shared {
-    /// A busy counter, of whose last chunk two are left: the next grant reserves ahead.
+    /// A busy counter with two numbers left in its chunk, so that the next grant prefetches.
     fn new() -> Arc<Self> {
         let shared = Self {
             counter: Mutex::new(Counter::new(CHUNK)),
@@ -71,7 +71,7 @@ impl Shared {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Cell::try_reserve` and `Cell::try_reserve_ahead`: read, plan, commit, and the ceiling moves.
+    /// `Cell::try_reserve` and `Cell::try_reserve_ahead`: read, plan, commit, and raise the ceiling.
     fn reserve(&self, plan: impl FnOnce(&mut Counter, Stored<Reserved>) -> Option<CounterPlan>) {
         let _reserving = self.reserving.lock();
         let read = *self.store();
@@ -90,15 +90,15 @@ impl Shared {
         Some(store.version)
     }
 
-    /// Notes a grant, which must be the first of its position.
-    fn note(&self, first: Position) {
+    /// Records a grant, whose position must not have been granted before.
+    fn record(&self, first: Position) {
         assert!(!self.in_effect.load(Relaxed), "granted although the seal is in effect");
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!granted.contains(&first.get()), "{first:?} was granted twice");
         granted.push(first.get());
     }
 
-    /// `Counters::grant_from_chunk`: the look at the seal and the cut in one piece, under the lock that an edit takes to be applied.
+    /// `Counters::grant_from_chunk`: checks the seal and cuts the chunk under the lock that an edit needs to be applied.
     fn grant(&self) {
         let sealed = self.sealed.read().unwrap_or_else(PoisonError::into_inner);
         if *sealed {
@@ -108,7 +108,7 @@ impl Shared {
         drop(sealed);
     }
 
-    /// The same with nothing that holds what was looked at.
+    /// Checks the seal and cuts the chunk without a lock across both.
     fn grant_unchecked(&self) {
         if !*self.sealed.read().unwrap_or_else(PoisonError::into_inner) {
             self.cut();
@@ -121,16 +121,16 @@ impl Shared {
             counter.grant(1).map(|first| (first, counter.is_low()))
         };
         let Ok((first, is_low)) = granted else { return };
-        self.note(first);
+        self.record(first);
         if is_low && !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed) {
-            assert_eq!(self.ahead.fetch_add(1, Relaxed), 0, "two reserve ahead at once");
+            assert_eq!(self.ahead.fetch_add(1, Relaxed), 0, "two threads prefetch concurrently");
             self.reserve(|counter, read| counter.plan_ahead(read, &bound(), Duration::from_millis(5)));
             self.ahead.fetch_sub(1, Relaxed);
             self.is_ahead.store(false, Relaxed);
         }
     }
 
-    /// `Directory::settle`: what it reads is what is issued, and nothing beyond it is granted.
+    /// `Directory::settle`: the counter it reads is above every grant.
     fn settle(&self) -> Position {
         let _reserving = self.reserving.lock();
         let rest = self.counter().plan_give_back();
@@ -143,7 +143,7 @@ impl Shared {
         settled
     }
 
-    /// Seals the region, and says so once the table has it.
+    /// Seals the region, and then marks the seal as in effect.
     fn seal(&self) {
         *self.sealed.write().unwrap_or_else(PoisonError::into_inner) = true;
         self.in_effect.store(true, Relaxed);
@@ -173,12 +173,12 @@ fn explore(threads: &'static [fn(&Shared)]) {
 }
 
 #[test]
-fn ok_threads_grant_while_one_reserves_ahead() {
+fn ok_threads_grant_while_one_prefetches() {
     explore(&[|shared| (0..2).for_each(|_| shared.grant()), |shared| (0..2).for_each(|_| shared.grant())]);
 }
 
 #[test]
-fn ok_what_an_edit_settles_covers_every_grant() {
+fn ok_a_settled_counter_covers_every_grant() {
     explore(&[
         |shared| (0..2).for_each(|_| shared.grant()),
         |shared| shared.grant(),
@@ -193,9 +193,9 @@ fn ok_nothing_is_granted_once_a_seal_is_in_effect() {
     explore(&[|shared| shared.grant(), |shared| shared.grant(), Shared::seal]);
 }
 
-/// The look at the seal and the cut in two pieces.
+/// Without the lock, a thread can pause between the check of the seal and the cut.
 #[test]
 #[should_panic(expected = "granted although the seal is in effect")]
-fn err_a_thread_that_sleeps_after_its_look_grants_from_a_sealed_region() {
+fn err_a_thread_that_pauses_after_its_check_grants_from_a_sealed_region() {
     explore(&[Shared::grant_unchecked, Shared::seal]);
 }

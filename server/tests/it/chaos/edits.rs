@@ -1,4 +1,4 @@
-//! The operator of the chaos: edits of all kinds on any replica, each under a request_id and again until it is answered.
+//! The operator of the chaos test: random edits on random replicas, each with a request_id and repeated until it is answered.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use tokio::time::sleep;
 use tonic::{Code, Status, transport::Channel};
 
-use super::{SPACE, World, create, is_passing};
+use super::{SPACE, World, create, is_transient};
 
 /// The kinds of edits, by their names in the summary.
 const KINDS: [&str; 12] = [
@@ -29,34 +29,34 @@ const KINDS: [&str; 12] = [
     "expand by policy",
 ];
 
-/// An edit that is wanted.
-struct Wanted {
+/// A requested edit.
+struct Requested {
     kind: &'static str,
     region: String,
-    /// Of a new region, if it makes one.
-    made: String,
+    /// The name of a new region, if it creates one.
+    new: String,
     request_id: String,
-    /// Where a counter is set to.
+    /// The new value of the counter, if it sets one.
     next: u64,
 }
 
-/// What was acknowledged.
+/// The acknowledged edits.
 #[derive(Default)]
 pub(super) struct Acknowledged {
-    /// The request_ids, by revision.
+    /// The request_ids by revision.
     pub(super) edits: BTreeMap<u64, String>,
-    /// How many of each kind.
+    /// The number of edits of each kind.
     pub(super) kinds: BTreeMap<&'static str, u32>,
 }
 
-/// Makes edits until it is over.
+/// Makes edits until the test ends.
 pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<World>) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
     for number in 1.. {
-        let wanted = Wanted {
+        let requested = Requested {
             kind: KINDS.choose(&mut dice).expect("some"),
             region: world.regions().choose(&mut dice).expect("some").clone(),
-            made: format!("r{number}"),
+            new: format!("r{number}"),
             request_id: format!("edit-{number}"),
             next: dice.random_range(0..1 << 14),
         };
@@ -64,26 +64,26 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
             if world.is_over() {
                 return acknowledged;
             }
-            match attempt(channels.choose(&mut dice).expect("three"), &wanted).await {
-                Err(status) if is_passing(&status) => sleep(Duration::from_millis(100)).await,
+            match attempt(channels.choose(&mut dice).expect("three"), &requested).await {
+                Err(status) if is_transient(&status) => sleep(Duration::from_millis(100)).await,
                 answer => break answer,
             }
         };
-        let (kind, region) = (wanted.kind, &wanted.region);
+        let (kind, region) = (requested.kind, &requested.region);
         match answer {
             Ok(edited) => {
-                let twice = acknowledged.edits.insert(edited.revision, wanted.request_id);
+                let twice = acknowledged.edits.insert(edited.revision, requested.request_id);
                 assert_eq!(twice, None, "two edits made revision {}", edited.revision);
                 *acknowledged.kinds.entry(kind).or_default() += 1;
                 let mut regions = world.regions.lock().expect("whole");
                 if kind == "subdivide and close" {
-                    regions.push(heir(&wanted.made));
+                    regions.push(heir(&requested.new));
                 }
                 if matches!(kind, "create" | "split" | "subdivide" | "subdivide and close") {
-                    regions.push(wanted.made);
+                    regions.push(requested.new);
                 }
             }
-            // The zone is used up, say, or what would be cut off is issued.
+            // For example, the zone is used up, or a shrink would cut off issued identifiers.
             Err(status) => {
                 assert!(
                     matches!(status.code(), Code::FailedPrecondition | Code::InvalidArgument),
@@ -95,18 +95,18 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
     acknowledged
 }
 
-/// The region that goes on with the counter of one that closes.
-fn heir(made: &str) -> String {
-    format!("{made}-heir")
+/// The name of the all-zero subregion, which takes over the counter when its parent closes.
+fn heir(new: &str) -> String {
+    format!("{new}-heir")
 }
 
 /// One attempt on one replica.
-async fn attempt(channel: &Channel, wanted: &Wanted) -> Result<EditResponse, Status> {
+async fn attempt(channel: &Channel, requested: &Requested) -> Result<EditResponse, Status> {
     let mut regions = RegionsClient::new(channel.clone());
-    let Wanted { kind, region, made, request_id, next } = wanted;
+    let Requested { kind, region, new, request_id, next } = requested;
     let (name, request_id) = (format!("{SPACE}/regions/{region}"), request_id.clone());
     let answer = match *kind {
-        "create" => regions.create_region(create(made, 16, &request_id)).await,
+        "create" => regions.create_region(create(new, 16, &request_id)).await,
         "expand" => {
             let expand = ExpandRegionRequest { name, by_bits: 1, request_id, ..Default::default() };
             regions.expand_region(expand).await
@@ -116,7 +116,7 @@ async fn attempt(channel: &Channel, wanted: &Wanted) -> Result<EditResponse, Sta
             regions.shrink_region(shrink).await
         }
         "split" => {
-            let new_region = NewRegion { region_id: made.clone(), suffix_bits: Some(10), ..NewRegion::default() };
+            let new_region = NewRegion { region_id: new.clone(), suffix_bits: Some(10), ..NewRegion::default() };
             let new_regions = vec![new_region];
             let split = SplitRegionRequest { name, by_bits: 1, new_regions, request_id, ..Default::default() };
             regions.split_region(split).await
@@ -129,9 +129,9 @@ async fn attempt(channel: &Channel, wanted: &Wanted) -> Result<EditResponse, Sta
                 suffix_bits,
                 ..NewRegion::default()
             };
-            let mut new_regions = vec![new_region(made, "1", Some(8))];
+            let mut new_regions = vec![new_region(new, "1", Some(8))];
             if closes {
-                new_regions.push(new_region(&heir(made), "0", None));
+                new_regions.push(new_region(&heir(new), "0", None));
             }
             let subdivide = AddSubregionsRequest { name, by_bits: 1, new_regions, request_id, ..Default::default() };
             regions.add_subregions(subdivide).await

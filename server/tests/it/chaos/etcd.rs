@@ -1,4 +1,4 @@
-//! etcd in the chaos: a quota that is small, users, and an operator who compacts.
+//! The etcd cluster of the chaos test: a small quota, users, and compactions.
 
 use std::{process::Command, time::Duration};
 
@@ -6,16 +6,16 @@ use kent_store::{EtcdCredentials, EtcdOptions, EtcdStore, Key, SCHEMA, Store, Tx
 use kent_test_etcd::Etcd;
 use tokio::time::sleep;
 
-/// Small enough to be filled within a second.
+/// A quota small enough to fill within a second.
 const QUOTA_BYTES: &str = "30000000";
-/// What is written at once, and under how many sets of names: 39 MB.
+/// The number of values per commit and the number of commits with different keys: 39 MB in total.
 const FILL_VALUES: u32 = 60;
 const FILL_COMMITS: u32 = 40;
 
 pub(super) const USER: &str = "kent";
 pub(super) const PASSWORD: &str = "secret";
 
-/// Starts three members with users, whose tokens last for a second.
+/// Starts three members with users, whose tokens expire after a second.
 pub(super) fn start() -> Etcd {
     let etcd =
         Etcd::start_with(3, &["--quota-backend-bytes", QUOTA_BYTES, "--auth-token-ttl", "1", "--bcrypt-cost", "4"]);
@@ -33,10 +33,10 @@ pub(super) fn start() -> Etcd {
     etcd
 }
 
-/// Fills etcd up to its quota for a while, and makes space again.
-pub(super) async fn fill(etcd: &Etcd, while_it_lasts: Duration) {
+/// Fills etcd to its quota for this time, and then frees the space.
+pub(super) async fn fill(etcd: &Etcd, length: Duration) {
     let junk = |number: u32| Key::new(format!("junk/{number}")).expect("a key");
-    let store = until("etcd is there", async || EtcdStore::open(options(etcd)).await.ok()).await;
+    let store = until("etcd is up", async || EtcdStore::open(options(etcd)).await.ok()).await;
     let mut is_full = false;
     for round in (0..FILL_COMMITS).cycle().take(200) {
         let keys = round * FILL_VALUES..(round + 1) * FILL_VALUES;
@@ -46,12 +46,12 @@ pub(super) async fn fill(etcd: &Etcd, while_it_lasts: Duration) {
             break;
         }
     }
-    assert!(is_full, "etcd takes more than its quota");
-    sleep(while_it_lasts).await;
+    assert!(is_full, "etcd accepts more than its quota");
+    sleep(length).await;
     for round in 0..FILL_COMMITS {
         let keys = round * FILL_VALUES..(round + 1) * FILL_VALUES;
         let txn = keys.fold(Txn::new(), |txn, number| txn.delete(junk(number)));
-        until("deletions are let through", async || store.commit(txn.clone()).await.ok()).await;
+        until("etcd accepts deletions", async || store.commit(txn.clone()).await.ok()).await;
     }
     let put = Txn::new().put(junk(0), [1]);
     until("there is space again", async || {
@@ -65,20 +65,20 @@ pub(super) async fn fill(etcd: &Etcd, while_it_lasts: Duration) {
     store.close().await;
 }
 
-/// Makes etcd forget all that is not the present.
+/// Compacts etcd to its present revision.
 pub(super) async fn compact(etcd: &Etcd) {
-    let store = until("etcd is there", async || EtcdStore::open(options(etcd)).await.ok()).await;
+    let store = until("etcd is up", async || EtcdStore::open(options(etcd)).await.ok()).await;
     let marker = Key::from_static("junk/compacted");
     let delete = || Txn::new().delete(marker.clone());
     let newest = until("etcd answers", async || store.commit(delete()).await.ok()).await.version;
-    // Until it is done: what is not removed yet stays when etcd is defragmented. It may have been done as far already.
+    // Wait for the physical compaction, so that a defragmentation frees the space. It fails if this revision is compacted already.
     etcdctl(etcd, &["--user", "root:secret"], &format!("compact --physical=true {newest}"));
 }
 
 fn options(etcd: &Etcd) -> EtcdOptions {
     let credentials = EtcdCredentials { user: USER.to_owned(), password: PASSWORD.to_owned() };
     EtcdOptions {
-        // Another store beside that of the replicas.
+        // Another prefix than that of the replicas' store.
         address: etcd.address("kent-junk").parse().expect("an address"),
         tls: None,
         credentials: Some(credentials),
@@ -87,7 +87,7 @@ fn options(etcd: &Etcd) -> EtcdOptions {
     }
 }
 
-/// Tries until it comes off.
+/// Retries until the attempt succeeds.
 async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..300 {
         if let Some(done) = attempt().await {
@@ -98,7 +98,7 @@ async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T 
     panic!("not within half a minute: {what}");
 }
 
-/// Whether it came off. Told to all members, of which some may be down.
+/// Runs etcdctl on all members, of which some may be down. Returns whether it succeeded.
 fn etcdctl(etcd: &Etcd, options: &[&str], words: &str) -> bool {
     let endpoints: Vec<String> = etcd.clients().iter().map(ToString::to_string).collect();
     let mut command = Command::new("etcdctl");

@@ -1,30 +1,30 @@
-//! The edits that the model tries, all of one region or beside it.
+//! The edits of the model. All of them change the first region or create a region next to it.
 
 use kent_regions::{
     AutoExpand, Count, Donate, Edit, NewRegion, Patch, Place, Policy, Prefix, RegionNumber, Start, Table, Zone,
 };
 
-/// The region of which everything begins.
+/// The number of the first region.
 pub(super) const FIRST: u64 = 1;
 
-/// The edits that are tried.
+/// The kinds of edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EditKind {
     Expand,
     Shrink,
     Split,
-    /// Gives the region an all-zero subregion, which takes its place.
+    /// Creates an all-zero subregion, which closes the region.
     Close,
-    /// Gives it another one beside its own identifiers.
+    /// Creates another subregion, which leaves the region partial.
     Divide,
-    /// Makes another region on what is free.
+    /// Creates another region with a free prefix.
     Create,
-    /// Makes its suffixes a space of their own.
+    /// Turns its suffixes into a space of their own.
     Delegate,
     /// Declares that the suffixes below 2 are issued.
     Next,
     Seal,
-    /// Gives it a policy, which changes nothing of what may be issued.
+    /// Sets a policy, which does not affect which identifiers may be issued.
     Policy,
 }
 
@@ -76,7 +76,7 @@ impl EditKind {
         })
     }
 
-    /// The edits for which the counter is held still.
+    /// Whether the edit depends on the counter, so that it locks the counter.
     pub(super) const fn is_about_the_counter(self) -> bool {
         matches!(self, Self::Shrink | Self::Close | Self::Divide | Self::Delegate | Self::Next)
     }

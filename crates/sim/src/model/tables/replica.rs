@@ -1,4 +1,4 @@
-//! One daemon of the model of regions: what it knows, and what it waits for.
+//! One daemon of the model of regions: its tables and counters in memory, and its pending operations.
 
 use std::sync::{Arc, LazyLock};
 
@@ -31,7 +31,7 @@ pub(super) type Store = ModelStore<Key, Value>;
 
 pooled!(Contents<Key, Value>, Sent, View, Vec<(u64, Counter)>);
 
-/// A commit under way, and the edit that it makes, if any.
+/// A commit in flight, with the plan of its edit, if any.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sent {
     pub(super) txn: ModelTxn<Key, Value>,
@@ -43,13 +43,13 @@ pub(super) struct Sent {
 pub(super) struct Replica {
     pub(super) view: Shared<View>,
     pub(super) counters: Shared<Vec<(u64, Counter)>>,
-    /// For a chunk, or for the rest of one to be taken back.
+    /// The pending commit of a chunk or a give-back.
     pub(super) waiting: Option<Waiting>,
-    /// How far an edit is.
+    /// The stage of a pending edit.
     pub(super) edit: Option<Stage>,
-    /// How many of the counters' changes it has heard of.
+    /// The number of received changes of counters.
     pub(super) heard: u8,
-    /// The region that a thread has looked at, and is about to grant from.
+    /// The region that a thread has checked and is about to grant from.
     pub(super) looked: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Replica {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     pub(super) table: Table,
-    /// Of the records that it was made of.
+    /// The versions of the records from which the table was built.
     versions: Vec<(Key, u64)>,
 }
 
@@ -67,20 +67,20 @@ pub(super) enum Waiting {
     GiveBack { region: u64, sent: Shared<Sent> },
 }
 
-/// The steps of `Directory::try_edit`.
+/// The stages of `Directory::try_edit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
-    /// The rest of the chunk is on its way back.
+    /// The commit that gives back the rest of the chunk is in flight.
     GiveBack(EditKind, Shared<Sent>),
-    /// The counter is to be read.
+    /// Next, the daemon reads the counter.
     Read(EditKind),
-    /// The edit is to be planned; the counter was read at this version.
+    /// Next, the daemon plans the edit. It has read the counter at this version.
     Plan(EditKind, u64),
-    /// The plan is on its way.
+    /// The commit of the edit is in flight.
     Commit(Shared<Sent>),
-    /// It is durable at this version, and to be applied.
+    /// The edit is durable at this version. Next, the daemon applies it.
     Apply(Shared<Sent>, u64),
-    /// The table is to be read again.
+    /// Next, the daemon reads the table again.
     Reload,
 }
 
@@ -103,17 +103,17 @@ impl Replica {
         })
     }
 
-    /// Whether nothing is left of the chunk of a region.
+    /// Whether the chunk of a region is exhausted.
     pub(super) fn is_spent(&self, region: u64) -> bool {
         self.counters.iter().all(|(of, counter)| *of != region || counter.left() == 0)
     }
 
-    /// The version that our last commit gave a counter.
+    /// The version of a counter after this daemon's last commit.
     pub(super) fn own_version(&self, region: u64) -> u64 {
         self.counters.iter().find(|(of, _)| *of == region).map_or(0, |(_, counter)| counter.version())
     }
 
-    /// Whether the counter of a region is held still, or a chunk of it under way: `Cell::reserving`.
+    /// Whether the commit of a chunk or a give-back of the region is in flight: `Cell::reserving`.
     pub(super) fn is_reserving(&self, region: u64) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.region() == region)
     }
@@ -134,7 +134,7 @@ impl Waiting {
 }
 
 impl Stage {
-    /// What is on its way.
+    /// The commit in flight.
     pub(super) const fn sent(&self) -> Option<&Shared<Sent>> {
         match self {
             Self::GiveBack(_, sent) | Self::Commit(sent) => Some(sent),
@@ -144,10 +144,10 @@ impl Stage {
 }
 
 impl View {
-    /// What is in a store, read once for all states that have the same in it.
+    /// The contents of a store, loaded once for all states with equal contents.
     pub(super) fn of(store: &Store) -> Arc<Option<Self>> {
         static READ: LazyLock<Pool<Arc<Option<View>>>> = LazyLock::new(Pool::default);
-        READ.get_or_make(store.contents(), || Arc::new(Self::load(store)))
+        READ.get_or_create(store.contents(), || Arc::new(Self::load(store)))
     }
 
     /// `State::load`.
@@ -179,15 +179,15 @@ impl View {
         self.versions.sort_unstable();
     }
 
-    /// Takes note of a counter, unless a newer version of it is known; or, if the guard is taken away, whatever is known.
-    pub(super) fn set_issued(&mut self, region: u64, read: Stored<Count>, whatever: bool) {
-        if whatever || read.version > self.version(Key::Counter(region)) {
+    /// Stores the value of a counter, unless a newer version is known. `unchecked` disables this guard.
+    pub(super) fn set_issued(&mut self, region: u64, read: Stored<Count>, unchecked: bool) {
+        if unchecked || read.version > self.version(Key::Counter(region)) {
             self.set_version(Key::Counter(region), read.version);
             self.table.set_issued(RegionNumber(region), read.value);
         }
     }
 
-    /// `Space::apply`; false if the plan does not fit.
+    /// `Space::apply`. Returns false if the plan does not match the table.
     pub(super) fn apply(&mut self, plan: &Plan, version: u64) -> bool {
         if self.table.apply(plan).is_err() {
             return false;
@@ -205,13 +205,13 @@ impl View {
         true
     }
 
-    /// `facts`: what a region may grant, as this daemon knows it.
+    /// `facts`: the region, if this daemon may grant from it.
     pub(super) fn facts(&self, region: u64) -> Option<&Region> {
         let found = self.table.get(RegionNumber(region))?;
         (found.kind != Kind::Closed && !found.sealed && !found.delegated).then_some(found)
     }
 
-    /// The regions that may grant.
+    /// The regions from which this daemon may grant.
     pub(super) fn open(&self) -> impl Iterator<Item = u64> {
         self.table.iter().map(|region| region.number.0).filter(|number| self.facts(*number).is_some())
     }

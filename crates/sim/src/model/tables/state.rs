@@ -1,4 +1,4 @@
-//! A state of the model of regions, and what each step does to it.
+//! A state of the model of regions, and the effect of each step.
 
 use std::time::Duration;
 
@@ -17,65 +17,65 @@ use super::{
     replica::{BITS, Key, Replica, Sent, Stage, Store, Value, View, Waiting},
 };
 
-/// A state of the whole.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TablesState {
     store: Store,
-    /// The edits that are durable, from the second revision on, with their versions.
+    /// The durable edits from the second revision on, with their versions.
     history: Shared<Vec<(u64, Plan)>>,
-    /// Changes of counters that not every daemon has heard of.
+    /// Changes of counters that some daemon has not received yet.
     pub(super) moves: Shared<Vec<Move>>,
     pub(super) replicas: Vec<Replica>,
     pub(super) late: Vec<Shared<Sent>>,
-    /// Identifiers, and the region that granted each.
+    /// Granted identifiers, and the region that granted each.
     pub(super) granted: Vec<(u8, u8)>,
     seal: Seal,
     pub(super) left: TableBudget,
     pub(super) broken: Option<&'static str>,
 }
 
-/// A change of a counter, as a watch tells it.
+/// A change of a counter, as a watch delivers it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Move {
     region: u64,
     read: Stored<Count>,
 }
 
-/// How far the seal of the first region is.
+/// The progress of the seal of the first region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Seal {
     None,
-    /// It was made in this revision, and is not confirmed.
-    Made(Revision),
-    /// Nobody grants any more.
+    /// It was committed in this revision, but not confirmed.
+    Committed(Revision),
+    /// It is confirmed: no daemon grants from the region.
     InEffect,
 }
 
-/// What becomes of a commit.
+/// The delivery of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fate {
-    /// It reaches the store, and its answer the daemon.
+pub(crate) enum Delivery {
+    /// The commit reaches the store, and the answer reaches the daemon.
     Answered,
-    /// It reaches the store, and the answer is lost.
+    /// The commit reaches the store, but the answer is lost.
     Unheard,
-    /// It is lost.
+    /// The commit is lost.
     Lost,
-    /// It is on its way when the daemon stops waiting for it.
+    /// The daemon stops waiting for the commit while it is in flight.
     GivenUp,
 }
 
-impl Fate {
+impl Delivery {
     pub(super) const FAULTS: [Self; 3] = [Self::Unheard, Self::Lost, Self::GivenUp];
 }
 
 pooled!(Vec<(u64, Plan)>, Vec<Move>);
 
-/// The time by which counters are paid for.
+/// The time until which counters are paid.
 const TIME: UnixNanos = UnixNanos::new(0);
 const NOW: Duration = Duration::ZERO;
 
 impl TablesState {
-    /// Daemons on a table with one region.
+    /// The initial state: daemons on a table with one region.
     pub(super) fn new(replicas: usize, left: TableBudget) -> Option<Self> {
         let (mut table, prefix) = (Table::new(BITS).ok()?, "0".parse::<Prefix>().ok()?);
         let place = Place::At(prefix);
@@ -101,8 +101,8 @@ impl TablesState {
         })
     }
 
-    /// Makes one state of those that differ only in who is who, and forgets what everybody has heard.
-    pub(super) fn put_in_order(&mut self) {
+    /// Normalizes a state, so that states that differ only in the order of daemons are equal. Drops changes that all have received.
+    pub(super) fn normalize(&mut self) {
         let heard = self.replicas.iter().map(|replica| replica.heard).min().unwrap_or_default();
         if heard > 0 {
             self.moves.update(|moves| drop(moves.drain(..usize::from(heard))));
@@ -136,7 +136,7 @@ impl TablesState {
             }
         }
         if let Some(plan) = &sent.plan {
-            self.history.update(|history| history.push((version, told(plan))));
+            self.history.update(|history| history.push((version, without_counters(plan))));
         }
         self.check_sound();
         Ok(version)
@@ -149,12 +149,12 @@ impl TablesState {
         }
     }
 
-    /// Looks and grants in one piece: no edit is applied, and no seal confirmed, between the two.
+    /// Checks and grants in one step: no edit is applied and no seal confirmed in between.
     pub(super) fn grant(&mut self, replica: usize, region: u64) -> bool {
         self.replicas[replica].view.facts(region).is_some() && self.cut_from(replica, region)
     }
 
-    /// Grants from what was looked at.
+    /// Grants from the region that was checked earlier.
     pub(super) fn cut(&mut self, replica: usize) -> Option<()> {
         let region = self.replicas[replica].looked.take()?;
         self.cut_from(replica, region).then_some(())
@@ -165,9 +165,9 @@ impl TablesState {
         let Some(facts) = it.view.table.get(RegionNumber(region)) else { return false };
         let (base, capacity, kind) = (facts.prefix.base(it.view.table.bits()), facts.capacity(), facts.kind);
         let Ok(first) = it.with_counter(region, |counter| counter.grant(1)) else { return false };
-        // What is in hand of a region that closed since it was looked at is its heir's.
+        // If the region was closed since the check, its chunk belongs to its heir.
         if kind != Kind::Closed && !capacity.includes(first.get()) {
-            self.broken = Some("an identifier is outside of its region");
+            self.broken = Some("an identifier is outside its region");
         }
         if self.seal == Seal::InEffect && region == FIRST {
             self.broken = Some("an identifier was granted from a sealed region");
@@ -189,7 +189,7 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let facts = it.view.facts(region)?;
         let (capacity, guard) = (facts.limit().get()?, it.view.version(Key::Region(region)));
-        // The pace bounds nothing here: it has no part in what two replicas may do to each other.
+        // The pace limits nothing here, because it does not affect how two replicas interact.
         let value = Reserved { below: Position::new(read.value.get()?), paid: TIME };
         let read = Stored { version: read.version, value };
         let bound = Bound { capacity: Position::new(capacity), pace: facts.pace, time: TIME };
@@ -213,7 +213,7 @@ impl TablesState {
         Some(())
     }
 
-    /// The commit that gives the rest of a chunk back, from which nothing is granted any more.
+    /// The commit that gives back the rest of a chunk. The daemon grants nothing more from it.
     fn rest(&mut self, replica: usize, region: u64) -> Option<Shared<Sent>> {
         let plan = self.replicas[replica].with_counter(region, |counter| counter.plan_give_back())?;
         let txn = ModelTxn {
@@ -223,39 +223,39 @@ impl TablesState {
         Some(Shared::new(Sent { txn, plan: None }))
     }
 
-    /// What becomes of the commit of a chunk, or of the rest of one.
-    pub(super) fn sent(&mut self, replica: usize, fate: Fate, mutant: Option<Mutant>) -> Option<()> {
+    /// Delivers the commit of a chunk or of a give-back.
+    pub(super) fn sent(&mut self, replica: usize, delivery: Delivery, mutant: Option<Mutant>) -> Option<()> {
         let waiting = self.replicas[replica].waiting.take()?;
-        let Some(answer) = self.meets(waiting.sent(), fate, mutant) else { return Some(()) };
+        let Some(answer) = self.deliver(waiting.sent(), delivery, mutant) else { return Some(()) };
         let it = &mut self.replicas[replica];
         match (waiting, answer) {
             (Waiting::Chunk { region, plan, .. }, Ok(version)) => {
                 let value = Count::Below(plan.reserved().below.get());
                 it.with_counter(region, |counter| counter.on_committed(plan, version));
-                it.hear_of(region, Stored { version, value }, mutant);
+                it.receive_counter(region, Stored { version, value }, mutant);
             }
-            // The table has moved on; if an edit is under way here, that finds out.
+            // The table has a newer revision. A pending edit of this daemon detects that itself.
             (Waiting::Chunk { .. }, Err(Key::Region(_))) if it.edit.is_none() => it.edit = Some(Stage::Reload),
             _ => {}
         }
         Some(())
     }
 
-    /// The answer to a commit, if it comes.
-    fn meets(&mut self, sent: &Shared<Sent>, fate: Fate, mutant: Option<Mutant>) -> Option<Result<u64, Key>> {
-        self.left.faults -= u8::from(fate != Fate::Answered);
-        match fate {
-            Fate::Answered => return Some(self.commit(sent, mutant)),
-            // The answer is what is lost.
-            Fate::Unheard => drop(self.commit(sent, mutant)),
-            Fate::Lost => {}
-            Fate::GivenUp => self.late.push(sent.clone()),
+    /// Delivers a commit, and returns the answer if it arrives.
+    fn deliver(&mut self, sent: &Shared<Sent>, delivery: Delivery, mutant: Option<Mutant>) -> Option<Result<u64, Key>> {
+        self.left.faults -= u8::from(delivery != Delivery::Answered);
+        match delivery {
+            Delivery::Answered => return Some(self.commit(sent, mutant)),
+            // Only the answer is lost.
+            Delivery::Unheard => drop(self.commit(sent, mutant)),
+            Delivery::Lost => {}
+            Delivery::GivenUp => self.late.push(sent.clone()),
         }
         None
     }
 
-    /// Whether an edit holds the first region's counter still on this daemon.
-    pub(super) fn is_held_still(&self, replica: usize) -> bool {
+    /// Whether an edit locks the first region's counter on this daemon.
+    pub(super) fn is_counter_locked(&self, replica: usize) -> bool {
         match &self.replicas[replica].edit {
             Some(Stage::GiveBack(..) | Stage::Read(_)) => true,
             Some(Stage::Plan(kind, _)) => kind.is_about_the_counter(),
@@ -275,26 +275,26 @@ impl TablesState {
         Some(())
     }
 
-    /// The next step of an edit, without misfortune.
-    pub(super) fn go_on(&mut self, replica: usize, mutant: Option<Mutant>) -> Option<()> {
+    /// Proceeds to the next stage of an edit, without a fault.
+    pub(super) fn proceed(&mut self, replica: usize, mutant: Option<Mutant>) -> Option<()> {
         match self.replicas[replica].edit.take()? {
             Stage::GiveBack(kind, sent) => {
                 let answer = self.commit(&sent, mutant);
                 let it = &mut self.replicas[replica];
                 if let (Ok(version), Some((_, Value::Counter(value)))) = (answer, sent.txn.write.first()) {
-                    it.hear_of(FIRST, Stored { version, value: *value }, mutant);
+                    it.receive_counter(FIRST, Stored { version, value: *value }, mutant);
                 }
-                // If it was refused, what was not given back is a gap.
+                // If the commit failed, the rest of the chunk becomes a gap.
                 it.edit = Some(Stage::Read(kind));
             }
             Stage::Read(kind) => {
                 let read = self.read_counter(FIRST);
                 let it = &mut self.replicas[replica];
-                it.hear_of(FIRST, read, mutant);
+                it.receive_counter(FIRST, read, mutant);
                 it.edit = Some(Stage::Plan(kind, read.version));
             }
             Stage::Plan(kind, version) => {
-                // A plan that is refused ends the edit.
+                // OK because a refused plan ends the edit.
                 let _ = self.plan(replica, kind, version, mutant);
             }
             Stage::Commit(sent) => {
@@ -310,7 +310,7 @@ impl TablesState {
                 }
                 let seals = plan.subject().is_some_and(|region| region.number.0 == FIRST && region.sealed);
                 if seals && self.seal == Seal::None {
-                    self.seal = Seal::Made(plan.revision);
+                    self.seal = Seal::Committed(plan.revision);
                 }
             }
             Stage::Reload => {
@@ -321,19 +321,19 @@ impl TablesState {
         Some(())
     }
 
-    pub(super) fn edit_sent(&mut self, replica: usize, fate: Fate, mutant: Option<Mutant>) -> Option<()> {
+    pub(super) fn edit_sent(&mut self, replica: usize, delivery: Delivery, mutant: Option<Mutant>) -> Option<()> {
         let stage = self.replicas[replica].edit.take()?;
-        self.meets(stage.sent()?, fate, mutant);
+        self.deliver(stage.sent()?, delivery, mutant);
         self.replicas[replica].edit = Some(match stage {
             Stage::GiveBack(kind, _) => Stage::Read(kind),
-            // It is looked for in the store.
+            // The daemon looks for the edit in the store.
             _ => Stage::Reload,
         });
         Some(())
     }
 
-    /// Plans an edit on the table in memory, and sends it. What it was planned on is what it is guarded by: the counter in the
-    /// table has the version that is known, and not another one that was read.
+    /// Plans an edit on the table in memory, and sends it. The guard is the version of the counter in that table, which the plan used,
+    /// not a version read elsewhere.
     fn plan(&mut self, replica: usize, kind: EditKind, read: u64, mutant: Option<Mutant>) -> Option<()> {
         let it = &mut self.replicas[replica];
         let plan = it.view.table.plan(&kind.edit(&it.view.table)?).ok()?;
@@ -366,9 +366,9 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let Move { region, read } = self.moves.get(usize::from(it.heard))?.clone();
         it.heard += 1;
-        // `set_reserved_elsewhere`: what is older than a commit of our own is never taken.
+        // `set_reserved_elsewhere`: ignore values older than this daemon's own commit.
         if read.version > it.own_version(region) {
-            it.hear_of(region, read, mutant);
+            it.receive_counter(region, read, mutant);
         }
         Some(())
     }
@@ -388,15 +388,15 @@ impl TablesState {
         }
         for change in &plan.changes {
             let read = self.read_counter(change.after.number.0);
-            self.replicas[replica].hear_of(change.after.number.0, read, mutant);
+            self.replicas[replica].receive_counter(change.after.number.0, read, mutant);
         }
         Some(())
     }
 
-    /// Whether a seal waits for nobody any more.
+    /// Whether all daemons have applied the seal.
     pub(super) fn can_confirm(&self) -> bool {
         match self.seal {
-            Seal::Made(revision) => self.replicas.iter().all(|replica| replica.view.table.revision() >= revision),
+            Seal::Committed(revision) => self.replicas.iter().all(|replica| replica.view.table.revision() >= revision),
             Seal::None | Seal::InEffect => false,
         }
     }
@@ -412,7 +412,7 @@ impl TablesState {
         self.restart(replica)
     }
 
-    /// A new daemon, whose watches begin before it reads the table.
+    /// Starts a new daemon, whose watches begin before it reads the table.
     fn restart(&mut self, replica: usize) -> Option<()> {
         let heard = u8::try_from(self.moves.len()).ok()?;
         self.replicas[replica] = Replica::new(&self.store, heard)?;
@@ -428,7 +428,7 @@ impl TablesState {
         (0..self.replicas.len()).try_for_each(|replica| self.restart(replica))
     }
 
-    /// Every identifier belongs to the region that granted it, or to the one that this became; and the stored table is one.
+    /// Checks that the stored table is valid, and that every identifier belongs to the region that granted it, or to its heir.
     fn check_sound(&mut self) {
         let Some(view) = &*View::of(&self.store) else {
             self.broken = Some("the stored table is damaged");
@@ -448,13 +448,13 @@ impl TablesState {
             issued && last.is_some() && last == owner.map(|owner| owner.number)
         });
         if !sound {
-            self.broken = Some("an identifier is not of the region that granted it, or does not count as issued");
+            self.broken = Some("an identifier left the region that granted it, or does not count as issued");
         }
     }
 
-    /// Whether some region still grants once faults have stopped, unless it is full, sealed or a space of its own.
+    /// Whether every daemon can grant from some region after faults have stopped, unless all are full, sealed or delegated.
     ///
-    /// Where a daemon waits for anything, the next step without misfortune leads to a state that is checked itself.
+    /// If a daemon waits, its next step without a fault leads to another state that is checked.
     pub(super) fn recovers(&self, mutant: Option<Mutant>) -> bool {
         let is_quiet = |replica: &Replica| replica.waiting.is_none() && replica.edit.is_none();
         if !self.late.is_empty() || !self.replicas.iter().all(is_quiet) {
@@ -466,22 +466,22 @@ impl TablesState {
 
     fn grants_again(&mut self, replica: usize, mutant: Option<Mutant>) -> bool {
         for _ in 0..12 {
-            if self.replicas[replica].edit.is_some() && self.go_on(replica, mutant).is_none() {
+            if self.replicas[replica].edit.is_some() && self.proceed(replica, mutant).is_none() {
                 return false;
             }
             if self.replicas[replica].waiting.is_some() {
-                self.sent(replica, Fate::Answered, mutant);
+                self.sent(replica, Delivery::Answered, mutant);
             }
             let view = self.replicas[replica].view.clone();
-            let has_none_left = |number: u64| {
+            let is_exhausted = |number: u64| {
                 let capacity = view.facts(number).map(Region::capacity);
                 capacity.is_none_or(|capacity| self.read_counter(number).value >= capacity)
             };
-            if view.open().all(has_none_left) || view.open().any(|number| self.grant(replica, number)) {
+            if view.open().all(is_exhausted) || view.open().any(|number| self.grant(replica, number)) {
                 return true;
             }
-            if self.replicas[replica].waiting.is_none() && !self.is_held_still(replica) {
-                // The first region that has room.
+            if self.replicas[replica].waiting.is_none() && !self.is_counter_locked(replica) {
+                // Reserve from the first region that is not full.
                 let _ = view.open().any(|number| self.reserve(replica, number).is_some());
             }
         }
@@ -490,17 +490,17 @@ impl TablesState {
 }
 
 impl Replica {
-    /// Takes note of a counter.
-    fn hear_of(&mut self, region: u64, read: Stored<Count>, mutant: Option<Mutant>) {
-        let whatever = mutant == Some(Mutant::OlderCounter);
-        if whatever || read.version > self.view.version(Key::Counter(region)) {
-            self.view.update(|view| view.set_issued(region, read, whatever));
+    /// Receives the value of a counter.
+    fn receive_counter(&mut self, region: u64, read: Stored<Count>, mutant: Option<Mutant>) {
+        let unchecked = mutant == Some(Mutant::OlderCounter);
+        if unchecked || read.version > self.view.version(Key::Counter(region)) {
+            self.view.update(|view| view.set_issued(region, read, unchecked));
         }
     }
 }
 
-/// An edit as its history tells it: without counters.
-fn told(plan: &Plan) -> Plan {
+/// An edit as recorded in the history, without counters.
+fn without_counters(plan: &Plan) -> Plan {
     let mut changes = plan.changes.clone();
     for change in &mut changes {
         let regions = change.before.iter_mut().chain([&mut change.after]);

@@ -1,4 +1,4 @@
-//! Restores from an archive, by the daemon's own code on real files: nothing is lost, and nothing is skipped.
+//! Restores from an archive with the daemon's own code on real files. They must lose and skip nothing.
 
 use std::{
     fs,
@@ -31,23 +31,23 @@ use super::{
     line::Line,
 };
 
-/// The store is lost at some moment, and restored from its archive, which is a mere backup from then on.
+/// Loses the store and restores it from its archive. Afterwards the archive can only serve as a backup.
 pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
     let old = run.backend();
     let kept = old.archive.as_ref()?.lose();
     run.crash_all().await;
-    // Answers that came from the lost daemons are taken note of, and nothing starts one.
-    let _alone = run.gate.write().await;
+    // Wait until all responses of lost daemons are recorded, and keep faults from starting a daemon.
+    let _exclusive = run.gate.write().await;
     run.crash_all().await;
     let host = run.any_machine();
     if run.clocks == Clocks::Wild {
-        // A host that is years ahead would reserve every slot for years.
+        // A host clock that is years ahead would reserve every slot for years.
         host.set_off(0);
     }
     let place = match Place::of_lost(old.memory.store_id(), kept) {
         Ok(place) => place,
         Err(error) => {
-            run.violation(format!("the archive cannot be laid down: {error:#}"));
+            run.violation(format!("cannot write the files of the archive: {error:#}"));
             return None;
         }
     };
@@ -66,28 +66,28 @@ pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
     }
 }
 
-/// Restores as often as it takes. The new store is archived or not.
+/// Repeats the restore until it succeeds. The new store may have an archive.
 async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> anyhow::Result<(Backend, UnixNanos)> {
     let new = old.with_store(MemoryStore::new(StoreId::new(run.dice.bytes())));
     let args = place.args("new")?;
-    // The new store's directory is there from the first attempt on.
+    // Create the new store's directory as the first attempt would.
     fs::create_dir_all(args.data.join("db"))?;
     let mut until = UnixNanos::new(0);
     for _ in 0..TRIES {
         let plan = Restore::plan_at(&args, host.wall(), &run.dice).await?;
         ensure!(plan.sealed == 0, "{} regions are sealed", plan.sealed);
-        // One that an earlier restore left without a place to go on from stays so.
+        // A counter without a floor since an earlier restore remains without one.
         let was_restored = run.restores() > 0;
         let skips = |to: Option<Count>, from: Count| to.map_or(!was_restored, |to| to != from);
         let skipped = plan.skips.iter().find(|skip| skips(skip.to, skip.from));
-        ensure!(skipped.is_none(), "it skips: {skipped:?}");
+        ensure!(skipped.is_none(), "the restore skips {skipped:?}");
         until = until.max(plan.reserved_until.nanos());
         let link = Link::new(new.clone(), Arc::new(AtomicBool::new(false)));
-        // At times it is broken off, and the same command finishes it.
+        // Some attempts are interrupted, and the same command finishes the restore.
         let limit = if run.dice.per_mille(300) { run.dice.millis(1, 300) } else { Duration::from_secs(1000) };
         match time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
             Ok(Ok(())) => return Ok((new.archived(ARCHIVED).await?, until)),
-            // The last step of an attempt that was broken off came through all the same.
+            // The last step of an interrupted attempt was applied after all.
             Ok(Err(RestoreError::NotEmpty { .. })) => {
                 let (store, clock) = (Arc::new(new.memory.reopen()), run.any_machine());
                 let entropy = Arc::new(run.dice.clone());
@@ -102,10 +102,10 @@ async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> an
             Err(_) => time::sleep(run.dice.millis(0, 2000)).await,
         }
     }
-    bail!("it does not come to an end")
+    bail!("the restore does not finish")
 }
 
-/// The files that are left when a store is lost: its archive; and the store, should its disk turn up again.
+/// The files of a lost store: its archive, and the store itself in case its disk returns.
 #[derive(Debug)]
 struct Place {
     files: TempDir,
@@ -116,7 +116,7 @@ impl Place {
     fn of_lost(store: StoreId, kept: Vec<(Key, Vec<u8>)>) -> anyhow::Result<Self> {
         let place = Self { files: tempfile::tempdir()?, store };
         fs::create_dir(place.path("archive"))?;
-        place.on_its_own(async |old| {
+        place.open_old(async |old| {
             let old = old?;
             for records in kept.chunks(64) {
                 let put = |txn: Txn, (key, value): &(Key, Vec<u8>)| txn.put(key.clone(), value.clone());
@@ -128,27 +128,27 @@ impl Place {
         Ok(place)
     }
 
-    /// The old store is refused from now on, and so is another restore.
+    /// Checks that neither a second restore nor a start on the old store is possible.
     fn check_refused(&self) -> anyhow::Result<()> {
         let again = self.args("again")?;
-        match runs(async || Ok(Restore::plan_at(&again, UnixNanos::new(0), &Dice::new(0)).await))? {
+        match in_real_time(async || Ok(Restore::plan_at(&again, UnixNanos::new(0), &Dice::new(0)).await))? {
             Err(RestoreError::Archive(NotRestored::Archive(ArchiveError::Restored { .. }))) => {}
-            again => bail!("it can be restored again: {again:?}"),
+            again => bail!("the archive can be restored a second time: {again:?}"),
         }
-        self.on_its_own(async |old| match old {
+        self.open_old(async |old| match old {
             Err(OpenError::Archive(ArchiveError::Restored { .. })) => Ok(()),
             old => bail!("the old store can be started: {old:?}"),
         })
     }
 
-    /// Opens the old store beside simulated time.
-    fn on_its_own(
+    /// Opens the old store, outside of simulated time.
+    fn open_old(
         &self,
         act: impl AsyncFnOnce(Result<SledStore, OpenError>) -> anyhow::Result<()> + Send,
     ) -> anyhow::Result<()> {
         let options = SledOptions { dir: self.path("old"), new_id: self.store.to_bytes() };
         let archiving = Archiving::To { dir: self.path("archive"), base_after: 1 << 20 };
-        runs(async || act(SledStore::open_archived(options, archiving)).await)
+        in_real_time(async || act(SledStore::open_archived(options, archiving)).await)
     }
 
     fn args(&self, new: &str) -> anyhow::Result<RestoreArgs> {
@@ -158,9 +158,9 @@ impl Place {
         Ok(Line::try_parse_from(line)?.args)
     }
 
-    /// The directory of the store in the archive, from that of all files.
+    /// The directory of the store in the archive, relative to all files.
     fn own(&self) -> anyhow::Result<PathBuf> {
-        let (own, _) = Archived::list(&self.path("archive"))?.pop().context("there is no archive")?;
+        let (own, _) = Archived::list(&self.path("archive"))?.pop().context("the archive has no store")?;
         Ok(own.strip_prefix(self.files.path())?.to_owned())
     }
 
@@ -169,8 +169,8 @@ impl Place {
     }
 }
 
-/// Runs something on real time to its end, while simulated time stands still.
-fn runs<T: Send>(act: impl AsyncFnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+/// Runs a future in real time to its end, while simulated time stands still.
+fn in_real_time<T: Send>(act: impl AsyncFnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
     let run = || tokio::runtime::Builder::new_current_thread().build()?.block_on(act());
-    thread::scope(|scope| scope.spawn(run).join()).map_err(|_| anyhow!("it panicked"))?
+    thread::scope(|scope| scope.spawn(run).join()).map_err(|_| anyhow!("the task panicked"))?
 }

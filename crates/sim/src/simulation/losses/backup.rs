@@ -1,4 +1,4 @@
-//! Restores from a backup: what was issued since is skipped, and operators repeat what was edited.
+//! Restores from a backup. The restore skips identifiers that may have been issued since, and operators repeat lost edits.
 
 use std::{
     collections::BTreeSet,
@@ -35,19 +35,19 @@ use super::{
     repair::repair,
 };
 
-/// From what a store is restored.
+/// The source of a restore.
 #[derive(Debug)]
 pub(super) struct Backup {
     source: Source,
-    /// Regions for which an operator has named a floor, by the space's first names and number: the next restore has to name one as well.
+    /// Regions that got a floor from an operator, by space and number. The next restore must set a floor for them, too.
     floored: BTreeSet<(String, u64)>,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// What `kent backup` wrote.
+    /// The output of `kent backup`.
     File(Vec<u8>),
-    /// An archive that has gone over to another store, and its directory among the files.
+    /// The archive of a lost store after a restore from it, and its directory within the files.
     Archive { files: TempDir, own: PathBuf },
 }
 
@@ -60,7 +60,7 @@ impl Backup {
         Self { source: Source::Archive { files, own }, floored: BTreeSet::new() }
     }
 
-    /// How a restore begins.
+    /// The first arguments of the restore command.
     fn line(&self) -> Vec<String> {
         let source = match &self.source {
             Source::File(_) => PathBuf::from("kent.backup"),
@@ -77,7 +77,7 @@ impl Backup {
     }
 }
 
-/// Asks any of the daemons for a backup.
+/// Takes a backup from a random daemon.
 pub(super) async fn take_backup(run: &Run) -> Option<Backup> {
     for _ in 0..TRIES {
         let replica = run.dice.between(0, REPLICAS as u64 - 1) as usize;
@@ -92,8 +92,8 @@ pub(super) async fn take_backup(run: &Run) -> Option<Backup> {
     None
 }
 
-/// What `kent backup` writes to a file. A daemon that does not believe its clock, as before its first slot, makes a backup without a
-/// time, of which a restore knows so little that no counter goes on without a floor: another daemon is asked then.
+/// The output of `kent backup`. Fails for a backup without a time, which a daemon makes while it distrusts its clock, for example
+/// before its first slot. After a restore from such a backup, no counter continues without a floor.
 async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     let mut parts = pin!(admin.backup(Request::new(BackupRequest {})).await?.into_inner());
     let mut bytes = Vec::new();
@@ -109,43 +109,43 @@ async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     Ok(bytes)
 }
 
-/// All daemons end, and what they stored is lost. A new store is made of the backup.
+/// Ends all daemons, discards the store, and creates a new store from the backup.
 pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
     run.crash_all().await;
-    // Answers that came from the lost daemons are taken note of, and nothing starts one.
-    let alone = run.gate.write().await;
+    // Wait until all responses of lost daemons are recorded, and keep faults from starting a daemon.
+    let exclusive = run.gate.write().await;
     run.crash_all().await;
     let Ok(lost) = tables(run).await else {
-        return run.violation("the tables of the lost store cannot be read".to_owned());
+        return run.violation("cannot read the tables of the lost store".to_owned());
     };
-    let Some(Filled { backend, until, skips }) = fill(run, backup, &lost).await else { return };
+    let Some(Restored { backend, until, skips }) = fill(run, backup, &lost).await else { return };
     run.faults.restores.count();
     run.replace_store(backend, until);
     run.lose();
-    note_strict(run, &skips, &lost);
+    record_strict(run, &skips, &lost);
     let wait = run.until_all_are_past(until);
     let waits_first = run.dice.per_mille(500);
     if waits_first {
         time::sleep(wait).await;
     }
     run.start_all().await;
-    // Operators who say that nothing was edited repeat nothing.
+    // Operators who pass --table-unchanged repeat nothing.
     if run.backend().mutant != Some(Mutant::TableUnchanged) {
         repair(run, &lost, &backup.floored, number).await;
     }
     if !waits_first {
-        // Clients ask while nothing may be issued yet. What is left of the time passes without daemons, which costs nothing.
-        drop(alone);
+        // Clients send requests while nothing may be issued yet. The rest of the time passes without daemons, which is cheap.
+        drop(exclusive);
         time::sleep(run.dice.millis(1000, 5000)).await;
-        let _alone = run.gate.write().await;
+        let _exclusive = run.gate.write().await;
         run.crash_all().await;
         time::sleep(run.until_all_are_past(until)).await;
         run.start_all().await;
     }
 }
 
-/// Takes note of where strict regions go on.
-fn note_strict(run: &Run, skips: &[Skip], lost: &Tables) {
+/// Records the numbers with which strict regions continue.
+fn record_strict(run: &Run, skips: &[Skip], lost: &Tables) {
     let Some((_, table)) = lost.iter().find(|(space, _)| space == STRICT_SPACE) else { return };
     for region in STRICT.iter().filter_map(|name| table.named(name).ok()) {
         let source = kent_ids::Source::Region { name: region.name.clone(), space: STRICT_SPACE.to_owned() }.to_string();
@@ -153,29 +153,29 @@ fn note_strict(run: &Run, skips: &[Skip], lost: &Tables) {
             Some((Some(from), to)) => {
                 run.with_ledger(|ledger| ledger.skip(region.number, from, to.and_then(Count::get)));
             }
-            skip => run.violation(format!("{source} is restored as {skip:?}")),
+            skip => run.violation(format!("unexpected skip of {source}: {skip:?}")),
         }
     }
 }
 
-/// What a restore came to.
-struct Filled {
+/// The result of a restore.
+struct Restored {
     backend: Backend,
-    /// From when on it may be issued from.
+    /// The time from which the store may issue.
     until: UnixNanos,
     skips: Vec<Skip>,
 }
 
-/// Makes the new store, as often as it takes.
-async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
+/// Creates the new store, with retries.
+async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored> {
     let host = run.any_machine();
     let Some(known) = known(run, backup).await else {
-        run.violation("the tables of the backup cannot be read".to_owned());
+        run.violation("cannot read the tables of the backup".to_owned());
         return None;
     };
     let mut flags = backup.line();
     let mutant = run.backend().mutant;
-    if run.is_resting() && is_unchanged(&known, lost) || mutant == Some(Mutant::TableUnchanged) {
+    if run.edits_are_paused() && is_unchanged(&known, lost) || mutant == Some(Mutant::TableUnchanged) {
         flags.push("--table-unchanged".to_owned());
     }
     if mutant == Some(Mutant::ClockError) {
@@ -187,7 +187,7 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
         flags.push(format!("--floor={}={}", floor.source, floor.next));
         backup.floored.insert(floor.region);
     }
-    let mut names_more = run.dice.per_mille(300);
+    let mut adds_floors = run.dice.per_mille(300);
     for _ in 0..TRIES {
         let args = match Line::try_parse_from(&flags) {
             Ok(line) => line.args,
@@ -199,7 +199,7 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
         let now = host.wall();
         let plan = match backup.plan(&args, now, &run.dice).await {
             Ok(plan) => plan,
-            // Where the clock is trusted, it is one that is behind what the backup says, and cannot be.
+            // With this mutant, a restore rejects a host clock behind the time of the backup.
             Err(RestoreError::ClockBehind { .. }) if mutant == Some(Mutant::ClockError) => {
                 time::sleep(Duration::from_secs(60)).await;
                 continue;
@@ -209,7 +209,7 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
                 return None;
             }
         };
-        if std::mem::take(&mut names_more) {
+        if std::mem::take(&mut adds_floors) {
             let unsure: BTreeSet<&str> =
                 plan.skips.iter().filter(|skip| skip.to.is_none()).map(|skip| &*skip.source).collect();
             let known = pairs(run, &known, lost).map(|pair| pair.floor(run));
@@ -223,20 +223,20 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Filled> {
         let id = StoreId::new(run.dice.bytes());
         let backend = run.backend().with_store(MemoryStore::new(id));
         let link = Link::new(backend.clone(), Arc::new(AtomicBool::new(false)));
-        // At times it is broken off, and begun anew in another directory.
+        // Some attempts are interrupted, and repeated with another directory.
         let limit = if run.dice.per_mille(200) { run.dice.millis(1, 200) } else { Duration::from_secs(1000) };
         if let Ok(Ok(())) = time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
-            // Where it is to be archived, that begins with what was restored.
-            return Some(Filled { backend: backend.archived(ARCHIVED).await.ok()?, until, skips });
+            // A new archive begins with the restored contents.
+            return Some(Restored { backend: backend.archived(ARCHIVED).await.ok()?, until, skips });
         }
     }
-    run.violation("a restore does not come to an end".to_owned());
+    run.violation("a restore does not finish".to_owned());
     None
 }
 
-/// A region as the backup knows it, and as it was when the store was lost.
+/// A region in the backup and in the lost store.
 struct Pair<'t> {
-    /// The space, by its name in the backup, and by its first names.
+    /// The name of the space in the backup.
     space: &'t str,
     origin: String,
     bits: u8,
@@ -244,12 +244,12 @@ struct Pair<'t> {
     lost: &'t Region,
 }
 
-/// A floor that an operator may name.
+/// A floor that an operator may set.
 struct Floor {
     source: String,
     region: (String, u64),
     next: u128,
-    /// How many numbers there were when the backup was made.
+    /// The capacity of the region in the backup.
     capacity: u128,
 }
 
@@ -264,7 +264,7 @@ fn pairs<'t>(run: &'t Run, known: &'t Tables, lost: &'t Tables) -> impl Iterator
 }
 
 impl Pair<'_> {
-    /// A number above all in use, or 0 where the region was delegated: nothing had been issued from it.
+    /// A number above all in use, or 0 for a region that was delegated, which has issued nothing itself.
     fn floor(&self, run: &Run) -> Option<Floor> {
         if self.backup.kind == Kind::Closed || self.backup.delegated || self.backup.order == Order::External {
             return None;
@@ -276,7 +276,8 @@ impl Pair<'_> {
     }
 }
 
-/// The floors that have to be named: for what was shrunk or delegated, so that it can be again; and where one was named before.
+/// The floors that operators must set: for regions that were shrunk or delegated, so that this can be repeated, and for regions that
+/// got a floor before.
 fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floor> {
     let is_shrunk = |pair: &Pair<'_>| pair.lost.kind == Kind::Open && pair.lost.suffix < pair.backup.suffix;
     let needs = |pair: &Pair<'_>| {
@@ -284,15 +285,15 @@ fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floo
         named || is_shrunk(pair) || pair.lost.delegated
     };
     let floors = pairs(run, known, lost).filter(needs).filter_map(|pair| pair.floor(run));
-    // What was expanded since may have more: it is full then, until it is expanded again.
+    // A region expanded since the backup may have issued more. It is then full until it is expanded again.
     floors.map(|floor| Floor { next: floor.next.min(floor.capacity), ..floor }).collect()
 }
 
-/// The tables in a backup.
+/// The tables of a backup.
 async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     let mut flags = backup.line();
     flags.push("--table-unchanged".to_owned());
-    // The clock may be far behind.
+    // The clock of the host may be far behind the backup.
     flags.extend(["--clock-error".to_owned(), "1d".to_owned()]);
     let args = Line::try_parse_from(flags).ok()?.args;
     let plan = backup.plan(&args, run.any_machine().wall(), &run.dice).await.ok()?;
@@ -301,7 +302,7 @@ async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     tables_of(run, memory).await.ok()
 }
 
-/// Whether no table was edited since the backup, as its operators know.
+/// Whether no table was edited since the backup.
 fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
     let regions =
         |table: &Table| table.iter().map(|region| Region { issued: Count::ZERO, ..region.clone() }).collect::<Vec<_>>();
@@ -311,12 +312,12 @@ fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
     known.len() == lost.len() && known.iter().zip(lost).all(is_same)
 }
 
-/// The tables of the store that is lost, which its operators remember.
+/// The tables of the lost store, which the operators know.
 async fn tables(run: &Run) -> Result<Tables, String> {
     tables_of(run, run.backend().memory.reopen()).await
 }
 
-/// The tables in a store that nothing is issued from.
+/// The tables of a store, read without issuing from it.
 async fn tables_of(run: &Run, memory: MemoryStore) -> Result<Tables, String> {
     let environment =
         Environment { store: Arc::new(memory), clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) };

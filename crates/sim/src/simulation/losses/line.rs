@@ -1,4 +1,4 @@
-//! A restore as an operator writes it.
+//! The command line of a restore.
 
 use clap::Parser;
 use kentd::RestoreArgs;

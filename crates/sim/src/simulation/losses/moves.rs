@@ -1,4 +1,4 @@
-//! Moves of a store into another one, broken off and made again.
+//! Moves of a store into another store, sometimes interrupted and repeated.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -16,30 +16,30 @@ use super::super::{
     run::Run,
 };
 
-/// What a daemon announced is forgotten by then.
-const FORGOTTEN: Duration = Duration::from_secs(80);
+/// The time after which the announcements of crashed daemons have expired.
+const EXPIRED: Duration = Duration::from_secs(80);
 
-/// All daemons end, and the store is moved into another one. That asks nothing of the clocks.
+/// Ends all daemons and moves the store into another one. A move makes no assumption about clocks.
 pub(crate) async fn migrate(run: &Arc<Run>) {
     run.crash_all().await;
-    let _alone = run.gate.write().await;
+    let _exclusive = run.gate.write().await;
     run.crash_all().await;
-    time::sleep(FORGOTTEN).await;
-    // An archive has to end first, as `--no-archive` does it.
+    time::sleep(EXPIRED).await;
+    // The archive must end first, as with `--no-archive`.
     let old = run.backend().without_archive();
     let new = old.with_store(MemoryStore::new(StoreId::new(run.dice.bytes())));
     let Some(until) = moved(run, &old, &new).await else {
-        return run.violation("a move does not come to an end".to_owned());
+        return run.violation("a move does not finish".to_owned());
     };
     run.faults.moves.count();
     if Node::start(environment(run, &old), run.config()).await.is_ok() {
-        run.violation("a daemon starts on a store that was moved".to_owned());
+        run.violation("a daemon starts on a moved store".to_owned());
     }
     run.replace_store(new, until);
     run.start_all().await;
 }
 
-/// Moves, as often as it takes, and says until when slots are reserved.
+/// Repeats the move until it succeeds. Returns the time until which slots are reserved.
 async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
     let (host, mut until) = (run.any_machine(), UnixNanos::new(0));
     for _ in 0..TRIES {
@@ -53,7 +53,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
         };
         match time::timeout(limit, moving).await {
             Ok(Ok(())) => return Some(until),
-            // The last step of an attempt that was broken off came through all the same.
+            // The last step of an interrupted attempt was applied after all.
             Ok(Err(MigrateError::NotEmpty { .. } | MigrateError::MovedBefore { .. })) => {
                 return Node::start(environment(run, new), run.config()).await.is_ok().then_some(until);
             }
@@ -63,7 +63,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
     None
 }
 
-/// A daemon's, on a store without faults.
+/// The environment of a daemon on a store without faults.
 fn environment(run: &Run, backend: &Backend) -> Environment {
     let store = Arc::new(backend.memory.reopen());
     Environment { store, clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) }

@@ -1,4 +1,4 @@
-//! What operators do after a restore: they make the tables what they were, as far as that can be done.
+//! The work of operators after a restore: they repeat lost edits, so that the tables match the lost ones where possible.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use kent_regions::{Kind, Order, Region, Table};
 use tokio::time;
 
 use super::super::{
-    actors::{TRIES, insist},
+    actors::{TRIES, send_until_answered},
     checks::{Tables, table},
-    edits::What,
+    edits::EditKind,
     run::{REPLICAS, Run},
 };
 
-/// Two regions that are the same part of their space.
-fn is_as_it_was(before: &Region, now: &Region) -> bool {
+/// Whether a region has the same place and shape as before.
+fn is_same_place(before: &Region, now: &Region) -> bool {
     let place = |region: &Region| {
         let Region { prefix, zone, suffix, kind, sub_bits, order, delegated, .. } = *region;
         (prefix, zone, suffix, kind, sub_bits, order, delegated)
@@ -25,16 +25,16 @@ fn is_as_it_was(before: &Region, now: &Region) -> bool {
     place(before) == place(now)
 }
 
-/// Makes the restored tables what the lost ones were, as far as that can be done. What is as it was is unsealed; what is not stays
-/// sealed for ever, and is not edited; what would be free now and was not then is made again. What had a floor at this restore, or an
-/// earlier one, of this backup is in `floored`.
+/// Repeats lost edits in the restored tables. Regions that match the lost table are unsealed. Regions that cannot be made to match
+/// stay sealed and are never edited. Regions that the backup lacks are created again, so that their prefixes do not become free.
+/// `floored` has the regions that got a floor at this or an earlier restore of this backup.
 pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String, u64)>, number: u64) {
     for (space, before) in lost {
-        if is_inside_of_suspect(run, space) {
+        if is_inside_suspect(run, space) {
             continue;
         }
-        let Some(restored) = ask_table(run, space).await else {
-            return run.violation(format!("the restored table of {space} cannot be read"));
+        let Some(restored) = read_table(run, space).await else {
+            return run.violation(format!("cannot read the restored table of {space}"));
         };
         let repair =
             Repair { run, space, bits: before.bits(), floored, id: format!("repair-{number}-{}", run.restores()) };
@@ -45,17 +45,17 @@ pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String,
                 false => run.suspect(space, &was.name),
             }
         }
-        let Some(reshaped) = ask_table(run, space).await else {
-            return run.violation(format!("the restored table of {space} cannot be read"));
+        let Some(reshaped) = read_table(run, space).await else {
+            return run.violation(format!("cannot read the restored table of {space}"));
         };
         for was in before.iter().filter(|was| restored.get(was.number).is_none()) {
-            repair.remake(&reshaped, was).await;
+            repair.recreate(&reshaped, was).await;
         }
     }
 }
 
-/// Whether a region around a space is not what it was: the space may be lost then.
-fn is_inside_of_suspect(run: &Run, space: &str) -> bool {
+/// Whether a region that contains the space differs from the lost store. The space may not exist then.
+fn is_inside_suspect(run: &Run, space: &str) -> bool {
     let mut inside = space;
     while let Some((outer, region)) = inside.rsplit_once('/') {
         if run.is_suspect(outer, region) {
@@ -80,22 +80,22 @@ impl Repair<'_> {
         format!("{}-{}-{what}", self.id, was.number.0)
     }
 
-    async fn insist(&self, request_id: String, what: What) -> bool {
-        insist(self.run, self.space, request_id, what).await
+    async fn send_until_answered(&self, request_id: String, what: EditKind) -> bool {
+        send_until_answered(self.run, self.space, request_id, what).await
     }
 
-    /// Repeats what was done to a region, each kind of edit once; false if that cannot be done.
+    /// Repeats the lost edits of a region, each kind once. Returns false if the region cannot be made to match.
     async fn reshape(&self, was: &Region, now: &Region) -> bool {
         let (run, space, name) = (self.run, self.space, name_of(self.space, &was.name));
         if was.name != now.name {
             let request_id = self.id(was, "rename");
             let (name, region_id) = (name_of(space, &now.name), was.name.clone());
             let rename = RenameRegionRequest { name, region_id, request_id: request_id.clone(), ..Default::default() };
-            if !self.insist(request_id, What::Rename(rename)).await {
+            if !self.send_until_answered(request_id, EditKind::Rename(rename)).await {
                 return false;
             }
         }
-        if is_as_it_was(was, now) {
+        if is_same_place(was, now) {
             return true;
         }
         let by_split = was.prefix.len().saturating_sub(now.prefix.len());
@@ -107,7 +107,7 @@ impl Repair<'_> {
             let (request_id, by_bits) = (self.id(was, "shrink"), (now.suffix - was.suffix).into());
             let (name, id) = (name.clone(), request_id.clone());
             let shrink = ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() };
-            if !self.insist(request_id, What::Shrink(shrink)).await {
+            if !self.send_until_answered(request_id, EditKind::Shrink(shrink)).await {
                 return false;
             }
             run.faults.shrinks.count();
@@ -116,7 +116,7 @@ impl Repair<'_> {
             let (request_id, by_bits) = (self.id(was, "split"), by_split.into());
             let (name, id) = (name.clone(), request_id.clone());
             let split = SplitRegionRequest { name, by_bits, request_id: id, ..Default::default() };
-            if !self.insist(request_id, What::Split(split)).await {
+            if !self.send_until_answered(request_id, EditKind::Split(split)).await {
                 return false;
             }
             run.faults.splits.count();
@@ -125,7 +125,7 @@ impl Repair<'_> {
             let (request_id, by_bits) = (self.id(was, "expand"), (was.suffix - now.suffix).into());
             let (name, id) = (name.clone(), request_id.clone());
             let expand = ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() };
-            if !self.insist(request_id, What::Expand(expand)).await {
+            if !self.send_until_answered(request_id, EditKind::Expand(expand)).await {
                 return false;
             }
             let is_floored = self.floored.contains(&(run.places.origin(space), was.number.0));
@@ -139,7 +139,7 @@ impl Repair<'_> {
     async fn delegate(&self, was: &Region) -> bool {
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "delegate"));
         let delegate = DelegateRegionRequest { name, request_id: request_id.clone(), ..Default::default() };
-        let made = self.insist(request_id, What::Delegate(delegate)).await;
+        let made = self.send_until_answered(request_id, EditKind::Delegate(delegate)).await;
         if made {
             self.run.places.delegated(self.space, &was.name);
             self.run.faults.delegations.count();
@@ -147,7 +147,7 @@ impl Repair<'_> {
         made
     }
 
-    /// Names a floor, if there is one that is known.
+    /// Sets a floor. Returns false if none is known.
     async fn set_next(&self, was: &Region, floor: Option<u128>) -> bool {
         let Some(floor) = floor else { return false };
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "floor"));
@@ -157,11 +157,11 @@ impl Repair<'_> {
             request_id: request_id.clone(),
             ..Default::default()
         };
-        self.insist(request_id, What::Update(update)).await
+        self.send_until_answered(request_id, EditKind::Update(update)).await
     }
 
-    /// A region that the backup does not know is made anew where it was, unless something else stands there.
-    async fn remake(&self, restored: &Table, was: &Region) {
+    /// Creates a region that the backup lacks with its old prefix, unless another region covers the prefix.
+    async fn recreate(&self, restored: &Table, was: &Region) {
         let (run, space) = (self.run, self.space);
         let covers = |now: &Region| now.kind == Kind::Open && was.prefix.starts_with(now.prefix);
         if was.delegated && (was.parent.is_some() || restored.iter().any(covers)) {
@@ -171,7 +171,7 @@ impl Repair<'_> {
             return;
         }
         if let Some(parent) = was.parent {
-            // Its place is kept free.
+            // The parent is left alone, so that the subregion's prefix stays unused.
             if let Some(parent) = restored.get(parent) {
                 run.suspect(space, &parent.name);
             }
@@ -179,7 +179,7 @@ impl Repair<'_> {
         }
         let is_open = was.kind == Kind::Open;
         let order = match was.order {
-            // Its subregions are not made again, so nothing may be issued there.
+            // Its subregions are not created again, so nothing may be issued there.
             _ if !is_open => region::Order::External,
             Order::Sequential => region::Order::Sequential,
             Order::Scrambled => region::Order::Scrambled,
@@ -196,18 +196,18 @@ impl Repair<'_> {
             request_id: request_id.clone(),
             ..CreateRegionRequest::default()
         };
-        if !self.insist(request_id, What::Create(create)).await {
-            // Its place may not become another region's.
-            return run.violation(format!("{} of {space} cannot be made again", was.name));
+        if !self.send_until_answered(request_id, EditKind::Create(create)).await {
+            // Otherwise its prefix could go to another region.
+            return run.violation(format!("cannot create {} of {space} again", was.name));
         }
         run.places.add(space, &was.name);
         if was.delegated {
-            // Nothing had been issued from it.
+            // A delegated region has issued nothing itself, so its floor is 0.
             if !(self.set_next(was, Some(0)).await && self.delegate(was).await) {
                 run.suspect(space, &was.name);
             }
         } else if is_open && order != region::Order::External {
-            // Without one nothing is issued.
+            // Without a floor the region issues nothing.
             self.set_next(was, run.floor(space, self.bits, was)).await;
         }
     }
@@ -218,7 +218,7 @@ impl Repair<'_> {
         }
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "unseal"));
         let unseal = SealRegionRequest { name, request_id: request_id.clone(), ..SealRegionRequest::default() };
-        self.insist(request_id, What::Unseal(unseal)).await;
+        self.send_until_answered(request_id, EditKind::Unseal(unseal)).await;
     }
 }
 
@@ -226,7 +226,7 @@ fn name_of(space: &str, region: &str) -> String {
     format!("spaces/{space}/regions/{region}")
 }
 
-async fn ask_table(run: &Run, space: &str) -> Option<Table> {
+async fn read_table(run: &Run, space: &str) -> Option<Table> {
     for _ in 0..TRIES {
         if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize)
             && let Ok(table) = table(&life.node.regions(), space).await
