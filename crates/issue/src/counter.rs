@@ -327,6 +327,22 @@ mod tests {
     }
 
     #[test]
+    fn ok_a_chunk_of_the_very_version_from_which_on_they_count_is_kept() {
+        for is_answered in [false, true] {
+            let mut counter = counter();
+            let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
+            if is_answered {
+                counter.on_committed(plan.clone(), 2);
+            }
+            counter.drop_before(2);
+            if !is_answered {
+                counter.on_committed(plan, 2);
+            }
+            assert_eq!(counter.grant(4), Ok(at(0)), "{is_answered}");
+        }
+    }
+
+    #[test]
     fn ok_a_chunk_after_another_daemons_leaves_a_gap() {
         let mut counter = counter();
         let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("enough suffixes are left");

@@ -208,6 +208,19 @@ mod tests {
     }
 
     #[test]
+    fn ok_only_a_member_of_a_delegated_region_has_a_local_table_that_says_more() {
+        let mut table = table(Order::Sequential);
+        let local = |table: &Table, id| table.classify(id).expect("of the space").delegated();
+        assert_eq!(local(&table, 0x5407), None, "it is not delegated");
+        table.set_issued(RegionNumber(1), Count::ZERO);
+        let plan = table.plan(&Edit::Delegate { name: "r".to_string() }).expect("legal");
+        table.apply(&plan).expect("applied");
+        assert_eq!(local(&table, 0x5407), Some((RegionNumber(1), 7)));
+        assert_eq!(local(&table, 0x5507), None, "in its expansion zone");
+        assert_eq!(local(&table, 0x0007), None, "in no region");
+    }
+
+    #[test]
     fn ok_an_issued_identifier_has_the_prefix_of_its_time() {
         for order in [Order::Sequential, Order::Scrambled] {
             let mut table = table(order);

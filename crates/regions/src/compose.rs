@@ -124,4 +124,18 @@ mod tests {
         assert_eq!(closed.compose(0, 16), Err(NotComposed::Closed { region: "r".to_string() }));
         assert_eq!(closed.decompose(0x5000, 16), Err(NotComposed::Closed { region: "r".to_string() }));
     }
+
+    #[test]
+    fn ok_the_identifiers_of_the_widest_space_come_back() {
+        let mut table = Table::new(128).expect("a width");
+        let place = Place::At("1".parse().expect("a prefix"));
+        let create = Edit::Create { name: "r".to_string(), suffix: 127, place, start: Start::default() };
+        let plan = table.plan(&create).expect("legal");
+        table.apply(&plan).expect("applied");
+        let region = table.get(RegionNumber(1)).expect("made");
+        for suffix in [0, 1, u128::MAX >> 1] {
+            let id = region.compose(suffix, 128).expect("a suffix");
+            assert_eq!((id, region.decompose(id, 128)), (1 << 127 | suffix, Ok(suffix)));
+        }
+    }
 }

@@ -162,6 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn ok_the_share_of_a_large_region_is_exact() {
+        for (suffix, at_percent, threshold) in [(8, 50, 128), (10, 80, 819), (120, 75, 3 << 118)] {
+            let auto_expand = Some(AutoExpand { at_percent, by_bits: 1, max_suffix: 128 });
+            let policy = Policy { auto_expand, ..Policy::default() };
+            let due = |issued| {
+                let issued = Count::Below(issued);
+                Region { suffix, issued, policy: policy.into(), ..region() }.expansion_due(1)
+            };
+            assert_eq!((due(threshold - 1), due(threshold)), (None, Some(1)), "{at_percent} percent of 2^{suffix}");
+        }
+    }
+
+    #[test]
     fn ok_an_expansion_that_is_due_happens_once() {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01010101".parse().expect("a prefix"));

@@ -128,7 +128,7 @@ fn ok_grants_of_one_commit_are_consecutive() {
         let plan = state.plan(&BOUND, &RULES, &requests);
         assert_eq!(outcomes(&plan), expected, "{name}");
         assert_eq!(plan.reserved().below.get(), below, "{name}");
-        assert_eq!((plan.is_empty(), plan.guard()), (below == 7, 7), "{name}");
+        assert_eq!((plan.is_empty(), plan.guard(), u128::from(plan.count())), (below == 7, 7, below - 7), "{name}");
     }
 }
 
@@ -156,6 +156,19 @@ fn ok_a_plan_has_its_guards_and_the_state_after_it() {
     let counter = Stored { version: 9, value: both.reserved() };
     let undated = Some(Stored { version: 9, value: 1 });
     assert_eq!(left, StrictState { counter, is_unsure: false, undated, is_remembered: true });
+}
+
+#[test]
+fn ok_large_requests_that_share_a_commit_count_as_all() {
+    let bound = Bound { capacity: Position::new(u128::MAX), ..BOUND };
+    for (requests, expected) in [
+        (vec![ask(u64::MAX)], u64::MAX),
+        (vec![ask(u64::MAX - 1), ask(1)], u64::MAX),
+        (vec![ask(u64::MAX); 2], u64::MAX),
+    ] {
+        let plan = stored(0).plan(&bound, &RULES, &requests);
+        assert_eq!(plan.count(), expected, "{requests:?}");
+    }
 }
 
 #[test]

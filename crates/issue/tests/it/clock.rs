@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kent_ids::{Format, Position, Slot, UnixNanos, UnixSeconds};
-use kent_issue::{ClockPolicy, Extended, HolderId, Refusal};
+use kent_ids::{ClusterKey, Format, Position, Slot, UnixNanos, UnixSeconds};
+use kent_issue::{ClockPolicy, Extended, HolderId, Refusal, TimeIssuer};
 
 use super::world::{Daemon, Ledger, Records, ms};
 
@@ -206,6 +206,19 @@ fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
 }
 
 #[test]
+fn ok_an_extension_that_would_move_nothing_is_not_made() {
+    // The largest window is below the first one: what was reserved at 0 s lasts as long as what could be at 3 s.
+    let seconds = Duration::from_secs;
+    let policy = ClockPolicy { window_first: seconds(4), window_last: seconds(1), ..ClockPolicy::default() };
+    let issuer = TimeIssuer::new(policy, HolderId::new([1; 16]), ClusterKey::new(*b"the cluster key!"));
+    let (mut records, mut daemon) = (Records::default(), Daemon { issuer });
+    daemon.take(&mut records, ms(0));
+    assert_eq!(daemon.issuer.plan_extension(ms(3000)), None);
+    let plan = daemon.issuer.plan_extension(ms(3001)).expect("due");
+    assert_eq!(plan.record().reserved_until, UnixSeconds::new(1_700_000_006));
+}
+
+#[test]
 fn ok_an_extension_raises_the_sequences_of_earlier_grants() {
     let (mut records, mut daemon) = started(0);
     daemon.grant("xid", 1, ms(0)).expect("granted");
@@ -279,6 +292,22 @@ fn ok_the_time_given_back_begins_after_the_last_tick() {
     let (_, mut daemon) = started(0);
     daemon.grant("xid", 1, ms(2001)).expect("granted");
     assert_eq!(daemon.issuer.plan_give_back(), None, "all of it is used");
+}
+
+#[test]
+fn ok_a_refusal_passes_if_the_clock_or_a_slot_may_help() {
+    let second = Duration::from_secs(1);
+    for (refusal, is_passing) in [
+        (Refusal::NoSlot, true),
+        (Refusal::ClockStepped { back: second }, true),
+        (Refusal::WindowSpent { reserved_until: UnixSeconds::new(0) }, true),
+        (Refusal::Ahead { wait: second }, true),
+        (Refusal::TooMany { max: 1 }, false),
+        (Refusal::Quarantined { ahead: second }, false),
+        (Refusal::OutsideFormat, false),
+    ] {
+        assert_eq!(refusal.is_passing(), is_passing, "{refusal}");
+    }
 }
 
 #[test]
