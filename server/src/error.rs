@@ -200,6 +200,12 @@ pub(crate) enum AllocateError {
     /// The caller's deadline passed before a chunk was reserved.
     #[error("no chunk could be reserved before the deadline")]
     Late,
+    /// The commit of a strict grant was not answered, or not before the deadline.
+    #[error(
+        "the numbers may or may not have been granted: repeat the request under the same request_id to find out; without one, count \
+         them as a gap"
+    )]
+    OutcomeUnknown,
     /// An invariant is broken.
     #[error("an invariant of the daemon is broken: {0}")]
     Broken(kent_ids::BlockError),

@@ -1,6 +1,7 @@
 //! Translates the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that makes a `tonic::Status`.
 //!
-//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit whose outcome is not known is `UNKNOWN`.
+//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit or a strict grant whose outcome is not known is
+//! `UNKNOWN`. (A chunk that may have been reserved is no effect: at most a gap.)
 
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::OutOfTouch => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
         AllocateError::Contended { .. } => passing(Code::Unavailable, "CONTENDED", message, RETRY_AFTER),
         AllocateError::Late => passing(Code::Unavailable, "STORE_SLOW", message, RETRY_AFTER),
+        AllocateError::OutcomeUnknown => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
         AllocateError::Stopped => with_reason(Code::Unavailable, "STOPPED", message),
         AllocateError::Broken(_) => with_reason(Code::Internal, "BROKEN_INVARIANT", message),
     }

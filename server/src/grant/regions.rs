@@ -6,7 +6,7 @@ use kent_ids::{Block, Position, Source};
 use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
 use kent_proto::model::EditOptions;
 use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, Refusal, RegionNumber};
-use kent_store::Store;
+use kent_store::{CommitError, Store};
 use tokio::time;
 use tracing::{debug, info, warn};
 
@@ -23,7 +23,10 @@ use crate::{
         requests::{Request, Requests},
         strict,
     },
-    records::keys::{self, Requested},
+    records::{
+        failure::StoreFailure,
+        keys::{self, Requested},
+    },
     tables::{
         directory::Directory,
         edits::EditCommand,
@@ -203,7 +206,8 @@ impl RegionGrants {
                     Ok(granted) => break granted,
                     Err(_) => {
                         let now = self.clock.steady();
-                        waiters.iter_mut().for_each(|waiter| waiter.expire(now));
+                        // Their commit is in progress, and may succeed.
+                        waiters.iter_mut().for_each(|waiter| waiter.expire(now, AllocateError::OutcomeUnknown));
                         cell.with_queue(|queue| queue.expire(now));
                     }
                 }
@@ -284,6 +288,9 @@ impl RegionGrants {
                 StrictRefusal::Request(refusal) => refusal.into(),
             }),
             strict::Granted::Again => Ok(None),
+            strict::Granted::Failed(StoreFailure::Commit(CommitError::Unknown(_))) => {
+                Err(AllocateError::OutcomeUnknown)
+            }
             strict::Granted::Failed(failure) => Err(failure.into()),
         };
         Ok(requests.iter().zip(attempted.granted).map(outcome).collect())

@@ -2,16 +2,19 @@ use std::{sync::Arc, time::Duration};
 
 use kent_ids::UnixNanos;
 use kent_proto::v1::{
-    AllocateRequest, CreateRegionRequest, GetStatusRequest, admin_server::Admin, allocator_server::Allocator,
-    regions_server::Regions,
+    AllocateRequest, CreateRegionRequest, GetStatusRequest, Policy, UpdateRegionRequest, admin_server::Admin,
+    allocator_server::Allocator, regions_server::Regions,
 };
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
 use tokio::time;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use crate::{
     Config, Environment, Node, Settings,
-    host::{clock::Clock, entropy::SystemEntropy},
+    host::{
+        clock::{Clock, SystemClock},
+        entropy::SystemEntropy,
+    },
 };
 
 const CHUNK: u64 = 64;
@@ -30,10 +33,10 @@ impl Clock for Still {
     }
 }
 
-async fn start(disk: &MemoryStore) -> Node {
+async fn start(disk: &MemoryStore, clock: impl Clock) -> Node {
     let settings = Settings { chunk_min: Some(CHUNK), chunk_max: Some(CHUNK), ..Settings::default() };
     let config = Config::check(settings).expect("valid");
-    let (store, clock, entropy) = (Arc::new(disk.reopen()), Arc::new(Still), Arc::new(SystemEntropy));
+    let (store, clock, entropy) = (Arc::new(disk.reopen()), Arc::new(clock), Arc::new(SystemEntropy));
     let node = Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts");
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
@@ -66,7 +69,7 @@ async fn wait_until_in_hand(node: &Node, count: u64) {
 async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
     for source in ["region:r", "uid11-fullrand", "serial:GBP"] {
         let disk = MemoryStore::new(StoreId::new([3; 16]));
-        let node = start(&disk).await;
+        let node = start(&disk, Still).await;
         draw(&node, source, CHUNK).await.expect("the first chunk");
         draw(&node, source, 40).await.expect("more than half of the second one");
         wait_until_in_hand(&node, 2 * CHUNK - 40).await;
@@ -86,4 +89,41 @@ async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
         wait_until_in_hand(&node, 2 * CHUNK - 40).await;
         node.stop().await;
     }
+}
+
+/// A strict grant whose commit is not answered may have been made. A caller who was told otherwise would leave a gap.
+#[tokio::test]
+async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
+    let slow = || Fault::DelayBefore(Box::pin(time::sleep(Duration::from_secs(3))));
+    let faults: [(fn() -> Fault, Code); 3] = [
+        (|| Fault::Unavailable, Code::Unavailable),
+        (|| Fault::AppliedUnknown, Code::Unknown),
+        (|| Fault::LostUnknown, Code::Unknown),
+    ];
+    for (fault, code) in faults {
+        let disk = MemoryStore::new(StoreId::new([3; 16]));
+        let node = start(&disk, Still).await;
+        make_strict(&node).await;
+        disk.plan(move |operation| match operation {
+            Operation::Commit(_) => fault(),
+            _ => Fault::None,
+        });
+        assert_eq!(draw(&node, "region:r", 1).await.expect_err("no answer of the store").code(), code);
+    }
+    let disk = MemoryStore::new(StoreId::new([3; 16]));
+    let node = start(&disk, SystemClock::new()).await;
+    make_strict(&node).await;
+    disk.plan(move |operation| match operation {
+        Operation::Commit(_) => slow(),
+        _ => Fault::None,
+    });
+    let refused = draw(&node, "region:r", 1).await.expect_err("the commit takes longer than a grant waits");
+    assert_eq!(refused.code(), Code::Unknown, "{refused}");
+}
+
+async fn make_strict(node: &Node) {
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    let name = "spaces/default/regions/r".to_owned();
+    let update = UpdateRegionRequest { name, policy, ..UpdateRegionRequest::default() };
+    node.regions().update_region(Request::new(update)).await.expect("strict");
 }

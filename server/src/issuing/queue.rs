@@ -103,7 +103,7 @@ impl Queue {
     /// Answers the requests whose wait limit is over, and removes them and the abandoned ones.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.waiting.retain_mut(|(_, waiter)| {
-            waiter.expire(now);
+            waiter.expire(now, AllocateError::Late);
             waiter.is_waiting()
         });
     }
@@ -119,9 +119,9 @@ impl Waiter {
     }
 
     /// Answers with an error if the wait limit is over.
-    pub(crate) fn expire(&mut self, now: Duration) {
+    pub(crate) fn expire(&mut self, now: Duration, error: AllocateError) {
         if self.wait_limit.left(now).is_zero() {
-            self.answer(Err(AllocateError::Late));
+            self.answer(Err(error));
         }
     }
 
@@ -133,7 +133,7 @@ impl Waiter {
 impl PendingGrant {
     /// Waits for the outcome.
     pub(crate) async fn outcome(self) -> Outcome {
-        self.0.await.unwrap_or(Err(AllocateError::Late))
+        self.0.await.unwrap_or(Err(AllocateError::OutcomeUnknown))
     }
 }
 
@@ -210,15 +210,15 @@ mod tests {
         let (_, mut waiters) = queue.next(NOW);
         let ((late, _), after) = (add(&mut queue), NOW + Duration::from_secs(1));
         for now in [NOW, after - Duration::from_nanos(1)] {
-            waiters[0].expire(now);
+            waiters[0].expire(now, AllocateError::OutcomeUnknown);
             queue.expire(now);
         }
         assert!(waiters[0].is_waiting(), "there is time left");
         assert_eq!(queue.waiting.iter().filter(|(_, waiter)| waiter.is_waiting()).count(), 1);
-        waiters[0].expire(after);
+        waiters[0].expire(after, AllocateError::OutcomeUnknown);
         queue.expire(after);
         waiters.iter_mut().for_each(|waiter| waiter.answer(Ok(None)));
-        assert!(matches!(committed.outcome().await, Err(AllocateError::Late)));
+        assert!(matches!(committed.outcome().await, Err(AllocateError::OutcomeUnknown)), "its commit is in progress");
         assert!(matches!(queued.outcome().await, Ok(None)), "a commit that came in time");
         assert!(matches!(late.outcome().await, Err(AllocateError::Late)));
         assert_eq!(next(&mut queue), 0, "an answered request is removed");
