@@ -6,14 +6,14 @@ use kent_client::Client;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::new("http://127.0.0.1:7600")?;
 
-    // A handle keeps a block in hand and fetches the next one ahead of time; its clones share the block.
+    // Keep a handle: it holds a block and prefetches the next one. Its clones share them.
     let events = client.uuid_v7();
     println!("one event: {}", events.next().await?);
     println!("one more, without waiting: {:?}", events.try_next());
     println!("{} together", events.take(100_000).await?.len());
 
-    println!("an xid: {}", client.xid().next().await?);
-    let order = client.region("r1").next().await?;
+    let orders = client.region("r1");
+    let order = orders.next().await?;
     println!("an order: {order}");
 
     // A copy of the prefix table that follows the daemon's: it finds an identifier's owner without a call.

@@ -167,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn ok_the_shipped_file_shows_every_default() {
+        let table = |text: &str| text.parse::<toml::Table>().expect("a table");
+        let shipped = include_str!("../../deploy/kentd.toml");
+        let _: Settings = toml::from_str(shipped).expect("well-formed");
+        let (mut expected, mut shipped) =
+            (table(&toml::to_string(&Settings::defaults()).expect("text")), table(shipped));
+        // A service keeps its data elsewhere than a trial does.
+        assert!(expected.remove("data").is_some() && shipped.remove("data").is_some());
+        assert_eq!(shipped, expected);
+    }
+
+    #[test]
     fn ok_flags_come_before_the_file() {
         let file: Settings = toml::from_str("listen = '127.0.0.1:1'\ngrace = '3s'").expect("well-formed");
         let flags = Settings { listen: "127.0.0.1:2".parse().ok(), ..Settings::default() };

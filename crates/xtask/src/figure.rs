@@ -99,7 +99,7 @@ impl Figure {
         for (bit, digit) in (0..).zip(shown.chars()) {
             self.text(at(bit) + BIT / 2, self.y + 17, "bits", &digit.to_string());
         }
-        let rest = format!("0…{}", rest.get(rest.len() - 4..).unwrap_or_default());
+        let rest = format!("suffix 0…{}", rest.get(rest.len() - 4..).unwrap_or_default());
         self.text((at(SHOWN_BITS) + at(64)) / 2, self.y + 17, "bits", &rest);
         self.y += LINE;
     }
@@ -135,19 +135,20 @@ pub(crate) fn regions() -> anyhow::Result<String> {
     figure.identifier(issued);
 
     edit(&mut table, &Edit::Expand { name: "r1".to_owned(), by: 2 })?;
-    figure.title("expand by 2", "zone bits become suffix bits: four times as many identifiers, same prefix");
+    figure.title("expand by 2", "two zone bits become suffix bits: four times as many identifiers, same prefix");
     draw(&mut figure, &table);
     figure.identifier(issued);
 
     let new_regions = vec![new_region("r3", 53, "01")?, new_region("r4", 56, "10")?];
     edit(&mut table, &Edit::Split { name: "r1".to_owned(), by: 2, new_regions })?;
-    figure.title("split by 2", "zone bits become prefix bits: three new prefixes; r1 keeps all that it issued");
+    figure
+        .title("split by 2", "then zone bits become prefix bits: three prefixes become free; r1 keeps what it issued");
     draw(&mut figure, &table);
     figure.identifier(issued);
 
     let new_regions = vec![new_region("eu", 50, "01")?, new_region("us", 50, "10")?];
     edit(&mut table, &Edit::Subdivide { name: "r3".to_owned(), by: 2, new_regions, reserve_others: false })?;
-    figure.title("subdivide by 2", "r3 keeps its prefix; eu and us are regions inside it");
+    figure.title("subdivide r3", "by 2: r3 keeps its prefix; eu and us are regions inside it");
     for name in ["r3", "eu", "us"] {
         figure.region(table.named(name)?, table.bits());
     }

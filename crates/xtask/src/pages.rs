@@ -28,6 +28,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ok_the_page_of_clients_shows_the_example_as_it_is() {
+        let [page, example] = ["docs/clients.md", "client/examples/identifiers.rs"]
+            .map(|path| fs::read_to_string(root().join(path)).expect(path));
+        assert!(page.contains(&format!("```rust\n{example}```")), "docs/clients.md shows another example");
+    }
+
+    #[test]
     fn ok_generated_files_are_up_to_date() {
         for (path, expected) in generated().expect("generated") {
             let found = fs::read_to_string(root().join(path)).unwrap_or_default();
