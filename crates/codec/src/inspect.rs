@@ -189,8 +189,8 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
             let uuid = parse_uuid(text, reading)?;
             let fields = codec.read(uuid.as_u128(), reading)?;
             // With a given layout or width, a draft's format has its own bit ranges.
-            let cut = reading.layout.clone().or(reading.width.map(|width| width.to_string())).unwrap_or_default();
-            let drawn = Codec::by_token(&format!("{token}-{cut}")).unwrap_or(codec);
+            let suffix = reading.layout.clone().or(reading.width.map(|width| width.to_string())).unwrap_or_default();
+            let drawn = Codec::by_token(&format!("{token}-{suffix}")).unwrap_or(codec);
             let mut inspection = Inspection {
                 text: text.to_owned(),
                 format: codec.token().to_owned(),

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_chunk_of_the_very_version_from_which_on_they_count_is_kept() {
+    fn ok_a_chunk_of_exactly_the_dropping_version_is_kept() {
         for is_answered in [false, true] {
             let mut counter = counter();
             let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");

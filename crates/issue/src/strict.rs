@@ -82,7 +82,7 @@ pub enum StrictOutcome {
     Again,
 }
 
-/// The reason for which a request is rejected.
+/// The reason that a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum StrictRefusal {
     /// Too few suffixes are left.

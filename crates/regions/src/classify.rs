@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn ok_only_a_member_of_a_delegated_region_has_a_local_table_that_says_more() {
+    fn ok_only_members_of_a_delegated_region_have_a_local_table() {
         let mut table = table(Order::Sequential);
-        let local = |table: &Table, id| table.classify(id).expect("of the space").delegated();
+        let local = |table: &Table, id| table.classify(id).expect("within the space").delegated();
         assert_eq!(local(&table, 0x5407), None, "it is not delegated");
         table.set_issued(RegionNumber(1), Count::ZERO);
         let plan = table.plan(&Edit::Delegate { name: "r".to_string() }).expect("legal");

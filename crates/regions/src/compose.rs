@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_the_identifiers_of_the_widest_space_come_back() {
+    fn ok_identifiers_of_the_widest_space_round_trip() {
         let mut table = Table::new(128).expect("a width");
         let place = Place::At("1".parse().expect("a prefix"));
         let create = Edit::Create { name: "r".to_string(), suffix: 127, place, start: Start::default() };

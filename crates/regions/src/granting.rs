@@ -6,7 +6,7 @@ use crate::{
     region::{Kind, Region},
 };
 
-/// The reason for which a region grants nothing.
+/// The reason that a region grants nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotGranting {
     /// It is closed: its subregions have replaced it.

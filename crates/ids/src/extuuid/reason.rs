@@ -1,6 +1,6 @@
-//! The reasons for which bits are kept and printed raw.
+//! The reasons that bits are kept and printed raw.
 
-/// The reason for which bits have no typed form.
+/// The reason that bits have no typed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The type is reserved.

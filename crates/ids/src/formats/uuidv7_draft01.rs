@@ -29,7 +29,7 @@ const VARIANT: u128 = 0b10 << 62;
 
 /// How a layout divides the bits after the seconds, and to how many digits its fraction is exact.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct SubsecLayout {
     name: &'static str,
     token: &'static str,
     /// The fraction is a whole number of 10^-digits s.
@@ -40,7 +40,7 @@ pub(crate) struct Cut {
     bits: &'static [BitRange],
 }
 
-impl Cut {
+impl SubsecLayout {
     const fn new(
         [name, token]: [&'static str; 2],
         digits: u32,
@@ -76,7 +76,7 @@ impl Cut {
 }
 
 /// Milliseconds: the default layout.
-static MILLIS: Cut = Cut::new(
+static MILLIS: SubsecLayout = SubsecLayout::new(
     ["ms", "uuidv7-draft01-ms"],
     3,
     [12, 12],
@@ -89,7 +89,7 @@ static MILLIS: Cut = Cut::new(
         BitRange::new(66, 127, "rand"),
     ],
 );
-static MICROS: Cut = Cut::new(
+static MICROS: SubsecLayout = SubsecLayout::new(
     ["us", "uuidv7-draft01-us"],
     6,
     [24, 14],
@@ -103,7 +103,7 @@ static MICROS: Cut = Cut::new(
         BitRange::new(80, 127, "rand"),
     ],
 );
-static NANOS: Cut = Cut::new(
+static NANOS: SubsecLayout = SubsecLayout::new(
     ["ns", "uuidv7-draft01-ns"],
     9,
     [38, 8],
@@ -153,10 +153,10 @@ fn precision(name: &str) -> Result<u32, CodecError> {
     }
 }
 
-fn layout(name: &str) -> Result<&'static Cut, CodecError> {
+fn layout_by_name(name: &str) -> Result<&'static SubsecLayout, CodecError> {
     [&MILLIS, &MICROS, &NANOS]
         .into_iter()
-        .find(|cut| cut.name == name)
+        .find(|layout| layout.name == name)
         .ok_or_else(|| CodecError::new(ErrorCode::BadLayout, format!("there is no layout {name:?}: use ms, us or ns")))
 }
 
@@ -164,7 +164,7 @@ fn layout(name: &str) -> Result<&'static Cut, CodecError> {
 pub(crate) struct AnyLayout;
 
 /// The format with one layout.
-pub(crate) struct OneLayout(&'static Cut);
+pub(crate) struct OneLayout(&'static SubsecLayout);
 
 pub(crate) static UUID_V7_DRAFT01_MS: OneLayout = OneLayout(&MILLIS);
 pub(crate) static UUID_V7_DRAFT01_US: OneLayout = OneLayout(&MICROS);
@@ -185,13 +185,13 @@ impl Layout for AnyLayout {
 
     fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         dce::expect_version(Uuid::from_u128(value), &[7])?;
-        let cut = if options.has("layout") { Some(layout(options.text("layout")?)?) } else { None };
-        read(value, cut, options)
+        let layout = if options.has("layout") { Some(layout_by_name(options.text("layout")?)?) } else { None };
+        read(value, layout, options)
     }
 
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
-        let cut = if inputs.has("layout") { layout(inputs.text("layout")?)? } else { &MILLIS };
-        make(cut, inputs)
+        let layout = if inputs.has("layout") { layout_by_name(inputs.text("layout")?)? } else { &MILLIS };
+        make(layout, inputs)
     }
 }
 
@@ -223,9 +223,9 @@ impl Layout for OneLayout {
 }
 
 /// The fields, in the requested precision, else in that of the layout, else in milliseconds.
-fn read(value: u128, cut: Option<&Cut>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
+fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
     let named = if options.has("precision") { Some(options.text("precision")?) } else { None };
-    let name = named.unwrap_or(cut.unwrap_or(&MILLIS).name);
+    let name = named.unwrap_or(layout.unwrap_or(&MILLIS).name);
     let digits = precision(name)?;
     let (seconds, rest) = (value >> 92, rest(value));
     let units = floor_units(rest, REST_BITS, digits);
@@ -238,19 +238,19 @@ fn read(value: u128, cut: Option<&Cut>, options: &dyn Inputs) -> Result<Vec<Fiel
         Field::large("subsec", units as i128, "the fraction of the second, in units of the precision"),
         Field::text("subsec86", format!("{rest:022x}"), "the 86 bits that begin with the fraction"),
     ]);
-    if let Some(cut) = cut {
-        fields.push(Field::group("layout", layout_fields(cut, rest), "their fields in the requested layout"));
+    if let Some(layout) = layout {
+        fields.push(Field::group("layout", layout_fields(layout, rest), "their fields in the requested layout"));
     }
     Ok(fields)
 }
 
-fn layout_fields(cut: &Cut, rest: u128) -> Vec<Field> {
-    let fraction = rest >> (REST_BITS - cut.fraction_bits);
-    let seq = rest >> cut.rand_bits() & ((1 << cut.seq_bits) - 1);
-    let rand = rest & ((1 << cut.rand_bits()) - 1);
-    let units = floor_units(fraction, cut.fraction_bits, cut.digits);
+fn layout_fields(layout: &SubsecLayout, rest: u128) -> Vec<Field> {
+    let fraction = rest >> (REST_BITS - layout.fraction_bits);
+    let seq = rest >> layout.rand_bits() & ((1 << layout.seq_bits) - 1);
+    let rand = rest & ((1 << layout.rand_bits()) - 1);
+    let units = floor_units(fraction, layout.fraction_bits, layout.digits);
     Vec::from([
-        Field::text("name", cut.name.to_string(), "the layout"),
+        Field::text("name", layout.name.to_string(), "the layout"),
         Field::large("subsec_bits", fraction as i128, "the fraction of the second, in steps of its width"),
         Field::large("subsec", units as i128, "the fraction of the second, in the layout's unit"),
         Field::small("seq", seq as u32, "a counter"), // OK because it has at most 14 bits
@@ -263,19 +263,19 @@ const fn floor_units(fraction: u128, bits: u32, digits: u32) -> u128 {
     (fraction * 10_u128.pow(digits)) >> bits
 }
 
-fn make(cut: &Cut, inputs: &dyn Inputs) -> Result<Id, CodecError> {
+fn make(layout: &SubsecLayout, inputs: &dyn Inputs) -> Result<Id, CodecError> {
     let nanos = inputs.int("unix_ns")?;
     let (seconds, fraction) = (nanos.div_euclid(NANOS_PER_SECOND), nanos.rem_euclid(NANOS_PER_SECOND));
     let seconds = u64::try_from(seconds).ok().filter(|seconds| seconds >> SECOND_BITS == 0).ok_or_else(|| {
         CodecError::new(ErrorCode::Range, format!("unix_ns is {nanos}, but its seconds must be from 0 to 2^36 - 1"))
     })?;
-    let seq = inputs.uint("seq", cut.seq_bits)?;
-    let rand = inputs.uint("rand", cut.rand_bits())?;
+    let seq = inputs.uint("seq", layout.seq_bits)?;
+    let rand = inputs.uint("rand", layout.rand_bits())?;
     if rand == 0 {
         return Err(node_zero());
     }
-    let units = fraction as u64 / 10_u64.pow(9 - cut.digits); // OK because it is below 10^9
-    Ok(Id::Uuid(Uuid::from_u128(cut.assemble(seconds, units, seq, rand))))
+    let units = fraction as u64 / 10_u64.pow(9 - layout.digits); // OK because it is below 10^9
+    Ok(Id::Uuid(Uuid::from_u128(layout.assemble(seconds, units, seq, rand))))
 }
 
 fn node_zero() -> CodecError {
@@ -302,17 +302,17 @@ impl Mint for OneLayout {
     }
 
     fn fill(&self, constants: &SlotConstants, first: Position, _scratch: &mut Scratch, values: &mut [u128]) {
-        let cut = self.0;
-        let units = u128::from(cut.units_per_second());
-        let slot = u128::from(constants.slot.get()) << cut.tail_bits();
-        each_tick(first, cut.seq_bits, values, |tick, counter, values| {
+        let layout = self.0;
+        let units = u128::from(layout.units_per_second());
+        let slot = u128::from(constants.slot.get()) << layout.tail_bits();
+        each_tick(first, layout.seq_bits, values, |tick, counter, values| {
             let (seconds, units) = ((tick / units) as u64, (tick % units) as u64); // OK because the line has 36 bits of seconds
-            let head = cut.assemble(seconds, units, 0, 0);
+            let head = layout.assemble(seconds, units, 0, 0);
             for (seq, value) in (counter..).zip(values) {
                 // In slot 0, a tail of zero would make rand zero, which the draft forbids. It becomes 1: tails need not
                 // be unique.
                 let rand = (slot | *value).max(1);
-                *value = head | low_bits(u128::from(seq) << cut.rand_bits() | rand);
+                *value = head | low_bits(u128::from(seq) << layout.rand_bits() | rand);
             }
         });
     }
@@ -329,29 +329,29 @@ mod tests {
 
     use super::*;
 
-    fn any_cut() -> impl Strategy<Value = &'static Cut> {
+    fn any_layout() -> impl Strategy<Value = &'static SubsecLayout> {
         prop::sample::select(Vec::from([&MILLIS, &MICROS, &NANOS]))
     }
 
     proptest! {
         #[test]
         fn ok_a_reader_without_the_layout_reads_the_generators_digits(
-            cut in any_cut(), seconds in 0..1u64 << 36, nanos in 0..1_000_000_000_u64, seq: u64, rand: u64, digits in 0..=3_u32,
+            layout in any_layout(), seconds in 0..1u64 << 36, nanos in 0..1_000_000_000_u64, seq: u64, rand: u64, digits in 0..=3_u32,
         ) {
-            let (seq, rand) = (seq & ((1 << cut.seq_bits) - 1), rand & ((1 << cut.rand_bits()) - 1));
-            let units = nanos / 10_u64.pow(9 - cut.digits);
-            let value = cut.assemble(seconds, units, seq, rand);
+            let (seq, rand) = (seq & ((1 << layout.seq_bits) - 1), rand & ((1 << layout.rand_bits()) - 1));
+            let units = nanos / 10_u64.pow(9 - layout.digits);
+            let value = layout.assemble(seconds, units, seq, rand);
             prop_assert_eq!(value >> 92, u128::from(seconds));
-            let digits = (3 * digits).min(cut.digits);
+            let digits = (3 * digits).min(layout.digits);
             let read = floor_units(rest(value), REST_BITS, digits);
             prop_assert_eq!(read, u128::from(nanos / 10_u64.pow(9 - digits)));
             prop_assert_eq!(dce::version(Uuid::from_u128(value)), Some(7));
         }
 
         #[test]
-        fn ok_later_units_sort_later(cut in any_cut(), a in 0..1_000_000_000_u64, b in 0..1_000_000_000_u64) {
-            let [a, b] = [a, b].map(|nanos| nanos / 10_u64.pow(9 - cut.digits));
-            let (lowest, highest) = (cut.assemble(0, a, 0, 0), cut.assemble(0, b, (1 << cut.seq_bits) - 1, 1));
+        fn ok_later_units_sort_later(layout in any_layout(), a in 0..1_000_000_000_u64, b in 0..1_000_000_000_u64) {
+            let [a, b] = [a, b].map(|nanos| nanos / 10_u64.pow(9 - layout.digits));
+            let (lowest, highest) = (layout.assemble(0, a, 0, 0), layout.assemble(0, b, (1 << layout.seq_bits) - 1, 1));
             prop_assert_eq!(a > b, lowest > highest);
         }
 

@@ -159,7 +159,7 @@ fn ok_a_plan_has_its_guards_and_the_state_after_it() {
 }
 
 #[test]
-fn ok_large_requests_that_share_a_commit_count_as_all() {
+fn ok_the_count_of_large_requests_saturates() {
     let bound = Bound { capacity: Position::new(u128::MAX), ..BOUND };
     for (requests, expected) in [
         (vec![ask(u64::MAX)], u64::MAX),

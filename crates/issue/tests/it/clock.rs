@@ -206,8 +206,8 @@ fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
 }
 
 #[test]
-fn ok_an_extension_that_would_move_nothing_is_not_made() {
-    // The largest window is below the first one: what was reserved at 0 s lasts as long as what could be at 3 s.
+fn ok_no_extension_is_planned_that_would_not_raise_the_ceiling() {
+    // The largest window is smaller than the first one: the reservation of 0 s lasts as long as one made at 3 s.
     let seconds = Duration::from_secs;
     let policy = ClockPolicy { window_first: seconds(4), window_last: seconds(1), ..ClockPolicy::default() };
     let issuer = TimeIssuer::new(policy, HolderId::new([1; 16]), ClusterKey::new(*b"the cluster key!"));
@@ -295,7 +295,7 @@ fn ok_the_time_given_back_begins_after_the_last_tick() {
 }
 
 #[test]
-fn ok_a_refusal_passes_if_the_clock_or_a_slot_may_help() {
+fn ok_a_refusal_passes_if_waiting_may_help() {
     let second = Duration::from_secs(1);
     for (refusal, is_passing) in [
         (Refusal::NoSlot, true),

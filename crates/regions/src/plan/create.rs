@@ -26,18 +26,18 @@ pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: 
     }
     let mut plan = table.draft();
     let prefix = match place {
-        Place::At(prefix) => given(table, *prefix, suffix)?,
-        Place::Chosen { zone, donor } => chosen(table, &mut plan, suffix, *zone, donor)?,
+        Place::At(prefix) => check_prefix(table, *prefix, suffix)?,
+        Place::Chosen { zone, donor } => choose_prefix(table, &mut plan, suffix, *zone, donor)?,
     };
     let region = top_level(table, name, table.next_number(), prefix, suffix);
     // The new region is the subject of the edit, so it comes before a donor.
-    plan.make(begun(region, start)?);
+    plan.make(with_start(region, start)?);
     plan.changes.reverse();
     Ok(plan)
 }
 
 /// A new region with its initial attributes.
-pub(super) fn begun(region: Region, start: &Start) -> Result<Region, Refusal> {
+pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusal> {
     let Start { next, order, pace, sealed, policy } = *start;
     let issued = check_next(next, region.suffix, order)?;
     policy.check(order)?;
@@ -67,13 +67,13 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
     }
 }
 
-fn given(table: &Table, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
+fn check_prefix(table: &Table, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
     let bits = table.bits();
     if prefix.len() > bits {
         return Err(BadPrefix::TooLong { len: prefix.len().into(), max: bits }.into());
     }
     check_suffix(suffix, bits - prefix.len())?;
-    match meeting(table, prefix) {
+    match overlapping(table, prefix) {
         Some(other) => {
             let (region, taken) = (other.name.clone(), other.prefix);
             Err(Refusal::PrefixConflict { prefix, region, taken })
@@ -83,7 +83,7 @@ fn given(table: &Table, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
 }
 
 /// A region whose prefix overlaps this one.
-fn meeting(table: &Table, prefix: Prefix) -> Option<&Region> {
+fn overlapping(table: &Table, prefix: Prefix) -> Option<&Region> {
     let outer = table.at_or_before(prefix).filter(|region| prefix.starts_with(outermost(table, region).prefix));
     outer.map(|region| outermost(table, region)).or_else(|| table.within(prefix).next())
 }
@@ -107,7 +107,7 @@ pub(super) fn check_next(next: Count, suffix: u8, order: Order) -> Result<Count,
     if fits { Ok(order.floor(next)) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
 }
 
-fn chosen(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donate) -> Result<Prefix, Refusal> {
+fn choose_prefix(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donate) -> Result<Prefix, Refusal> {
     let (most, least) = match zone {
         Zone::Exactly(zone) => (zone, zone),
         Zone::UpTo(zone) => (zone.min(table.bits()), 0),

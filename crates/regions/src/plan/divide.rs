@@ -10,7 +10,7 @@ use alloc::{
 
 use super::{
     Change, CounterMove, Plan,
-    create::{begun, check_suffix, top_level},
+    create::{check_suffix, top_level, with_start},
     lengthened,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) fn split(table: &Table, name: &str, by: u8, new_regions: &[NewRegion]
         let suffix = checked_suffix(table, region, by, new_region)?;
         let prefix = region.prefix.join(extension);
         let made = top_level(table, &new_region.name, RegionNumber(number), prefix, suffix);
-        plan.make(begun(made, &new_region.start)?);
+        plan.make(with_start(made, &new_region.start)?);
     }
     plan.freed = freed(&plan.changes, region.prefix);
     Ok(plan)
@@ -120,7 +120,7 @@ fn subregion(
     let suffix = checked_suffix(table, parent, by, &new_region)?;
     let prefix = parent.prefix.join(extension);
     let made = top_level(table, &new_region.name, number, prefix, suffix);
-    begun(Region { parent: Some(parent.number), ..made }, &new_region.start)
+    with_start(Region { parent: Some(parent.number), ..made }, &new_region.start)
 }
 
 /// A new region's suffix width, which must fit the bits below its prefix.
@@ -157,17 +157,17 @@ struct Extensions<'t> {
     /// Whether a new region may have the all-zero extension.
     zero: bool,
     /// The extensions that new regions request explicitly.
-    named: BTreeSet<Prefix>,
+    requested: BTreeSet<Prefix>,
     /// The extensions assigned to new regions so far.
-    given: BTreeMap<Prefix, &'t str>,
+    assigned: BTreeMap<Prefix, &'t str>,
     /// All extensions below this one are assigned or requested.
     lowest: u128,
 }
 
 impl<'t> Extensions<'t> {
     fn new(table: &'t Table, region: &'t Region, by: u8, new_regions: &[NewRegion]) -> Self {
-        let named = new_regions.iter().filter_map(|new_region| new_region.extension).collect();
-        Self { table, region, by, zero: false, named, given: BTreeMap::new(), lowest: 1 }
+        let requested = new_regions.iter().filter_map(|new_region| new_region.extension).collect();
+        Self { table, region, by, zero: false, requested, assigned: BTreeMap::new(), lowest: 1 }
     }
 
     fn with_zero(self) -> Self {
@@ -177,7 +177,7 @@ impl<'t> Extensions<'t> {
     /// The name of the region that has an extension.
     fn holder(&self, extension: Prefix) -> Option<&'t str> {
         let child = || self.table.at(self.region.prefix.join(extension)).filter(|sub| self.is_child(sub));
-        self.given.get(&extension).copied().or_else(|| child().map(|sub| sub.name.as_str()))
+        self.assigned.get(&extension).copied().or_else(|| child().map(|sub| sub.name.as_str()))
     }
 
     fn is_child(&self, sub: &Region) -> bool {
@@ -198,7 +198,7 @@ impl<'t> Extensions<'t> {
             let prefix = self.region.prefix.join(extension);
             return Err(Refusal::PrefixConflict { prefix, region: holder.to_string(), taken: prefix });
         }
-        self.given.insert(extension, &new_region.name);
+        self.assigned.insert(extension, &new_region.name);
         Ok(extension)
     }
 
@@ -206,7 +206,7 @@ impl<'t> Extensions<'t> {
         let all = Count::power_of_two(self.by);
         while all.includes(self.lowest) {
             let extension = Prefix::new(self.lowest, self.by);
-            if !self.named.contains(&extension) && self.holder(extension).is_none() {
+            if !self.requested.contains(&extension) && self.holder(extension).is_none() {
                 return Ok(extension);
             }
             // OK because fewer than 2^128 extensions are assigned.
@@ -219,7 +219,7 @@ impl<'t> Extensions<'t> {
     /// Checks that no extension is unassigned.
     fn check_full(&self) -> Result<(), Refusal> {
         // OK because a table has fewer than 2^64 regions.
-        let taken = self.given.len() as u128 + self.table.children(self.region).count() as u128;
+        let taken = self.assigned.len() as u128 + self.table.children(self.region).count() as u128;
         let missing = match Count::power_of_two(self.by) {
             Count::Below(all) => Count::Below(all.saturating_sub(taken)),
             Count::Max => (u128::MAX - taken).checked_add(1).map_or(Count::Max, Count::Below),

@@ -19,7 +19,7 @@ pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Pla
 }
 
 pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
-    let region = own(table, name, by)?;
+    let region = resizable(table, name, by)?;
     let usable = region.expandable_bits();
     if by > usable {
         let (region, zone) = (region.name.clone(), region.zone);
@@ -30,7 +30,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 }
 
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
-    let region = own(table, name, by)?;
+    let region = resizable(table, name, by)?;
     let Some(suffix) = region.suffix.checked_sub(by) else {
         return Err(Refusal::SuffixBits { bits: by, max: region.suffix });
     };
@@ -40,8 +40,8 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     Ok(resized(table, region, shrunk))
 }
 
-/// A region that has its own identifiers.
-fn own<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> {
+/// Finds a region that can be resized: neither closed nor delegated.
+fn resizable<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> {
     let region = table.subject(name, by)?;
     if region.kind == Kind::Closed {
         return Err(Refusal::Closed { region: name.to_string() });

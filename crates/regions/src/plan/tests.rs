@@ -1,7 +1,7 @@
 //! Tests of every rule in the operations table of regions.md, section 2, in the order of the checks.
 
-mod begins;
 mod places;
+mod start;
 
 use alloc::{
     format,
