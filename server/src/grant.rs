@@ -48,9 +48,9 @@ pub(crate) struct Grants {
 /// The limits of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most identifiers in one lease.
+    /// The maximum number of identifiers in one lease.
     pub(crate) lease_count: u64,
-    /// The most bytes of identifiers in one packed reply.
+    /// The maximum size of the identifiers in one packed reply, in bytes.
     pub(crate) packed_bytes: u64,
 }
 

@@ -432,7 +432,7 @@ fn usable(
 /// Makes the error from the names of the space and the region.
 type MakeError = fn(String, String) -> AllocateError;
 
-/// Whether a region can be granted from.
+/// Checks that a region grants.
 fn check(found: Option<RegionFacts>) -> Result<RegionFacts, MakeError> {
     match found {
         None => Err(|space, region| NoSuchRegion { space, region }.into()),

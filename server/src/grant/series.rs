@@ -55,7 +55,7 @@ struct Known {
     listed: Version,
 }
 
-/// A series, as operators see it.
+/// A listed series, for operators.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedSeries {
     pub(crate) series: Series,

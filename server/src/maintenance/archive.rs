@@ -33,7 +33,7 @@ pub struct FromArchive {
 /// Reasons that an archive is not restored.
 #[derive(Debug, Error)]
 pub enum NotRestored {
-    /// It cannot be used.
+    /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The directory has the archives of several stores.

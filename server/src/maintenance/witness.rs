@@ -59,12 +59,12 @@ pub enum WitnessError {
     /// The directory or its file cannot be read or written.
     #[error("the witness {} cannot be used: {problem} (--witness names another directory)", path.display())]
     Unusable {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The problem.
         problem: String,
     },
-    /// The store does not say how often it was started.
+    /// The store's count of starts cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreFailure),
 }

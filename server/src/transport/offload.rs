@@ -98,7 +98,7 @@ where
             match (is_empty, is_large) {
                 (true, _) => {}
                 (false, false) => carry(body, pieces).await,
-                // OK because it fails only when the daemon has stopped.
+                // OK because it fails only after the daemon has stopped.
                 (false, true) => tasks.spawn_idle(carry(body, pieces)).await.unwrap_or_default(),
             }
         });

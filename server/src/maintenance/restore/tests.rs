@@ -175,7 +175,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     assert!(!alone_region.unsure);
     let day = 24 * HOUR;
     let (with_series, with_region, lapse) = restored(Some(of(TAKEN.offset(-day), 500, true)));
-    // 200 less had been issued, a day earlier.
+    // A day earlier, 200 fewer had been issued.
     let pace = u128::from(Pace::for_bits(20).get());
     let moved = |from: &Counter| from.reserved.checked_add(pace * 24 * 3600 - 200).expect("room");
     assert_eq!(with_region, Counter { reserved: moved(&alone_region), ..alone_region });
