@@ -50,7 +50,7 @@ impl Readiness {
                 _ => reasons.push("the daemon holds no slot: it cannot grant time-based identifiers".to_owned()),
             },
             Some(held) if held.window_left.is_zero() => {
-                reasons.push("the slot's window has ended, and the store does not answer".to_owned());
+                reasons.push("the slot's window has ended, and the store has not extended it".to_owned());
             }
             Some(_) => {}
         }
