@@ -53,8 +53,7 @@ pub enum Command {
     /// Move a store from a directory to etcd.
     ///
     /// No daemon may be using the directory. The move marks the directory as moved, and no daemon starts on it again, so its
-    /// counters are exact. As an extra margin every counter moves by two of the largest chunks, but never by more than half of what
-    /// is left; counters of strict regions do not move. To finish an interrupted move, run the same command again.
+    /// counters are exact, and they continue where they stopped. To finish an interrupted move, run the same command again.
     Migrate(MigrateArgs),
 }
 

@@ -97,7 +97,7 @@ pub(crate) struct Watches {
 /// The longest time between two announcements of a replica, each followed by a refresh of all tables.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// The longest time between an announcement and the start of the refresh that it covers.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
+const REFRESH_WITHIN: Duration = Duration::from_secs(5);
 /// How much longer an announcement lasts than what it covers, because clocks run at slightly different rates.
 const MARGIN: Duration = Duration::from_secs(10);
 /// How long a seal waits for the other replicas to confirm.
@@ -210,14 +210,14 @@ impl Cluster {
     }
 
     /// Announces this replica and refreshes all tables. Called once before the ports open, and then by [`keep`](Self::keep).
-    pub(crate) async fn beat(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
+    pub(crate) async fn heartbeat(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let began = self.clock.steady();
-        let ttl = self.window + LOOK_WITHIN + MARGIN;
+        let ttl = self.window + REFRESH_WITHIN + MARGIN;
         let key = keys::present(&self.name);
         let announced = peers.announce(&key, self.note().encode(), ttl).await;
         announced.map_err(ReadError::from)?;
         let (refresh_began, wall) = (self.clock.steady(), wall_millis(&*self.clock));
-        if refresh_began.saturating_sub(began) > LOOK_WITHIN {
+        if refresh_began.saturating_sub(began) > REFRESH_WITHIN {
             // The announcement may end before the time that it should cover.
             return Ok(());
         }
@@ -286,7 +286,7 @@ impl Cluster {
                 () = self.progress.notified() => {}
                 () = time::sleep(interval) => {}
             }
-            if let Err(error) = self.beat(peers).await {
+            if let Err(error) = self.heartbeat(peers).await {
                 if !error.is_temporary() {
                     error!(%error, "the records of the other replicas cannot be used; stopping");
                     break;

@@ -121,7 +121,7 @@ impl Engine {
                     config.schema,
                 ));
                 cluster.read_replicas().await?;
-                cluster.beat(peers).await?;
+                cluster.heartbeat(peers).await?;
                 tasks.spawn("follower", cluster.clone().follow(watches, tasks.stopping().clone()));
                 tasks.spawn("heartbeat", cluster.clone().keep(tasks.stopping().clone()));
                 tasks.spawn("store guard", guard(store.clone(), tasks.clone()));

@@ -15,7 +15,7 @@ use kent_regions::Table;
 use tokio::time;
 
 pub(crate) use self::{
-    outcome::{Granted, HeldChunk, TryGrant, Wait, only_strict},
+    outcome::{Granted, HeldChunk, TryGrant, Wait, request_id_not_allowed},
     regions::RegionGrants,
     series::{ListedSeries, SeriesGrants},
 };
@@ -48,9 +48,9 @@ pub(crate) struct Grants {
 /// The limits of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most identifiers in one lease.
+    /// The maximum number of identifiers in one lease.
     pub(crate) lease_count: u64,
-    /// The most bytes of identifiers in one packed reply.
+    /// The maximum size of the identifiers in one packed reply, in bytes.
     pub(crate) packed_bytes: u64,
 }
 
@@ -62,7 +62,7 @@ const BACK_OFF_MIN_MICROS: u64 = 500;
 const BACK_OFF_DOUBLINGS: u32 = 7;
 
 impl Grants {
-    /// Grants a block and returns it with the time of the grant, or returns what the caller has to wait for. Calls `patience` only
+    /// Grants a block and returns it with the time of the grant, or returns what the caller has to wait for. Calls `wait_limit` only
     /// for a strict grant.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Grants {
         self.check_whole()?;
         self.check_count(request)?;
         if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
-            return Err(only_strict().into());
+            return Err(request_id_not_allowed().into());
         }
         let tried = match &request.source {
             Source::Format(format) => match self.slots.try_grant(*format, request.count) {

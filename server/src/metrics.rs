@@ -46,7 +46,7 @@ pub(crate) struct SourceMetrics {
 pub(crate) struct Gauges {
     /// How long time-based identifiers can be issued without the store, in seconds.
     pub(crate) window_left_seconds: Gauge<f64, AtomicU64>,
-    /// The time since the last look for other replicas' edits, in seconds.
+    /// The time since the last refresh of all tables, in seconds.
     pub(crate) store_reached_ago_seconds: Gauge<f64, AtomicU64>,
     /// The slot that the daemon holds, or -1.
     pub(crate) slot: Gauge,

@@ -14,7 +14,7 @@ pub(crate) struct Readiness {
     pub(crate) draining: bool,
     pub(crate) quarantine: Option<Quarantine>,
     pub(crate) out_of_touch: bool,
-    /// The time since the last look for other replicas' edits; `None` without replicas.
+    /// The time since the last refresh of all tables; `None` if the store cannot be shared.
     pub(crate) reached_ago: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl Readiness {
                 _ => reasons.push("the daemon holds no slot: it cannot grant time-based identifiers".to_owned()),
             },
             Some(held) if held.window_left.is_zero() => {
-                reasons.push("the slot's window has ended, and the store does not answer".to_owned());
+                reasons.push("the slot's window has ended, and the store has not extended it".to_owned());
             }
             Some(_) => {}
         }
@@ -63,7 +63,7 @@ impl Readiness {
         reasons
     }
 
-    /// The time since the last look for other replicas' edits; `None` without replicas.
+    /// The time since the last refresh of all tables; `None` if the store cannot be shared.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         self.reached_ago
     }

@@ -17,7 +17,7 @@ use crate::{
     error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError},
     host::computing::Busy,
     records::failure::StoreFailure,
-    tables::{history::NoHistory, past::NoPast},
+    tables::{history::HistoryError, past::PastError},
 };
 
 /// The domain of every `ErrorInfo`.
@@ -160,18 +160,18 @@ pub(crate) fn busy(busy: &Busy) -> Status {
 }
 
 /// The status for an earlier revision of a table that cannot be shown.
-pub(crate) fn from_past(none: &NoPast) -> Status {
+pub(crate) fn from_past(none: &PastError) -> Status {
     match none {
-        NoPast::History(none) => from_history(none),
-        NoPast::Busy(too_many) => busy(too_many),
+        PastError::History(none) => from_history(none),
+        PastError::Busy(too_many) => busy(too_many),
     }
 }
 
 /// The status for a history that cannot be shown.
-pub(crate) fn from_history(none: &NoHistory) -> Status {
+pub(crate) fn from_history(none: &HistoryError) -> Status {
     match none {
-        NoHistory::Store(failure) => from_read(failure),
-        NoHistory::Forgotten(forgotten) => {
+        HistoryError::Store(failure) => from_read(failure),
+        HistoryError::Forgotten(forgotten) => {
             // A watcher starts again with a snapshot.
             let facts = [("oldest_revision", &*forgotten.oldest.to_string()), ("resume_after", "0")];
             Status::with_error_details(Code::OutOfRange, forgotten.to_string(), reason("REVISION_FORGOTTEN", facts))

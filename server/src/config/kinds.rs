@@ -76,7 +76,7 @@ impl FromStr for NoArchive {
 pub enum LogFormat {
     /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct HeldChunk {
 }
 
 /// The error for a request_id with a source that is not a strict region.
-pub(crate) fn only_strict() -> Invalid {
+pub(crate) fn request_id_not_allowed() -> Invalid {
     let problem = "is allowed for strict regions only; for other sources a retry gets the next block, and no identifier is issued twice";
     Invalid::new("request_id", problem)
 }

@@ -10,7 +10,7 @@ use kent_store::{CommitError, Store};
 use tokio::time;
 use tracing::{debug, info, warn};
 
-use super::outcome::{HeldChunk, TryGrant, Wait, only_strict};
+use super::outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed};
 use crate::{
     cluster::Cluster,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion},
@@ -25,7 +25,7 @@ use crate::{
     },
     records::{
         failure::StoreFailure,
-        keys::{self, Requested},
+        keys::{self, RequestScope},
     },
     tables::{
         directory::Directory,
@@ -88,7 +88,7 @@ impl RegionGrants {
             return Ok(TryGrant::Wait(Wait::Strict(pending)));
         }
         if !request_id.is_empty() {
-            return Err(only_strict().into());
+            return Err(request_id_not_allowed().into());
         }
         match self.grant_from_chunk(&space, &cut, count)? {
             Some((block, now)) => Ok(TryGrant::Granted(block, now)),
@@ -182,7 +182,7 @@ impl RegionGrants {
         request_id: &str,
         wait_limit: WaitLimit,
     ) -> PendingGrant {
-        let request = Request::new(request_id, Requested { space: space.key(), number: Some(facts.number) });
+        let request = Request::new(request_id, RequestScope { space: space.key(), number: Some(facts.number) });
         let (pending, must_lead) = cell.with_queue(|queue| queue.add(QueuedRequest { count, request }, wait_limit));
         if must_lead {
             // The leader continues if its caller goes away, because others wait for it.
@@ -306,8 +306,8 @@ impl RegionGrants {
         }
     }
 
-    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails,
-    /// the next grant that needs a chunk reserves it.
+    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails, the next grant that needs a
+    /// chunk reserves it.
     async fn reserve_ahead(self, space: Arc<Space>, number: RegionNumber) {
         let cell = space.cell(number, self.chunk);
         let _reserving = cell.reserving.lock().await;
@@ -367,7 +367,7 @@ impl RegionGrants {
             Attempt::Refused(CounterRefusal::Full { reserved, .. }) => {
                 if facts.reserved < Count::Below(reserved.get()) && facts.expands {
                     // Another replica has filled the region. Once that is known here, the policy may expand it.
-                    space.learn_reserved(&*self.store, facts.number).await?;
+                    space.refresh_reserved(&*self.store, facts.number).await?;
                     return Ok(());
                 }
                 Err(exhausted(&space, &space.region_name(number), &facts, reserved, count))
@@ -439,7 +439,7 @@ fn usable(
 /// Makes the error from the names of the space and the region.
 type MakeError = fn(String, String) -> AllocateError;
 
-/// Whether a region can be granted from.
+/// Checks that a region grants.
 fn check(found: Option<RegionFacts>) -> Result<RegionFacts, MakeError> {
     match found {
         None => Err(|space, region| NoSuchRegion { space, region }.into()),

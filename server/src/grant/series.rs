@@ -55,7 +55,7 @@ struct Known {
     listed: Version,
 }
 
-/// A series, as operators see it.
+/// A listed series, for operators.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedSeries {
     pub(crate) series: Series,
@@ -69,7 +69,7 @@ pub(crate) struct ListedSeries {
 const ATTEMPTS: u32 = 16;
 
 /// The maximum number of series that operators can create.
-const MADE_MAX: u64 = 1_000_000;
+const OPERATOR_SERIES_MAX: u64 = 1_000_000;
 
 impl SeriesGrants {
     /// Checks the counters of all series, and starts with none in memory.
@@ -107,8 +107,8 @@ impl SeriesGrants {
         Ok(TryGrant::Granted(block, self.clock.steady()))
     }
 
-    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails,
-    /// the next grant that needs a chunk reserves it.
+    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails, the next grant that needs a
+    /// chunk reserves it.
     async fn reserve_ahead(self, series: Series, Known { cell, listed }: Known) {
         let _reserving = cell.reserving.lock().await;
         let record = record(&series, listed);
@@ -188,8 +188,8 @@ impl SeriesGrants {
             if let Some(made) = read.filter(|read| !read.value.on_demand) {
                 return Ok(self.as_listed(series.clone(), made.value).await?);
             }
-            if count.value.made >= MADE_MAX {
-                return Err(SeriesError::TooMany { max: MADE_MAX });
+            if count.value.made >= OPERATOR_SERIES_MAX {
+                return Err(SeriesError::TooMany { max: OPERATOR_SERIES_MAX });
             }
             let on_demand = count.value.on_demand.saturating_sub(read.is_some().into());
             let (after, version) = (SeriesCount { on_demand, made: count.value.made + 1 }, version_of(read));

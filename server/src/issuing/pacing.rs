@@ -37,7 +37,8 @@ impl Pacing {
         Ok(Arc::new(Self { clock, slots, time: Mutex::default(), restores }))
     }
 
-    /// Fails while identifiers from before a restore may carry later times than the present.
+    /// Fails until the end of the wait after a restore (`--clock-error`): a lost host whose clock was ahead may have issued up to
+    /// that time.
     pub(crate) fn check_restored(&self) -> Result<(), AllocateError> {
         let Some(until) = self.restores.iter().map(|restored| restored.lapse.until).max() else { return Ok(()) };
         match self.slots.trusted_now() {

@@ -16,7 +16,7 @@ use crate::{
     issuing::slots::Slots,
     records::{
         failure::StoreFailure,
-        keys::{self, Requested},
+        keys::{self, RequestScope},
     },
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct Requests {
 
 impl Request {
     /// Returns the request_id, or `None` if it is empty.
-    pub(crate) fn new(request_id: &str, requested: Requested<'_>) -> Option<Self> {
+    pub(crate) fn new(request_id: &str, requested: RequestScope<'_>) -> Option<Self> {
         if request_id.is_empty() {
             return None;
         }
@@ -143,11 +143,11 @@ impl Requests {
 }
 
 /// The maximum number of records that one commit removes.
-const REMOVED_AT_ONCE: usize = 100;
+const REMOVALS_PER_COMMIT: usize = 100;
 
 /// Removes records that are no longer written.
 pub(crate) async fn remove(store: &dyn Store, keys: &[Key]) -> Result<(), StoreFailure> {
-    for some in keys.chunks(REMOVED_AT_ONCE) {
+    for some in keys.chunks(REMOVALS_PER_COMMIT) {
         store.commit(some.iter().cloned().fold(Txn::new(), Txn::delete)).await?;
     }
     Ok(())

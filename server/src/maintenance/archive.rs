@@ -33,7 +33,7 @@ pub struct FromArchive {
 /// Reasons that an archive is not restored.
 #[derive(Debug, Error)]
 pub enum NotRestored {
-    /// It cannot be used.
+    /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The directory has the archives of several stores.
@@ -67,7 +67,7 @@ pub(crate) fn open(
     // A dry run may read an archive that a daemon writes to.
     let lock = if is_held { Some(ArchiveLock::take(&dir)?) } else { None };
     let archived = Archived::read(&dir)?;
-    check_is_last(&dir, &archived, into)?;
+    check_not_ended(&dir, &archived, into)?;
     let from =
         FromArchive { store: archived.store, revision: archived.revision, records: archived.records.len(), lock, dir };
     Ok((from, archived.records))
@@ -94,7 +94,7 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
 }
 
 /// Rejects an archive that has ended, because it lacks what was issued since, unless an interrupted restore is to be finished.
-fn check_is_last(dir: &Path, archived: &Archived, into: &Path) -> Result<(), NotRestored> {
+fn check_not_ended(dir: &Path, archived: &Archived, into: &Path) -> Result<(), NotRestored> {
     let dir = dir.to_owned();
     match &archived.ending {
         None => Ok(()),

@@ -28,11 +28,11 @@ use crate::{
 
 /// After each page the backup pauses for this many times the duration of the page, so that it uses at most a quarter of the store's
 /// time.
-const REST: u32 = 3;
+const PAUSE_FACTOR: u32 = 3;
 /// The maximum number of records in one message. Other calls on the connection's thread wait while it is written.
 const PART_RECORDS_MAX: usize = 64;
 /// The shortest time between two messages.
-const PART_REST: Duration = Duration::from_millis(1);
+const PART_PAUSE: Duration = Duration::from_millis(1);
 
 /// A complete backup, read from a file.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub(crate) fn parts(
     engine: Arc<Engine>,
     permit: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<BackupPart, StoreFailure>> + Send {
-    let making = Making {
+    let making = BackupInProgress {
         engine,
         pages: None,
         read: Vec::new().into_iter(),
@@ -81,7 +81,7 @@ pub(crate) fn parts(
 }
 
 /// A backup in progress.
-struct Making {
+struct BackupInProgress {
     engine: Arc<Engine>,
     /// The records; `None` before the beginning is sent.
     pages: Option<Box<dyn Pages>>,
@@ -93,13 +93,13 @@ struct Making {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Making {
+impl BackupInProgress {
     async fn next(&mut self) -> Result<Option<backup_part::Part>, StoreFailure> {
         let Some(pages) = &mut self.pages else { return self.begin().await.map(Some) };
         loop {
             let records: Vec<_> = self.read.by_ref().take(PART_RECORDS_MAX).collect();
             if !records.is_empty() {
-                time::sleep(PART_REST).await;
+                time::sleep(PART_PAUSE).await;
                 records.iter().for_each(|record| add(&mut self.sum, record));
                 self.count += records.len() as u64;
                 return Ok(Some(backup_part::Part::Records(backup_part::Records { records })));
@@ -110,7 +110,7 @@ impl Making {
             let began = self.engine.clock().steady();
             let Some(page) = pages.next().await? else { break };
             // Others need the store as well.
-            time::sleep(REST * self.engine.clock().steady().saturating_sub(began)).await;
+            time::sleep(PAUSE_FACTOR * self.engine.clock().steady().saturating_sub(began)).await;
             // Notes of replicas are not part of the state.
             let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
             let records = records.map(|(key, versioned)| backup_part::Record {

@@ -225,7 +225,7 @@ impl Restore {
         }
         let backup = load(&args.source).await?;
         let older = match &args.restored_before {
-            Some(path) => Some(Older::of(path, load(path).await?, &backup)?),
+            Some(path) => Some(OlderBackup::of(path, load(path).await?, &backup)?),
             None => None,
         };
         plan(args, backup, older, now, entropy)
@@ -364,7 +364,7 @@ fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
 fn plan(
     args: &RestoreArgs,
     backup: Backup,
-    older: Option<Older>,
+    older: Option<OlderBackup>,
     now: UnixNanos,
     entropy: &dyn Entropy,
 ) -> Result<Restore, RestoreError> {
@@ -380,7 +380,7 @@ fn plan(
 
 /// An older backup from which another store was restored: it bounds what that store issued, which a newer backup does not.
 #[derive(Debug)]
-pub(crate) struct Older {
+pub(crate) struct OlderBackup {
     /// When it was made.
     taken: UnixNanos,
     /// The restores before the backup.
@@ -388,7 +388,7 @@ pub(crate) struct Older {
     records: BTreeMap<Key, Vec<u8>>,
 }
 
-impl Older {
+impl OlderBackup {
     fn of(path: &Path, older: Backup, newer: &Backup) -> Result<Self, RestoreError> {
         let key = newer.records.iter().find(|(key, _)| *key == keys::CLUSTER);
         let records: BTreeMap<_, _> = older.records.into_iter().collect();
@@ -441,7 +441,7 @@ pub(crate) struct Copy<'f> {
     /// The time for which nothing is known; `None` if nothing has happened since the records were read.
     pub(crate) lost: Option<Restored>,
     /// The older backup from which another store was restored.
-    pub(crate) older: Option<&'f Older>,
+    pub(crate) older: Option<&'f OlderBackup>,
     pub(crate) floors: &'f [Floor],
 }
 
@@ -491,7 +491,7 @@ impl Restore {
         // The new store is written with this program's schema.
         restore.records.remove(&keys::IN_FORCE);
         restore.move_series(copy)?;
-        let spaces: Vec<(Key, Vec<u8>)> = restore.under(&keys::SPACES);
+        let spaces: Vec<(Key, Vec<u8>)> = restore.with_prefix(&keys::SPACES);
         let mut names = BTreeMap::new();
         for (key, value) in spaces {
             let id = keys::parse_space(&key).map_err(StoreFailure::from)?.to_owned();
@@ -511,13 +511,13 @@ impl Restore {
         self.skips.iter().any(|skip| skip.source == token)
     }
 
-    fn under(&self, prefix: &Key) -> Vec<(Key, Vec<u8>)> {
+    fn with_prefix(&self, prefix: &Key) -> Vec<(Key, Vec<u8>)> {
         let within = self.records.iter().filter(|(key, _)| key.starts_with(prefix));
         within.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// The restores in the history of the old store.
-    fn earlier(&self) -> Result<Vec<Restored>, Malformed> {
+    fn earlier_restores(&self) -> Result<Vec<Restored>, Malformed> {
         self.records.get(&keys::RESTORES).map_or(Ok(Vec::new()), |record| stored::decode_restores(record))
     }
 
@@ -525,7 +525,7 @@ impl Restore {
     /// have been lost.
     fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
         let Some(mut lost) = copy.lost else { return Ok(()) };
-        let mut restores = self.earlier()?;
+        let mut restores = self.earlier_restores()?;
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
             // The new entry covers all restores since the older backup, because the other store went through none of those.
@@ -541,7 +541,7 @@ impl Restore {
 
     fn move_series(&mut self, copy: &Copy<'_>) -> Result<(), RestoreError> {
         let mut counters = BTreeMap::new();
-        for (key, value) in self.under(&keys::SERIES) {
+        for (key, value) in self.with_prefix(&keys::SERIES) {
             let series = keys::parse_series(&key).map_err(StoreFailure::from)?;
             let counter = stored::decode_counter(&value).map_err(StoreFailure::from)?;
             counters.insert(series.to_string(), (series, counter));
@@ -587,9 +587,9 @@ impl Restore {
         entropy: &dyn Entropy,
     ) -> Result<(), RestoreError> {
         let space = names.get(id).map_or(id, String::as_str).to_owned();
-        let earlier = self.earlier().map_err(StoreFailure::from)?;
+        let earlier = self.earlier_restores().map_err(StoreFailure::from)?;
         let mut changes = Vec::new();
-        for (key, value) in self.under(&keys::regions(id)) {
+        for (key, value) in self.with_prefix(&keys::regions(id)) {
             let number = RegionNumber(keys::parse_number(&key).map_err(StoreFailure::from)?);
             let counter = keys::counter(id, number.0);
             let read = self.records.get(&counter).map(|value| stored::decode_counter(value)).transpose();

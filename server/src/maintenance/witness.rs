@@ -59,12 +59,12 @@ pub enum WitnessError {
     /// The directory or its file cannot be read or written.
     #[error("the witness {} cannot be used: {problem} (--witness names another directory)", path.display())]
     Unusable {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The problem.
         problem: String,
     },
-    /// The store does not say how often it was started.
+    /// The store's count of starts cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreFailure),
 }
@@ -100,16 +100,16 @@ impl Witness {
     /// etcd has no default witness, because a replica stores nothing on its disk.
     pub(crate) fn of(named: Option<&Path>, data: Option<&Path>) -> Option<Self> {
         let named = named.map(|dir| Self { dir: dir.to_owned() });
-        named.or_else(|| data.map(Self::beside))
+        named.or_else(|| data.map(Self::default_for))
     }
 
     /// Returns the default witness of the store in `data`: in a directory for state, if possible on another device, because a
     /// snapshot of the data's device would include the witness. Logs if there is no such directory.
-    fn beside(data: &Path) -> Self {
+    fn default_for(data: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
         let candidates: Vec<_> = StateDirs::of_process().candidates().iter().map(|dir| resolved(dir)).collect();
-        let (dir, is_apart) = choose(&data, &candidates, device);
-        if !is_apart {
+        let (dir, is_on_other_device) = choose(&data, &candidates, device);
+        if !is_on_other_device {
             info!(
                 witness = %dir.display(),
                 "the witness is on the same disk as the data and cannot detect that both were rolled back together \
@@ -175,11 +175,11 @@ impl Witness {
         if read(file)?.is_some_and(|seen| seen.starts >= record.starts) {
             return Ok(());
         }
-        let beside = file.with_extension("new");
-        let mut new = File::create(&beside)?;
+        let new_path = file.with_extension("new");
+        let mut new = File::create(&new_path)?;
         new.write_all(toml::to_string(record).map_err(io::Error::other)?.as_bytes())?;
         new.sync_all()?;
-        fs::rename(&beside, file)?;
+        fs::rename(&new_path, file)?;
         File::open(&self.dir)?.sync_all()
     }
 }
@@ -197,16 +197,16 @@ fn read(file: &Path) -> io::Result<Option<StartRecord>> {
 fn choose(data: &Path, candidates: &[PathBuf], device: impl Fn(&Path) -> Option<u64>) -> (PathBuf, bool) {
     let outside: Vec<&PathBuf> = candidates.iter().filter(|dir| !dir.starts_with(data)).collect();
     let of_data = device(data);
-    let is_apart = |dir: &Path| matches!((of_data, device(dir)), (Some(data), Some(dir)) if data != dir);
-    if let Some(dir) = outside.iter().find(|dir| is_apart(dir)) {
+    let is_on_other_device = |dir: &Path| matches!((of_data, device(dir)), (Some(data), Some(dir)) if data != dir);
+    if let Some(dir) = outside.iter().find(|dir| is_on_other_device(dir)) {
         return (dir.to_path_buf(), true);
     }
-    let beside = || {
+    let next_to_data = || {
         let mut name = data.file_name().unwrap_or_default().to_owned();
         name.push(".witness");
         data.with_file_name(name)
     };
-    (outside.first().map_or_else(beside, |dir| dir.to_path_buf()), false)
+    (outside.first().map_or_else(next_to_data, |dir| dir.to_path_buf()), false)
 }
 
 /// Resolves symbolic links in the part of a path that exists.
@@ -354,8 +354,8 @@ mod tests {
     fn check_place(dirs: &StateDirs, expected: (&str, bool)) {
         // All paths below /mnt are on another disk.
         let device = |dir: &Path| Some(u64::from(dir.starts_with("/mnt")));
-        let (dir, is_apart) = choose(Path::new("/var/lib/kent"), &dirs.candidates(), device);
-        assert_eq!((dir.to_str().expect("UTF-8"), is_apart), expected, "{dirs:?}");
+        let (dir, is_on_other_device) = choose(Path::new("/var/lib/kent"), &dirs.candidates(), device);
+        assert_eq!((dir.to_str().expect("UTF-8"), is_on_other_device), expected, "{dirs:?}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl StoreFailure {
 /// Reasons that the state of a store cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The store cannot be used.
+    /// A record cannot be read or written.
     #[error("the state in the store cannot be used")]
     Store(#[from] StoreFailure),
     /// A table breaks its own rules.

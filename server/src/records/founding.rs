@@ -33,7 +33,7 @@ pub enum NotWhole {
         /// The address of the new store.
         to: String,
     },
-    /// No daemon has ever started on it.
+    /// No daemon has started on it.
     #[error("it does not contain a store")]
     Empty,
 }
@@ -80,7 +80,7 @@ pub(crate) fn check_whole(records: &[(Key, Vec<u8>)]) -> Result<(), NotWhole> {
     }
 }
 
-/// The address in the record of a move.
+/// Decodes the address in the record of a migration.
 pub(crate) fn place(moved: &[u8]) -> String {
     String::from_utf8_lossy(moved).into_owned()
 }

@@ -185,13 +185,13 @@ pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
 
 /// The owner of request_ids: the edits of a space, or the strict grants of a region.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Requested<'s> {
+pub(crate) struct RequestScope<'s> {
     pub(crate) space: &'s str,
     /// The number of the region; `None` for edits.
     pub(crate) number: Option<RegionNumber>,
 }
 
-impl Requested<'_> {
+impl RequestScope<'_> {
     /// The record of what was made under an undated request_id.
     pub(crate) fn undated(&self, request_id: &str) -> Key {
         let kind = if self.number.is_some() { "grant" } else { "request" };

@@ -25,7 +25,7 @@ use crate::{
     engine::Engine,
     status,
     tables::{
-        history::{self, NoHistory},
+        history::{self, HistoryError},
         space::Space,
     },
 };
@@ -142,7 +142,7 @@ impl Watcher {
             };
             Ok(Some(entry))
         };
-        let entry = read.await.map_err(|none: NoHistory| End::Status(Box::new(status::from_history(&none))))?;
+        let entry = read.await.map_err(|none: HistoryError| End::Status(Box::new(status::from_history(&none))))?;
         let entry = entry.ok_or_else(|| End::Status(Box::new(status::watcher_too_slow(0))))?;
         self.send(Event::Change(message(&self.space, &self.space.name(), revision, &entry)), seen).await
     }

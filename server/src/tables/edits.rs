@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use super::{
     directory::Directory,
-    history::{self, NoHistory},
+    history::{self, HistoryError},
     space::{Space, State, space_record},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     records::{
         counters::read_counter,
         failure::StoreFailure,
-        keys::{self, Requested},
+        keys::{self, RequestScope},
     },
 };
 
@@ -94,7 +94,7 @@ impl Directory {
             self.reload(&space).await?;
         }
         for _ in 0..ATTEMPTS {
-            if let Some(plan) = self.made_already(&space, command).await? {
+            if let Some(plan) = self.find_earlier_edit(&space, command).await? {
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(plan) = self.try_edit(&space, command).await? {
@@ -106,7 +106,7 @@ impl Directory {
     }
 
     /// Returns what the edit did if it was made earlier under the same request_id.
-    async fn made_already(&self, space: &Space, command: &EditCommand) -> Result<Option<Plan>, EditError> {
+    async fn find_earlier_edit(&self, space: &Space, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let Some(request) = request(space, command).filter(|_| !command.options.validate_only) else { return Ok(None) };
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
         let revision = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
@@ -116,8 +116,8 @@ impl Directory {
         }
         let entry = match history::expected(&*self.store, space, revision).await {
             Ok(entry) => entry,
-            Err(NoHistory::Forgotten(_)) => return Err(EditError::MadeAndForgotten { revision }),
-            Err(NoHistory::Store(failure)) => return Err(failure.into()),
+            Err(HistoryError::Forgotten(_)) => return Err(EditError::MadeAndForgotten { revision }),
+            Err(HistoryError::Store(failure)) => return Err(failure.into()),
         };
         let same = entry.changes.first().is_some_and(|change| {
             let subject = change.before.as_ref().unwrap_or(&change.after);
@@ -204,7 +204,7 @@ impl Directory {
             None => (first_plan, None),
             Some((number, cell)) => {
                 space.give_back(&*self.store, *number, cell).await;
-                let settled = space.learn_reserved(&*self.store, *number).await?;
+                let settled = space.refresh_reserved(&*self.store, *number).await?;
                 let name = space.name();
                 let plan = space.read_as_if(*number, settled.value.reserved, |table| plan(&name, table, command))?;
                 (plan, Some((*number, settled)))
@@ -342,7 +342,7 @@ impl Directory {
 
 /// The request_id of an edit.
 fn request(space: &Space, command: &EditCommand) -> Option<Request> {
-    Request::new(&command.options.request_id, Requested { space: space.key(), number: None })
+    Request::new(&command.options.request_id, RequestScope { space: space.key(), number: None })
 }
 
 fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {

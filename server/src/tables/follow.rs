@@ -102,7 +102,7 @@ impl Directory {
             if declared {
                 space.drop_chunk(change.after.number, version);
             }
-            space.learn_reserved(&*self.store, change.after.number).await?;
+            space.refresh_reserved(&*self.store, change.after.number).await?;
         }
         Ok(Some(sealed))
     }

@@ -16,7 +16,7 @@ use crate::{
 
 /// Reasons that the record of an edit cannot be shown.
 #[derive(Debug, Error)]
-pub(crate) enum NoHistory {
+pub(crate) enum HistoryError {
     /// The record was removed.
     #[error(transparent)]
     Forgotten(#[from] ForgottenRevision),
@@ -72,7 +72,11 @@ pub(crate) async fn versioned(
 }
 
 /// Reads the edit that made a revision, which must exist in the table.
-pub(crate) async fn expected(store: &dyn Store, space: &Space, revision: Revision) -> Result<HistoryEntry, NoHistory> {
+pub(crate) async fn expected(
+    store: &dyn Store,
+    space: &Space,
+    revision: Revision,
+) -> Result<HistoryEntry, HistoryError> {
     if let Some(entry) = entry(store, space, revision).await? {
         return Ok(entry);
     }
@@ -81,7 +85,7 @@ pub(crate) async fn expected(store: &dyn Store, space: &Space, revision: Revisio
 }
 
 /// Fails unless all edits after a revision are kept, so that the table can be shown and watched from there.
-pub(crate) async fn check(store: &dyn Store, space: &Space, after: Revision) -> Result<(), NoHistory> {
+pub(crate) async fn check(store: &dyn Store, space: &Space, after: Revision) -> Result<(), HistoryError> {
     let oldest = oldest(store, space).await?;
     if after < oldest { Err(ForgottenRevision { oldest }.into()) } else { Ok(()) }
 }

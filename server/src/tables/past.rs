@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::{
     host::computing::{Busy, Computing, YieldEvery},
     tables::{
-        history::{self, NoHistory},
+        history::{self, HistoryError},
         space::Space,
     },
 };
@@ -45,10 +45,10 @@ pub(crate) struct PastTable {
 
 /// Reasons that a past table cannot be shown.
 #[derive(Debug, Error)]
-pub(crate) enum NoPast {
+pub(crate) enum PastError {
     /// The record of an edit was removed, or could not be read.
     #[error(transparent)]
-    History(#[from] NoHistory),
+    History(#[from] HistoryError),
     /// Too many calls compute already.
     #[error(transparent)]
     Busy(#[from] Busy),
@@ -66,7 +66,7 @@ impl Past {
         computing: &Computing,
         space: &Space,
         revision: Revision,
-    ) -> Result<Arc<PastTable>, NoPast> {
+    ) -> Result<Arc<PastTable>, PastError> {
         if let Some(kept) = self.kept(space, revision) {
             return Ok(kept);
         }
@@ -112,7 +112,7 @@ async fn make(
     computing: &Computing,
     space: &Space,
     revision: Revision,
-) -> Result<PastTable, NoPast> {
+) -> Result<PastTable, PastError> {
     let (present, mut past) = space.listing().await;
     let mut before: HashMap<RegionNumber, Option<Region>> = HashMap::new();
     while past > revision {

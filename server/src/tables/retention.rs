@@ -36,7 +36,7 @@ struct Edits(HashMap<String, Forgotten>);
 /// The longest time between two checks; shorter retentions are checked more often.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// After each page the task pauses for this many times the duration of the page.
-const REST: u32 = 3;
+const PAUSE_FACTOR: u32 = 3;
 
 impl Retention {
     /// Removes expired records until `stop`.
@@ -80,7 +80,7 @@ impl Retention {
     async fn run_and_pause<T>(&self, step: impl Future<Output = Result<T, StoreFailure>>) -> Result<T, StoreFailure> {
         let began = self.clock.steady();
         let done = step.await;
-        time::sleep(REST * self.clock.steady().saturating_sub(began)).await;
+        time::sleep(PAUSE_FACTOR * self.clock.steady().saturating_sub(began)).await;
         done
     }
 }

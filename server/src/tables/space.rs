@@ -48,8 +48,8 @@ pub(crate) struct Space {
 }
 
 /// The numbers of counters and regions that are listed under one hold of their lock: about ten microseconds.
-const CELLS_AT_ONCE: usize = 256;
-const LISTED_AT_ONCE: usize = 1024;
+const CELLS_PER_LOCK: usize = 256;
+const REGIONS_PER_LOCK: usize = 1024;
 /// After this many attempts, a table that keeps changing is listed under one hold of its lock.
 const LISTING_ATTEMPTS: usize = 3;
 
@@ -200,7 +200,7 @@ impl Space {
     }
 
     /// Reads a region's counter, and stores its value.
-    pub(crate) async fn learn_reserved(
+    pub(crate) async fn refresh_reserved(
         &self,
         store: &dyn Store,
         number: RegionNumber,
@@ -254,7 +254,7 @@ impl Space {
         iter::from_fn(move || {
             if some.len() == 0 {
                 let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-                let next = counters.range((after, Bound::Unbounded)).take(CELLS_AT_ONCE);
+                let next = counters.range((after, Bound::Unbounded)).take(CELLS_PER_LOCK);
                 some = next.map(|(number, cell)| (*number, cell.clone())).collect::<Vec<_>>().into_iter();
             }
             let next: Option<(RegionNumber, Arc<Cell>)> = some.next();
@@ -273,11 +273,11 @@ impl Space {
                 let (before, present) = (
                     regions.len(),
                     self.read(|table| {
-                        regions.extend(table.iter_after(after).take(LISTED_AT_ONCE).cloned());
+                        regions.extend(table.iter_after(after).take(REGIONS_PER_LOCK).cloned());
                         table.revision()
                     }),
                 );
-                match (present == revision, regions.len() - before < LISTED_AT_ONCE) {
+                match (present == revision, regions.len() - before < REGIONS_PER_LOCK) {
                     (true, true) => return (regions, revision),
                     (true, false) => task::yield_now().await,
                     (false, _) => break,

@@ -105,7 +105,7 @@ async fn ok_concurrent_requests_expand_a_region_once() {
     assert_eq!(get(&node).await.suffix_bits, 4, "by two bits, and never beyond four");
 }
 
-/// The same on two replicas, one request on each.
+/// As above, on two replicas with one request on each.
 #[tokio::test]
 async fn ok_two_replicas_expand_a_region_once() {
     let disk = disk();
@@ -188,7 +188,7 @@ async fn err_after_a_restore_a_new_region_needs_a_floor_before_it_is_delegated()
     let node = start(&disk, Settings::default()).await;
     make(&node, 8, 8).await;
     let delegate = || Request::new(DelegateRegionRequest { name: name(), ..DelegateRegionRequest::default() });
-    let refused = node.regions().delegate_region(delegate()).await.expect_err("nobody knows");
+    let refused = node.regions().delegate_region(delegate()).await.expect_err("the floor is unknown");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     let next = Some(kent_proto::v1::Uint128::default());
     let update = UpdateRegionRequest { name: name(), next, ..UpdateRegionRequest::default() };

@@ -98,7 +98,7 @@ where
             match (is_empty, is_large) {
                 (true, _) => {}
                 (false, false) => carry(body, pieces).await,
-                // OK because it fails only when the daemon has stopped.
+                // OK because it fails only after the daemon has stopped.
                 (false, true) => tasks.spawn_idle(carry(body, pieces)).await.unwrap_or_default(),
             }
         });
@@ -106,7 +106,7 @@ where
             match answered.await {
                 Ok((head, true)) => Ok(Response::from_parts(head, Body::empty())),
                 Ok((head, false)) => {
-                    Ok(Response::from_parts(head, Body::new(Arriving { pieces: arriving, _call: call })))
+                    Ok(Response::from_parts(head, Body::new(StreamedBody { pieces: arriving, _call: call })))
                 }
                 Err(_) => match call.await.map_err(tokio::task::JoinError::try_into_panic) {
                     Err(Ok(panic)) => resume_unwind(panic),
@@ -151,12 +151,12 @@ async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
 }
 
 /// The body of an answer that arrives in pieces.
-struct Arriving {
+struct StreamedBody {
     pieces: mpsc::Receiver<Piece>,
     _call: AbortOnDropHandle<()>,
 }
 
-impl http_body::Body for Arriving {
+impl http_body::Body for StreamedBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -203,7 +203,7 @@ mod tests {
     async fn err_a_truncated_answer_is_an_error() {
         let (pieces, arriving) = mpsc::channel(PIECES_MAX);
         let call = AbortOnDropHandle::new(Tasks::new().spawn_work(async {}));
-        let mut arriving = pin!(Arriving { pieces: arriving, _call: call });
+        let mut arriving = pin!(StreamedBody { pieces: arriving, _call: call });
         drop(pieces);
         let frame = future::poll_fn(|cx| http_body::Body::poll_frame(arriving.as_mut(), cx)).await;
         assert!(matches!(frame, Some(Err(_))));

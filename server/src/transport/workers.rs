@@ -97,7 +97,7 @@ impl Workers {
                 Ok((connection, _)) => {
                     // A connection that is closed already must not affect the others.
                     if let Ok(connection) = set_up(&connection).and_then(|()| connection.into_std()) {
-                        // OK because a thread that has ended is noticed above.
+                        // OK because the loop above notices a thread that has ended.
                         drop(lane.send(connection));
                     }
                 }

@@ -201,16 +201,16 @@ async fn err_an_incomplete_store_cannot_be_restored_from() {
 
     let whole = fs::read(at("backup")).expect("read");
     fs::write(at("half"), with_record(&whole, restoring.as_str(), b"half")).expect("written");
-    refused("half", "is not whole");
+    refused("half", "is incomplete");
     fs::write(at("gone"), with_record(&whole, moved.as_str(), b"etcd://10.0.0.1:2379/kent")).expect("written");
     refused("gone", "was moved to etcd://10.0.0.1:2379/kent");
 
     tamper(&at("old"), Txn::new().put(restoring.clone(), b"half".to_vec())).await;
-    refused("old", "is not whole");
+    refused("old", "is incomplete");
     tamper(&at("old"), Txn::new().delete(restoring).put(moved.clone(), b"etcd://10.0.0.1:2379/kent".to_vec())).await;
     refused("old", "was moved to etcd://10.0.0.1:2379/kent");
     tamper(&at("old"), Txn::new().delete(moved).delete(cluster)).await;
-    refused("old", "holds no store");
+    refused("old", "does not contain a store");
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
         let on = if *data == store { "sled" } else { &address };
         let refused = kentd(data).args(["--store", on]).output().expect("kentd runs");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && (said.contains("not whole") || said.contains("moved to")), "{said}");
+        assert!(!refused.status.success() && (said.contains("incomplete") || said.contains("moved to")), "{said}");
     }
     let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
     assert!(!moved && said.contains("no store in"), "{said}");
@@ -227,8 +227,8 @@ async fn err_an_incomplete_store_is_not_moved() {
     };
     tamper(Txn::new().put(restoring.clone(), b"half".to_vec())).await;
     let (moved, said) = migrate(&store, &etcd.address("kent"), &["--yes"]);
-    assert!(!moved && said.contains("is not whole"), "{said}");
+    assert!(!moved && said.contains("is incomplete"), "{said}");
     tamper(Txn::new().delete(restoring).delete(cluster)).await;
     let (moved, said) = migrate(&store, &etcd.address("kent"), &["--yes"]);
-    assert!(!moved && said.contains("holds no store"), "{said}");
+    assert!(!moved && said.contains("does not contain a store"), "{said}");
 }

@@ -394,7 +394,7 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     daemon.kill();
     // Only the older backup bounds what this store issues.
     let done = restore(&at("older"), &at("one"), &KNOWN[..4]);
-    assert!(done.status.success() && said(&done).contains("say --restored-before FILE"), "{}", said(&done));
+    assert!(done.status.success() && said(&done).contains("pass --restored-before FILE"), "{}", said(&done));
     let daemon = Daemon::start(&at("one"));
     take(&daemon, &mut ledger, "region:slow", 500).await;
     take(&daemon, &mut ledger, "serial:NEW", 2000).await;

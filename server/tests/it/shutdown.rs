@@ -140,7 +140,7 @@ fn err_invalid_configurations_are_refused_before_anything_is_opened() {
     check_usage(&["--listen", "0.0.0.0:0"], "--insecure");
     check_usage(&["--window", "1s"], "window is 1s, but must be 2s to 1h");
     check_usage(&["--listen", "nowhere"], "--listen");
-    check_usage(&["--store", "paper"], "neither `sled` nor `memory`");
+    check_usage(&["--store", "paper"], "use `sled`, `memory` or etcd://");
     check_usage(&["--config", "does-not-exist.toml"], "does-not-exist.toml");
     check_usage(&["--log", "kentd=loud=1"], "log");
 }

@@ -85,14 +85,14 @@ impl Region {
     }
 
     async fn undated(&self) -> u64 {
-        let requested = keys::Requested { space: "default", number: Some(RegionNumber(1)) };
+        let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(1)) };
         requests::read_undated(&*self.store, &requested.count()).await.expect("read").value
     }
 }
 
 /// A request with a request_id, in the region with this number.
 fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
-    let requested = keys::Requested { space: "default", number: Some(RegionNumber(number)) };
+    let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(number)) };
     QueuedRequest { count: NonZeroU64::new(count).expect("some"), request: Request::new(request_id, requested) }
 }
 

@@ -76,7 +76,7 @@ fn listen(store: &MemoryStore, fault: impl Fn(usize) -> Fault + Send + 'static) 
 }
 
 /// Delays every operation by one poll, and records the commits.
-fn one_operation_a_poll(store: &MemoryStore) -> Arc<Mutex<Vec<Txn>>> {
+fn delay_every_operation(store: &MemoryStore) -> Arc<Mutex<Vec<Txn>>> {
     fn pause() -> Delay {
         let mut is_over = false;
         Box::pin(poll_fn(move |_| match std::mem::replace(&mut is_over, true) {
@@ -115,7 +115,7 @@ fn ok_a_starting_replica_and_a_migration_exclude_each_other_in_every_order() {
     let (mut founded, mut refused, mut after) = (0, 0, 0);
     for schedule in 0_u32..1 << 14 {
         let store = store();
-        one_operation_a_poll(&store);
+        delay_every_operation(&store);
         let (mut replica, mut filling) = (Box::pin(start_and_grant(&store)), Box::pin(fill(&store, 100)));
         let (mut started, mut filled) = (None, None);
         for at in 0..14 {
@@ -207,7 +207,7 @@ fn ok_an_interrupted_migration_is_continued_and_late_commits_change_nothing() {
             let sent = listen(&store, move |at| if at == last { broken() } else { Fault::None });
             assert!(poll(pin!(fill(&store, 100))).is_pending(), "it waits for an answer, and is dropped");
             let late: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
-            let sent = one_operation_a_poll(&store);
+            let sent = delay_every_operation(&store);
             if run(load_or_found(&store, &SystemEntropy)).is_ok() {
                 assert_eq!(run(contents(&store)).contains_key(&COUNTER), last == COMMITS - 1);
                 continue;
@@ -243,7 +243,7 @@ fn err_an_attempt_fails_when_another_takes_over_its_mark() {
     // After the mark, and before and after each step.
     for polls in 3..7 {
         let store = store();
-        one_operation_a_poll(&store);
+        delay_every_operation(&store);
         let mut first = Box::pin(fill(&store, 100));
         (0..polls).for_each(|_| assert!(poll(first.as_mut()).is_pending()));
         let second = run(Filling::begin(&store, ORIGIN, records(200), &SystemEntropy)).expect("taken over");
@@ -264,7 +264,7 @@ fn ok_the_next_attempt_removes_history_records_of_the_one_before() {
     };
     for polls in 3..9 {
         let store = store();
-        one_operation_a_poll(&store);
+        delay_every_operation(&store);
         let first = run(Filling::begin(&store, ORIGIN, at(1000), &SystemEntropy)).expect("marked");
         let mut first = Box::pin(first.write(|_, _| {}));
         let ended = (0..polls).any(|_| poll(first.as_mut()).is_ready());
@@ -339,7 +339,7 @@ async fn err_a_filling_gives_up_on_a_store_that_never_answers() {
 #[test]
 fn ok_of_two_concurrent_attempts_the_later_one_takes_over() {
     let store = store();
-    one_operation_a_poll(&store);
+    delay_every_operation(&store);
     let mut first = Box::pin(Filling::begin(&store, ORIGIN, records(100), &SystemEntropy));
     (0..2).for_each(|_| assert!(poll(first.as_mut()).is_pending(), "it has not seen a mark"));
     let second = run(Filling::begin(&store, ORIGIN, records(200), &SystemEntropy)).expect("marked");
@@ -352,7 +352,7 @@ fn ok_of_two_concurrent_attempts_the_later_one_takes_over() {
 #[test]
 fn err_a_store_whose_records_were_removed_is_not_completed() {
     let store = store();
-    one_operation_a_poll(&store);
+    delay_every_operation(&store);
     let mut filling = Box::pin(fill(&store, 100));
     (0..6).for_each(|_| assert!(poll(filling.as_mut()).is_pending(), "only the last step is left"));
     assert!(run(contents(&store)).contains_key(&COUNTER));

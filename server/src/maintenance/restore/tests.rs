@@ -162,7 +162,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     let (series, region) = (keys::series(&SERIES.parse().expect("a series")), keys::counter("default", 0));
     let restored = |older: Option<Backup>| {
         let newer = of(TAKEN, 700, true);
-        let older = older.map(|older| Older::of(Path::new("older"), older, &newer).expect("older"));
+        let older = older.map(|older| OlderBackup::of(Path::new("older"), older, &newer).expect("older"));
         // Large enough for the skipped numbers.
         let mut newer = newer;
         let record = newer.records.iter_mut().find(|(key, _)| *key == keys::region("default", 0)).expect("there");
@@ -175,7 +175,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     assert!(!alone_region.unsure);
     let day = 24 * HOUR;
     let (with_series, with_region, lapse) = restored(Some(of(TAKEN.offset(-day), 500, true)));
-    // 200 less had been issued, a day earlier.
+    // A day earlier, 200 fewer had been issued.
     let pace = u128::from(Pace::for_bits(20).get());
     let moved = |from: &Counter| from.reserved.checked_add(pace * 24 * 3600 - 200).expect("room");
     assert_eq!(with_region, Counter { reserved: moved(&alone_region), ..alone_region });
@@ -188,7 +188,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
         let mut older = of(other, 500, true);
         older.records.retain(|(key, _)| *key != keys::CLUSTER);
         older.records.push((keys::CLUSTER, stored::encode_cluster(&ClusterKey::new(key))));
-        let refused = Older::of(Path::new("older"), older, &of(TAKEN, 700, true)).expect_err("not older");
+        let refused = OlderBackup::of(Path::new("older"), older, &of(TAKEN, 700, true)).expect_err("not older");
         assert!(matches!(refused, RestoreError::NotOlder { .. }), "{refused}");
     }
 }
@@ -391,7 +391,7 @@ fn ok_an_older_backup_replaces_the_restores_since_by_one() {
         let since = Restored { lapse: lapse(9), tables_edited };
         let newer = complete(&at(0, TAKEN), TAKEN, &[first, since]);
         let older = complete(&at(0, TAKEN), TAKEN.offset(-48 * HOUR), &[first]);
-        let older = Older::of(Path::new("older"), older, &newer).expect("older");
+        let older = OlderBackup::of(Path::new("older"), older, &newer).expect("older");
         let restore = plan(&args(&["--table-unchanged"]), newer, Some(older), TAKEN, &SystemEntropy).expect("planned");
         let restores = restores_of(&restore);
         assert_eq!((restores.len(), restores[0]), (2, first));
@@ -406,7 +406,7 @@ fn ok_a_region_that_the_older_backup_knows_without_a_counter_is_bounded() {
     let mut older = complete(&at(0, TAKEN), TAKEN, &[]);
     older.records.retain(|(key, _)| *key != keys::counter("default", 0));
     // A backup of the same time counts as older.
-    let older = Older::of(Path::new("older"), older, &newer).expect("as old");
+    let older = OlderBackup::of(Path::new("older"), older, &newer).expect("as old");
     let kind = CounterKind {
         first: Count::ZERO,
         pace: Pace::for_bits(20),

@@ -1,0 +1,434 @@
+//! Identifiers that Kent neither makes nor encodes, but that people have: ULID, TypeID, KSUID, rs/xid, ObjectId, NanoID and Snowflakes.
+//!
+//! Each is recognised by its shape, and read by its published layout. A text may have the shape of several.
+
+use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
+
+/// What a text is in one of these formats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    /// The format's token.
+    pub(crate) token: &'static str,
+    /// What the text's shape says.
+    pub(crate) because: &'static str,
+    /// The text as its maker writes it.
+    pub(crate) canonical: String,
+    /// The value, most significant byte first.
+    pub(crate) bytes: Vec<u8>,
+    /// The time that it carries.
+    pub(crate) time: Option<UnixNanos>,
+    /// Digits of the time's fraction of a second.
+    pub(crate) digits: u32,
+    /// Name, value and meaning of what else it carries.
+    pub(crate) fields: Vec<(&'static str, String, &'static str)>,
+    /// The bits: the last one of each part, and what the part is.
+    pub(crate) layout: Vec<(u32, &'static str)>,
+}
+
+/// A format of this module.
+struct Kind {
+    token: &'static str,
+    /// What a text of it looks like, for errors.
+    shape: &'static str,
+    read: fn(&str) -> Option<Foreign>,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind { token: "ulid", shape: "26 symbols of Crockford's base 32, the first of them 0 to 7", read: ulid },
+    Kind { token: "typeid", shape: "a type of a to z, an underscore, and 26 symbols of base 32", read: typeid },
+    Kind { token: "ksuid", shape: "27 symbols of base 62", read: ksuid },
+    Kind { token: "rs-xid", shape: "20 symbols of 0 to 9 and a to v", read: rs_xid },
+    Kind { token: "objectid", shape: "24 hexadecimal digits", read: object_id },
+    Kind { token: "nanoid", shape: "21 symbols of A to Z, a to z, 0 to 9, _ and -", read: nano_id },
+    Kind { token: "snowflake-twitter", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &TWITTER) },
+    Kind { token: "snowflake-discord", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &DISCORD) },
+    Kind { token: "snowflake-instagram", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &INSTAGRAM) },
+    Kind { token: "snowflake-sonyflake", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &SONYFLAKE) },
+];
+
+const SNOWFLAKE_SHAPE: &str = "a decimal number of at most 63 bits";
+
+/// The tokens of these formats.
+pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.token)
+}
+
+/// Reads a text as the format of this token; `None` if this module has no such format.
+///
+/// # Errors
+///
+/// `bad-syntax` if the text is not of the format.
+pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecError>> {
+    let kind = KINDS.iter().find(|kind| kind.token == token)?;
+    let refusal = || CodecError::new(ErrorCode::BadSyntax, format!("not a {token}: that is {}", kind.shape));
+    Some((kind.read)(text).ok_or_else(refusal))
+}
+
+/// What the text may be by its shape, the likeliest first.
+pub(crate) fn guesses(text: &str) -> impl Iterator<Item = Foreign> {
+    KINDS.iter().filter_map(|kind| (kind.read)(text))
+}
+
+const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const BASE_32_HEX: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The number that the symbols spell, in `N` bytes; `None` if it needs more, or a symbol is not of the alphabet.
+fn decode<const N: usize>(symbols: impl Iterator<Item = u8>, alphabet: &[u8]) -> Option<[u8; N]> {
+    let mut number = [0; N];
+    for symbol in symbols {
+        let mut carry = alphabet.iter().position(|known| *known == symbol)?;
+        for byte in number.iter_mut().rev() {
+            carry += usize::from(*byte) * alphabet.len();
+            *byte = (carry & 0xff) as u8; // OK because of the mask
+            carry >>= 8;
+        }
+        if carry != 0 {
+            return None;
+        }
+    }
+    Some(number)
+}
+
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_millis(millis: u128) -> Option<UnixNanos> {
+    Some(UnixNanos::new(i128::try_from(millis).ok()?.checked_mul(1_000_000)?))
+}
+
+fn from_seconds(seconds: u128) -> Option<UnixNanos> {
+    from_millis(seconds.checked_mul(1000)?)
+}
+
+/// The ULID specification: 48 bits of milliseconds, 80 random bits.
+fn ulid(text: &str) -> Option<Foreign> {
+    if text.len() != 26 {
+        return None;
+    }
+    // Symbols that people misread are read as what they look like.
+    let symbols = text.bytes().map(|symbol| match symbol.to_ascii_uppercase() {
+        b'I' | b'L' => b'1',
+        b'O' => b'0',
+        symbol => symbol,
+    });
+    let canonical = String::from_utf8(symbols.clone().collect()).ok()?;
+    let bytes: [u8; 16] = decode(symbols, CROCKFORD)?;
+    let (time, random) = bytes.split_at(6);
+    Some(Foreign {
+        token: "ulid",
+        because: "26 symbols of Crockford's base 32 are a ULID",
+        canonical,
+        time: from_millis(number(time)),
+        digits: 3,
+        fields: vec![
+            ("unix_ms", number(time).to_string(), "milliseconds since 1970-01-01T00:00:00Z"),
+            ("random", hex(random), "80 random bits"),
+            ("uuid", Uuid::from_bytes(bytes).to_string(), "the same 128 bits written as a UUID"),
+        ],
+        layout: vec![(47, "unix_ms"), (127, "random")],
+        bytes: bytes.to_vec(),
+    })
+}
+
+/// The TypeID specification: a type, and a UUID in lower-case base 32.
+fn typeid(text: &str) -> Option<Foreign> {
+    let (kind, suffix) = text.rsplit_once('_')?;
+    let is_type = kind.len() <= 63
+        && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        && !kind.is_empty()
+        && !kind.starts_with('_')
+        && !kind.ends_with('_');
+    if !is_type || suffix.len() != 26 || suffix.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return None;
+    }
+    let bytes: [u8; 16] = decode(suffix.bytes().map(|symbol| symbol.to_ascii_uppercase()), CROCKFORD)?;
+    let uuid = Uuid::from_bytes(bytes);
+    let time = (uuid.get_version_num() == 7).then(|| from_millis(number(bytes.get(..6)?))).flatten();
+    Some(Foreign {
+        token: "typeid",
+        because: "a type, an underscore and 26 symbols of base 32 are a TypeID",
+        canonical: text.to_owned(),
+        time,
+        digits: 3,
+        fields: vec![
+            ("type", kind.to_owned(), "what it identifies"),
+            ("uuid", uuid.to_string(), "the UUID in it, of version 7 as a rule: inspect it for more"),
+        ],
+        layout: vec![(127, "uuid")],
+        bytes: bytes.to_vec(),
+    })
+}
+
+/// KSUIDs count seconds from here: 2014-05-13T16:53:20Z.
+const KSUID_EPOCH: u128 = 1_400_000_000;
+
+/// Segment's KSUID: 32 bits of seconds, 128 random bits.
+fn ksuid(text: &str) -> Option<Foreign> {
+    if text.len() != 27 {
+        return None;
+    }
+    let bytes: [u8; 20] = decode(text.bytes(), BASE_62)?;
+    let (time, random) = bytes.split_at(4);
+    Some(Foreign {
+        token: "ksuid",
+        because: "27 symbols of base 62 are a KSUID",
+        canonical: text.to_owned(),
+        time: from_seconds(number(time) + KSUID_EPOCH),
+        digits: 0,
+        fields: vec![
+            ("timestamp", number(time).to_string(), "seconds since 2014-05-13T16:53:20Z"),
+            ("payload", hex(random), "128 random bits"),
+        ],
+        layout: vec![(31, "timestamp"), (159, "payload")],
+        bytes: bytes.to_vec(),
+    })
+}
+
+/// The xid of Olivier Poitrey's rs/xid, which is not Kent's xid: 12 bytes, as in an ObjectId, in base 32.
+fn rs_xid(text: &str) -> Option<Foreign> {
+    if text.len() != 20 {
+        return None;
+    }
+    // 100 bits, of which the last four are padding.
+    let padded: [u8; 13] = decode(text.bytes(), BASE_32_HEX)?;
+    let value = number(&padded);
+    if value & 0xf != 0 {
+        return None;
+    }
+    let bytes = (value >> 4).to_be_bytes().get(4..)?.to_vec();
+    Some(Foreign {
+        token: "rs-xid",
+        because: "20 symbols of 0 to 9 and a to v are an xid of rs/xid",
+        canonical: text.to_owned(),
+        time: from_seconds(number(bytes.get(..4)?)),
+        digits: 0,
+        fields: vec![
+            ("unix_s", number(bytes.get(..4)?).to_string(), "seconds since 1970-01-01T00:00:00Z"),
+            ("machine", hex(bytes.get(4..7)?), "part of a hash of the machine's name or number"),
+            ("pid", number(bytes.get(7..9)?).to_string(), "the process, or a hash of it"),
+            ("counter", number(bytes.get(9..)?).to_string(), "counts up from a random number"),
+        ],
+        layout: vec![(31, "unix_s"), (55, "machine"), (71, "pid"), (95, "counter")],
+        bytes,
+    })
+}
+
+/// MongoDB's ObjectId: 32 bits of seconds, 40 random bits a process, a counter of 24.
+fn object_id(text: &str) -> Option<Foreign> {
+    if text.len() != 24 {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase();
+    let bytes: [u8; 12] = decode(lower.bytes(), b"0123456789abcdef")?;
+    let (time, rest) = bytes.split_at(4);
+    let (process, counter) = rest.split_at(5);
+    Some(Foreign {
+        token: "objectid",
+        because: "24 hexadecimal digits are an ObjectId of MongoDB",
+        canonical: lower,
+        time: from_seconds(number(time)),
+        digits: 0,
+        fields: vec![
+            ("unix_s", number(time).to_string(), "seconds since 1970-01-01T00:00:00Z"),
+            ("process", hex(process), "random, the same for all of one process; machine and process in old ones"),
+            ("counter", number(counter).to_string(), "counts up from a random number"),
+        ],
+        layout: vec![(31, "unix_s"), (71, "process"), (95, "counter")],
+        bytes: bytes.to_vec(),
+    })
+}
+
+/// NanoID's default form: 126 random bits.
+fn nano_id(text: &str) -> Option<Foreign> {
+    if text.len() != 21 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+        return None;
+    }
+    Some(Foreign {
+        token: "nanoid",
+        because: "21 symbols of base 64 look like a NanoID: random, it carries nothing",
+        canonical: text.to_owned(),
+        time: None,
+        digits: 0,
+        fields: Vec::new(),
+        layout: Vec::new(),
+        bytes: Vec::new(),
+    })
+}
+
+/// One maker's Snowflake: milliseconds or the like since an epoch, then parts of some bits each.
+struct Snowflake {
+    token: &'static str,
+    because: &'static str,
+    /// Milliseconds since 1970.
+    epoch_ms: u128,
+    /// Milliseconds a tick.
+    tick_ms: u128,
+    /// Parts below the time, from the most significant one: bits, name, meaning.
+    parts: &'static [(u32, &'static str, &'static str)],
+}
+
+const TWITTER: Snowflake = Snowflake {
+    token: "snowflake-twitter",
+    because: "read as a Snowflake of Twitter's",
+    epoch_ms: 1_288_834_974_657,
+    tick_ms: 1,
+    parts: &[(10, "machine", "data centre and worker"), (12, "sequence", "its place in the millisecond")],
+};
+
+const DISCORD: Snowflake = Snowflake {
+    token: "snowflake-discord",
+    because: "read as a Snowflake of Discord's",
+    epoch_ms: 1_420_070_400_000,
+    tick_ms: 1,
+    parts: &[
+        (5, "worker", "the worker that made it"),
+        (5, "process", "the process of that worker"),
+        (12, "increment", "counts the identifiers of the process"),
+    ],
+};
+
+const INSTAGRAM: Snowflake = Snowflake {
+    token: "snowflake-instagram",
+    because: "read as an identifier of Instagram's",
+    epoch_ms: 1_314_220_021_721,
+    tick_ms: 1,
+    parts: &[(13, "shard", "the logical shard"), (10, "sequence", "the shard's sequence, modulo 1024")],
+};
+
+const SONYFLAKE: Snowflake = Snowflake {
+    token: "snowflake-sonyflake",
+    because: "read as a Sonyflake with the default settings",
+    epoch_ms: 1_409_529_600_000,
+    tick_ms: 10,
+    parts: &[(8, "sequence", "its place in the ten milliseconds"), (16, "machine", "the machine that made it")],
+};
+
+/// A Snowflake has a time well after its epoch, and before 2100: other numbers are hardly one.
+const SNOWFLAKE_AGE_MS: u128 = 86_400_000;
+const SNOWFLAKE_END_MS: u128 = 4_102_444_800_000;
+
+fn snowflake(text: &str, kind: &Snowflake) -> Option<Foreign> {
+    if text.starts_with('+') {
+        return None;
+    }
+    let value = u128::from(text.parse::<u64>().ok().filter(|value| *value >> 63 == 0)?);
+    let below: u32 = kind.parts.iter().map(|(bits, ..)| bits).sum();
+    let since = (value >> below) * kind.tick_ms;
+    let unix_ms = since + kind.epoch_ms;
+    if since < SNOWFLAKE_AGE_MS || unix_ms > SNOWFLAKE_END_MS {
+        return None;
+    }
+    let (mut fields, mut layout) = (Vec::new(), vec![(0, "0"), (63 - below, "time")]);
+    fields.push(("time", (value >> below).to_string(), "ticks since the maker's epoch"));
+    let mut low = below;
+    for (bits, name, meaning) in kind.parts {
+        low -= bits;
+        fields.push((name, (value >> low & ((1 << bits) - 1)).to_string(), meaning));
+        layout.push((63 - low, name));
+    }
+    Some(Foreign {
+        token: kind.token,
+        because: kind.because,
+        canonical: value.to_string(),
+        bytes: (value as u64).to_be_bytes().to_vec(), // OK because it has 63 bits
+        time: from_millis(unix_ms),
+        digits: if kind.tick_ms == 1 { 3 } else { 2 },
+        fields,
+        layout,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ok_published_examples() {
+        for (token, text, time, field) in [
+            // The ULID specification.
+            ("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "2016-07-30T23:54:10.259Z", ("random", "d6764c61efb99302bd5b")),
+            // The TypeID specification, valid.yml.
+            (
+                "typeid",
+                "prefix_01h455vb4pex5vsknk084sn02q",
+                "2023-06-29T22:12:37.654Z",
+                ("uuid", "01890a5d-ac96-774b-bcce-b302099a8057"),
+            ),
+            // The README of segmentio/ksuid.
+            (
+                "ksuid",
+                "0ujtsYcgvSTl8PAuAdqWYSMnLOv",
+                "2017-10-10T04:00:47Z",
+                ("payload", "b5a1cd34b5f99d1154fb6853345c9735"),
+            ),
+            // The tests of rs/xid.
+            ("rs-xid", "9m4e2mr0ui3e8a215n4g", "2011-03-22T17:50:19Z", ("counter", "4271561")),
+            // The manual of MongoDB.
+            ("objectid", "507f1f77bcf86cd799439011", "2012-10-17T21:13:27Z", ("counter", "4427793")),
+            ("snowflake-twitter", "1541815603606036480", "2022-06-28T16:07:40.105Z", ("machine", "378")),
+            // Discord's documentation.
+            ("snowflake-discord", "175928847299117063", "2016-04-30T11:18:25.796Z", ("increment", "7")),
+        ] {
+            let found = read_as(token, text).expect("a known token").expect(text);
+            let written = found.time.and_then(|time| time.rfc3339(found.digits));
+            assert_eq!(written.as_deref(), Some(time), "{text}");
+            let value = found.fields.iter().find(|(name, ..)| *name == field.0).map(|(_, value, _)| value.as_str());
+            assert_eq!(value, Some(field.1), "{text}");
+            assert!(guesses(text).any(|guess| guess == found), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_texts_that_are_nearly_one() {
+        for (token, text) in [
+            ("ulid", "81ARZ3NDEKTSV4RRFFQ69G5FAV"),
+            ("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FA"),
+            ("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAU"),
+            ("typeid", "_01h455vb4pex5vsknk084sn02q"),
+            ("typeid", "Prefix_01h455vb4pex5vsknk084sn02q"),
+            ("typeid", "prefix_01h455vb4pex5vsknk084sn02Q"),
+            // One more than the largest, aWgEPTl1tmebfsQzFP4bxwgy80V.
+            ("ksuid", "aWgEPTl1tmebfsQzFP4bxwgy80W"),
+            ("rs-xid", "9m4e2mr0ui3e8a215n4h"),
+            ("rs-xid", "9m4e2mr0ui3e8a215n4w"),
+            ("objectid", "507f1f77bcf86cd79943901g"),
+            ("nanoid", "V1StGXR8_Z5jdHi6B-my"),
+            ("snowflake-twitter", "17"),
+            ("snowflake-twitter", "9223372036854775808"),
+        ] {
+            let refused = read_as(token, text).expect("a known token").expect_err(text);
+            assert_eq!(refused.code, ErrorCode::BadSyntax, "{text}");
+        }
+        assert_eq!(read_as("uuidv7", "x"), None);
+    }
+
+    #[test]
+    fn ok_a_text_may_have_several_shapes() {
+        let tokens = |text| guesses(text).map(|guess| guess.token).collect::<Vec<_>>();
+        assert_eq!(tokens("V1StGXR8_Z5jdHi6B-myT"), ["nanoid"]);
+        assert_eq!(
+            tokens("175928847299117063"),
+            ["snowflake-twitter", "snowflake-discord", "snowflake-instagram", "snowflake-sonyflake"]
+        );
+        assert_eq!(tokens("orders"), [""; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn ok_layouts_cover_all_bits(text in "[0-9a-zA-Z_]{18,30}") {
+            for found in guesses(&text) {
+                let last = found.layout.last().map_or(0, |(last, _)| last + 1);
+                prop_assert_eq!(last as usize, 8 * found.bytes.len());
+                prop_assert!(found.layout.is_sorted_by(|one, next| one.0 < next.0));
+            }
+        }
+    }
+}
