@@ -169,12 +169,12 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
+    use alloc::{string::ToString, sync::Arc};
 
     use kent_ids::{ClusterKey, scramble};
 
     use super::*;
-    use crate::{Count, Edit, Place, RegionNumber, Start};
+    use crate::{Count, Edit, Index, Place, RegionNumber, Start};
 
     const KEY: ClusterKey = ClusterKey::new([7; 16]);
 
@@ -218,6 +218,18 @@ mod tests {
         assert_eq!(local(&table, 0x5407), Some((RegionNumber(1), 7)));
         assert_eq!(local(&table, 0x5507), None, "in its expansion zone");
         assert_eq!(local(&table, 0x0007), None, "in no region");
+    }
+
+    #[test]
+    fn ok_each_of_many_identifiers_has_an_answer_with_an_index_and_without() {
+        let plain = table(Order::Sequential);
+        let mut indexed = plain.clone();
+        assert!(indexed.set_index(Arc::new(Index::build(&plain))));
+        for ids in [&[][..], &[0x5407], &[0, 0x5407, 1 << 16, 0x5507, u128::MAX]] {
+            let expected: Vec<_> = ids.iter().map(|id| plain.classify(*id)).collect();
+            assert_eq!(plain.classify_all(ids), expected, "{ids:x?}");
+            assert_eq!(indexed.classify_all(ids), expected, "{ids:x?} with an index");
+        }
     }
 
     #[test]

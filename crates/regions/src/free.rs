@@ -118,6 +118,18 @@ mod tests {
     }
 
     #[test]
+    fn ok_what_is_given_back_joins_what_is_free_beside_it() {
+        let mut free = FreeBlocks::all();
+        let taken: [Prefix; 4] = ["00", "010", "011", "1"].map(|text| text.parse().expect("a prefix"));
+        taken.into_iter().for_each(|prefix| free.take(prefix));
+        for (prefix, expected) in taken.into_iter().zip([&["00"][..], &["00", "010"], &["0"], &[""]]) {
+            free.give(prefix);
+            assert!(free.iter().map(|block| block.to_string()).eq(expected.iter().copied()), "{prefix}: {free:?}");
+        }
+        assert_eq!(free, FreeBlocks::all());
+    }
+
+    #[test]
     fn ok_the_blocks_that_taken_prefixes_leave() {
         let prefixes =
             |texts: &[&str]| -> Vec<Prefix> { texts.iter().map(|text| text.parse().expect("a prefix")).collect() };

@@ -217,6 +217,7 @@ impl Run {
         let mut indexed = self.table.clone();
         assert!(indexed.set_index(Arc::new(RegionIndex::build(&self.table))));
         let answers = indexed.classify_all(&ids);
+        assert_eq!(answers.len(), ids.len());
         for (id, answer) in ids.into_iter().zip(answers) {
             let found = self.table.classify(id).expect("an identifier of the space");
             assert_eq!(indexed.classify(id).as_ref(), Some(&found), "{id:x}");

@@ -446,6 +446,42 @@ async fn err_a_store_that_is_not_empty_is_not_touched() {
     assert_eq!(there, [keys::BOOTS]);
 }
 
+#[tokio::test]
+async fn ok_an_archive_is_held_while_it_is_restored_and_knows_then_which_store_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir(path("archive")).expect("created");
+    let archiving = Archiving::To { dir: path("archive"), base_after: 1 << 20 };
+    let options = SledOptions { dir: path("old"), new_id: [1; 16] };
+    let store = SledStore::open_archived(options, archiving).expect("opened");
+    let txn = |txn: kent_store::Txn, (key, value)| txn.put(key, value);
+    let records = whole(&at(500, TAKEN), TAKEN, &[]).records.into_iter();
+    store.commit(records.fold(kent_store::Txn::new(), txn)).await.expect("committed");
+    store.close().await;
+    drop(store);
+    let own = kent_store::Archived::list(&path("archive")).expect("read").remove(0).0;
+    let hold = || kent_store::ArchiveLock::take(&own);
+
+    let args = RestoreArgs { source: path("archive"), data: path("new"), ..args(&["--archive"]) };
+    let planned = async |dry_run| {
+        let args = RestoreArgs { dry_run, ..args.clone() };
+        Restore::plan_at(&args, TAKEN, &SystemEntropy).await
+    };
+    let held = hold().expect("nobody has it");
+    planned(true).await.expect("it may be looked at");
+    let refused = planned(false).await.expect_err("a daemon may go on");
+    assert!(matches!(refused, RestoreError::Archive(_)), "{refused}");
+    drop(held);
+    let restore = planned(false).await.expect("planned");
+    assert!(hold().is_err(), "no daemon can go on");
+    let counter = counter_of(&restore, &keys::counter("default", 0));
+    assert_eq!(counter.reserved, Count::Below(500), "nothing is skipped");
+    restore.write(&args).await.expect("written");
+    let elsewhere = RestoreArgs { data: path("elsewhere"), ..args };
+    let refused = Restore::plan_at(&elsewhere, TAKEN, &SystemEntropy).await.expect_err("it was restored");
+    assert!(matches!(refused, RestoreError::Archive(_)), "{refused}");
+}
+
 #[test]
 fn ok_a_later_restore_of_a_backup_has_higher_fences_and_revisions() {
     let slot = Slot::all().next().expect("a slot");
