@@ -455,7 +455,7 @@ async fn ok_an_archive_is_held_while_it_is_restored_and_knows_then_which_store_g
     let options = SledOptions { dir: path("old"), new_id: [1; 16] };
     let store = SledStore::open_archived(options, archiving).expect("opened");
     let txn = |txn: kent_store::Txn, (key, value)| txn.put(key, value);
-    let records = whole(&at(500, TAKEN), TAKEN, &[]).records.into_iter();
+    let records = complete(&at(500, TAKEN), TAKEN, &[]).records.into_iter();
     store.commit(records.fold(kent_store::Txn::new(), txn)).await.expect("committed");
     store.close().await;
     drop(store);
@@ -467,9 +467,9 @@ async fn ok_an_archive_is_held_while_it_is_restored_and_knows_then_which_store_g
         let args = RestoreArgs { dry_run, ..args.clone() };
         Restore::plan_at(&args, TAKEN, &SystemEntropy).await
     };
-    let held = hold().expect("nobody has it");
-    planned(true).await.expect("it may be looked at");
-    let refused = planned(false).await.expect_err("a daemon may go on");
+    let held = hold().expect("it is free");
+    planned(true).await.expect("a dry run may read it");
+    let refused = planned(false).await.expect_err("a daemon may still write to it");
     assert!(matches!(refused, RestoreError::Archive(_)), "{refused}");
     drop(held);
     let restore = planned(false).await.expect("planned");
