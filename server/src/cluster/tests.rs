@@ -1,3 +1,5 @@
+//! Each watch of the store is followed independently.
+
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
@@ -11,10 +13,10 @@ use tonic::async_trait;
 use super::Watches;
 use crate::{
     Config, Environment, Node, Settings,
-    host::{clock::SystemClock, entropy::SystemEntropy},
+    host::{clock::SystemClock, entropy::SystemEntropy, tasks::Tasks},
 };
 
-/// A watch that has a change whenever it is polled a few times, and counts the changes that it returned.
+/// A watch that returns a change after every `times` polls, and counts the changes.
 struct Polled {
     times: u32,
     returned: Arc<AtomicU32>,
@@ -32,7 +34,7 @@ impl Watch for Polled {
 }
 
 #[tokio::test]
-async fn ok_a_watch_that_reconnects_is_not_disturbed_by_the_others() {
+async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     let environment = Environment {
         store: Arc::new(MemoryStore::new(StoreId::new([3; 16]))),
         clock: Arc::new(SystemClock::new()),
@@ -44,10 +46,10 @@ async fn ok_a_watch_that_reconnects_is_not_disturbed_by_the_others() {
 
     let [spaces, counters, present] = [(); 3].map(|()| Arc::<AtomicU32>::default());
     let watch = |times, returned: &Arc<AtomicU32>| Box::new(Polled { times, returned: returned.clone() });
-    // To reconnect takes longer than the others' changes take to arrive.
+    // Reconnecting takes longer than the intervals between the other watches' changes.
     let watches = Watches { spaces: watch(50, &spaces), counters: watch(1, &counters), present: watch(1, &present) };
     let stop = CancellationToken::new();
-    let following = task::spawn(cluster.follow(watches, stop.clone()));
+    let following = Tasks::new().spawn_work(cluster.follow(watches, stop.clone()));
     for _ in 0..10_000 {
         task::yield_now().await;
     }

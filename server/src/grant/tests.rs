@@ -1,3 +1,5 @@
+//! Chunks are prefetched for regions and series.
+
 use std::{sync::Arc, time::Duration};
 
 use kent_ids::UnixNanos;
@@ -19,11 +21,11 @@ use crate::{
 
 const CHUNK: u64 = 64;
 
-/// A clock that stands still, so that chunks are used up in no time.
+/// A clock that stands still, so that a chunk is used up in zero time.
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn wall(&self) -> UnixNanos {
         UnixNanos::new(1_800_000_000_000_000_000)
     }
@@ -53,8 +55,8 @@ async fn draw(node: &Node, source: &str, count: u64) -> Result<(), Status> {
     node.allocator().allocate(Request::new(request)).await.map(drop)
 }
 
-/// Waits until the daemon has this many numbers of one source in hand.
-async fn wait_until_in_hand(node: &Node, count: u64) {
+/// Waits until the daemon's chunk of one source has this many numbers left.
+async fn wait_until_left(node: &Node, count: u64) {
     for _ in 0..1000 {
         let status = node.admin().get_status(Request::new(GetStatusRequest {})).await.expect("answered").into_inner();
         if status.chunks.iter().any(|chunk| chunk.left == count.to_string()) {
@@ -62,19 +64,19 @@ async fn wait_until_in_hand(node: &Node, count: u64) {
         }
         time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("{count} numbers are never in hand");
+    panic!("the chunk never has {count} numbers left");
 }
 
 #[tokio::test]
 async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
     for source in ["region:r", "uid11-fullrand", "serial:GBP"] {
         let disk = MemoryStore::new(StoreId::new([3; 16]));
-        let node = start(&disk, Still).await;
+        let node = start(&disk, FixedClock).await;
         draw(&node, source, CHUNK).await.expect("the first chunk");
         draw(&node, source, 40).await.expect("more than half of the second one");
-        wait_until_in_hand(&node, 2 * CHUNK - 40).await;
+        wait_until_left(&node, 2 * CHUNK - 40).await;
 
-        // The store stops answering: grants go on through what was reserved ahead, and no further.
+        // The store stops answering: grants continue until the prefetched chunk is used up.
         disk.plan(|operation| match operation {
             Operation::Commit(_) => Fault::Unavailable,
             _ => Fault::None,
@@ -83,10 +85,10 @@ async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
         draw(&node, source, CHUNK).await.expect("the chunk that was reserved ahead");
         draw(&node, source, 1).await.expect_err("nothing is left");
 
-        // A reservation ahead that failed does not keep later ones from being made.
+        // A failed prefetch does not prevent later ones.
         disk.plan(|_| Fault::None);
         draw(&node, source, 40).await.expect("granted");
-        wait_until_in_hand(&node, 2 * CHUNK - 40).await;
+        wait_until_left(&node, 2 * CHUNK - 40).await;
         node.stop().await;
     }
 }
@@ -102,7 +104,7 @@ async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
     ];
     for (fault, code) in faults {
         let disk = MemoryStore::new(StoreId::new([3; 16]));
-        let node = start(&disk, Still).await;
+        let node = start(&disk, FixedClock).await;
         make_strict(&node).await;
         disk.plan(move |operation| match operation {
             Operation::Commit(_) => fault(),
