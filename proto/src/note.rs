@@ -24,7 +24,7 @@ pub struct ReplicaNote {
     pub applied: u64,
     /// Its wall clock when it wrote the note, in Unix nanoseconds.
     pub unix_nanos: i64,
-    /// How long it grants from regions without reading the tables again.
+    /// The time for which it grants from regions without reading the tables again.
     pub window: Duration,
 }
 

@@ -59,7 +59,7 @@ impl PackedData {
         }
     }
 
-    /// True if there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -103,11 +103,11 @@ pub struct SpaceFacts {
     pub last_edit: EditId,
     /// The key of the scrambled order.
     pub scramble_key: ClusterKey,
-    /// How its identifiers are written as text.
+    /// The text form of its identifiers.
     pub text_form: TextForm,
 }
 
-/// How the identifiers of a space are written as text.
+/// The text form of a space's identifiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextForm {
     /// Decimal digits.
@@ -302,17 +302,18 @@ pub struct HistoryEntry {
     pub operation: String,
     /// The reason in the request.
     pub reason: String,
-    /// The request_id in the request.
+    /// The request ID in the request.
     pub request_id: String,
     /// Every changed region before and after the edit, without counters.
     pub changes: Vec<Change>,
-    /// True if the edit declared suffixes as issued. Replicas then drop the chunks that contain them.
+    /// Whether the edit declared suffixes as issued. Replicas then drop the chunks that contain them.
     pub declared: bool,
     /// The revision before this one. `None` if it is the next lower number, as always except after a restore.
     pub follows: Option<Revision>,
 }
 
-/// The most bytes of regions in one part. With the other fields, a part stays below the size limit of a stored value.
+/// The maximum number of bytes of regions in one part. With the other fields, a part stays below the size limit of a
+/// stored value.
 const PART_BYTES: usize = 12 * 1024;
 
 /// Encodes the record of an edit, in one or more parts.
@@ -390,7 +391,8 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
     if before.is_none() { Ok(entry) } else { Err(what) }
 }
 
-/// Decodes the revision before an edit from the first part of its record. `None` if it is the next lower number.
+/// Decodes the revision before an edit from the first part of its record. Returns `None` if it is the next lower
+/// number.
 ///
 /// # Errors
 ///

@@ -21,7 +21,7 @@ pub struct AllocateInput {
     pub count: NonZeroU64,
     /// True to return the finished identifiers, false to return the block.
     pub packed: bool,
-    /// The request_id, for which a strict region grants only once. Empty for none.
+    /// The request ID, for which a strict region grants only once. Empty for none.
     pub request_id: String,
 }
 

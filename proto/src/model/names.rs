@@ -72,7 +72,7 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// In characters: longer than any valid name.
+/// A number of characters that exceeds any valid name.
 const SHOWN_MAX: usize = 80;
 
 /// `spaces/SPACE`.

@@ -16,10 +16,10 @@ use crate::{
     v1,
 };
 
-/// The most new regions of one edit. With one record and one counter per region, the space and the history, an edit fits the
-/// 128 operations of one commit.
+/// The maximum number of new regions in one edit. With one record and one counter per region, the space and the
+/// history, an edit fits the 128 operations of one commit.
 const NEW_REGIONS_MAX: usize = 56;
-/// The most identifiers of one `Classify` call: a request of about 160 KiB.
+/// The maximum number of identifiers in one `Classify` call: a request of about 160 KiB.
 const CLASSIFY_MAX: usize = 10_000;
 /// The entries of a page: the default, and the maximum.
 const PAGE_DEFAULT: u32 = 100;
@@ -36,7 +36,7 @@ pub struct SpaceInput {
     pub name: String,
     /// The width of its identifiers in bits.
     pub bits: u8,
-    /// How its identifiers are written as text.
+    /// The text form of its identifiers.
     pub text_form: TextForm,
     /// True for a dry run.
     pub validate_only: bool,
@@ -84,13 +84,13 @@ pub struct EditOptions {
     pub validate_only: bool,
     /// The revision that the table must have. `None` accepts any.
     pub expected: Option<Revision>,
-    /// The request_id, for which the edit is made only once. Empty for none.
+    /// The request ID, for which the edit is made only once. Empty for none.
     pub request_id: String,
     /// The reason for the history.
     pub reason: String,
 }
 
-/// The longest request_id, in bytes.
+/// The longest request ID, in bytes.
 pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
 
 /// The longest reason, in bytes.
@@ -455,12 +455,12 @@ pub fn space(name: &str, table: &Table, form: TextForm) -> v1::Space {
     }
 }
 
-/// How a daemon uses a region.
+/// The use of a region by a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// The suffixes left in the chunk that it holds.
     pub unused: u128,
-    /// The identifiers a second that it granted over the last minutes.
+    /// The recent grant rate, in identifiers per second.
     pub rate: f64,
 }
 

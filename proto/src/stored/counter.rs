@@ -8,12 +8,12 @@ use prost::Message;
 use super::{Malformed, count_bytes, count_from, decode};
 use crate::records;
 
-/// A restore from a backup. What happened between the backup and the restore is unknown.
+/// A restore from a backup. The events between the backup and the restore are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The time from the backup to the restore.
     pub lapse: Lapse,
-    /// True if tables may have been edited in that time.
+    /// Whether tables may have been edited in that time.
     pub tables_edited: bool,
 }
 
@@ -50,7 +50,8 @@ pub struct Counter {
     pub reserved: Count,
     /// The time up to which they are paid for: see [`kent_issue::pay`].
     pub paid: UnixNanos,
-    /// True if more numbers may have been issued than `reserved` says. Nothing is issued until an operator sets a floor.
+    /// Whether more numbers may have been issued than `reserved` says. Nothing is issued until an operator sets a
+    /// floor.
     pub unsure: bool,
 }
 
@@ -74,7 +75,7 @@ impl Counter {
     }
 
     /// The counter after a restore. It moves past all numbers that may have been issued since the backup. If these exceed the
-    /// `capacity`, it stays and becomes unsure, since the region may have been expanded, also by its own policy.
+    /// `capacity`, it stays and becomes unsure, since the region may have been expanded, even by its own policy.
     #[must_use]
     pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
         let (skipped, paid) = lapse.skip(pace, self.paid);

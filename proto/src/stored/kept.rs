@@ -1,5 +1,5 @@
-//! Records with a retention or a limit: request_ids, grants made with them, the list of series, and the floors below which records
-//! are forgotten.
+//! Records with a retention or a limit: request IDs, grants made with them, the list of series, and the floors below
+//! which records are forgotten.
 
 use kent_ids::UnixNanos;
 use kent_issue::Forgotten;
@@ -9,7 +9,7 @@ use prost::Message;
 use super::{Malformed, count_bytes, count_from, decode, malformed};
 use crate::records;
 
-/// Encodes the record of an edit that was made with a request_id: the revision that it made.
+/// Encodes the record of an edit that was made with a request ID: the revision that it made.
 pub fn encode_request(revision: Revision) -> Vec<u8> {
     records::RequestRecord { revision: revision.0 }.encode_to_vec()
 }
@@ -24,7 +24,7 @@ pub fn decode_request(value: &[u8]) -> Result<Revision, Malformed> {
     Ok(Revision(record.revision))
 }
 
-/// A grant of a strict region that was made with a request_id.
+/// A grant of a strict region that was made with a request ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrictGrant {
     /// The first suffix.
@@ -71,7 +71,7 @@ pub fn decode_forgotten(value: &[u8]) -> Result<Forgotten, Malformed> {
 /// An entry of the list of series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// True if a caller started the series by allocating from it, false if an operator created it.
+    /// Whether a caller started the series by allocating from it; otherwise an operator created it.
     pub on_demand: bool,
 }
 
@@ -114,7 +114,7 @@ pub fn decode_series_count(value: &[u8]) -> Result<SeriesCount, Malformed> {
     Ok(SeriesCount { on_demand: record.on_demand, made: record.made })
 }
 
-/// Encodes the floor of dated request_ids.
+/// Encodes the floor of dated request IDs.
 pub fn encode_forgotten_requests(before: UnixNanos) -> Vec<u8> {
     // OK because every time is within a few centuries of 1970.
     records::ForgottenRequestsRecord { before: i64::try_from(before.get()).unwrap_or(i64::MAX) }.encode_to_vec()
@@ -130,7 +130,7 @@ pub fn decode_forgotten_requests(value: &[u8]) -> Result<UnixNanos, Malformed> {
     Ok(UnixNanos::new(record.before.into()))
 }
 
-/// Encodes the number of stored request_ids without a time.
+/// Encodes the number of stored request IDs without a time.
 pub fn encode_undated(count: u64) -> Vec<u8> {
     records::UndatedRecord { count }.encode_to_vec()
 }
