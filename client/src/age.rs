@@ -1,8 +1,9 @@
 //! Checks the age of prefetched identifiers without reading the clock for each of them.
 //!
-//! While a client holds identifiers that age, a thread publishes the time twenty times a second. After a thread has read the clock,
-//! it can take a few identifiers in quick succession (`lot.rs`) without another read, until the published time changes.
-//! The published time alone is not enough, because it does not advance while the process is stopped.
+//! While a client holds identifiers that age, a thread publishes the time twenty times per second. After a thread has
+//! read the clock, it can take a few identifiers in quick succession (`lot.rs`) without another read, until the
+//! published time changes. The published time alone is not enough, because it does not advance while the process is
+//! stopped.
 
 use std::{
     sync::{
@@ -52,7 +53,7 @@ impl Ages {
         self.lately.load(Relaxed)
     }
 
-    /// The age at `now` of what was requested at `asked`.
+    /// Returns the age at `now` of identifiers requested at `asked`.
     pub(crate) fn of(self: &Arc<Self>, asked: Duration, now: Duration) -> Age {
         // Read before the comparison: if the published time changes in between, the result expires early, not late.
         let lately = self.lately();
@@ -63,7 +64,7 @@ impl Ages {
         }
     }
 
-    /// True if an identifier that was requested at `asked` is young enough now.
+    /// Returns true if an identifier that was requested at `asked` is young enough now.
     pub(crate) fn is_young(&self, asked: Duration) -> bool {
         clock::now().saturating_sub(asked) <= self.max
     }

@@ -1,4 +1,4 @@
-//! Blocks that the caller fetches explicitly instead of from the prefetched ones, if needed with a request_id.
+//! Blocks that the caller fetches explicitly instead of from the prefetched ones, if needed with a request ID.
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, pin::Pin, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::{
 
 /// A future that fetches a block. [`Handle::fetch_block`] returns it.
 ///
-/// It retries for up to [`request_timeout`](crate::Builder::request_timeout). Without a request_id, a lost reply leaves a gap and
-/// the retry gets another block.
+/// It retries for up to [`request_timeout`](crate::Builder::request_timeout). Without a request ID, a lost reply leaves
+/// a gap and the retry gets another block.
 #[must_use = "it fetches nothing until it is awaited"]
 pub struct FetchBlock<T> {
     shared: Arc<Shared>,
@@ -25,14 +25,14 @@ pub struct FetchBlock<T> {
 
 impl<T: Identifier> Handle<T> {
     /// Fetches a block of `count` identifiers from the daemon, independent of the prefetched ones. With a
-    /// [`request_id`](FetchBlock::request_id), every retry returns the same block.
+    /// [`request_id`](FetchBlock::request ID), every retry returns the same block.
     pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
         FetchBlock { shared: self.shared().clone(), count, request_id: String::new(), kind: PhantomData }
     }
 }
 
 impl<T> FetchBlock<T> {
-    /// Sets a request_id of at most 64 bytes. Only strict regions accept one, and grant once for each. A retry, even after a crash,
+    /// Sets a request ID of at most 64 bytes. Only strict regions accept one, and grant once for each. A retry, even after a crash,
     /// returns the same block. A retry with another count fails with [`Error::Refused`], field `request_id`. Use a UUID of version 7:
     /// the daemon keeps it for 30 days by default, and any other text forever, up to a limit.
     ///

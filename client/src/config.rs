@@ -144,8 +144,8 @@ impl Builder {
         self
     }
 
-    /// Whether to ask daemons for the other replicas every 30 seconds, and to use those when the endpoints fail [default: false]. The
-    /// addresses that the replicas advertise must be reachable.
+    /// Enables discovery: the client asks every 30 seconds for the other replicas and fails over to them [default:
+    /// false]. The addresses that the replicas advertise must be reachable.
     pub fn discover(mut self, discover: bool) -> Self {
         self.settings.discover = discover;
         self

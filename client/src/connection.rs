@@ -45,9 +45,9 @@ struct State {
     known: Vec<Known>,
     /// The index of the current endpoint.
     current: usize,
-    /// When the client switched away from the preferred endpoint.
+    /// The time at which the client switched away from the preferred endpoint.
     since: Option<Instant>,
-    /// When the client last asked a daemon for the other replicas.
+    /// The time at which the client last asked a daemon for the other replicas.
     discovered: Option<Instant>,
 }
 
@@ -80,10 +80,10 @@ impl Known {
     }
 }
 
-/// How often the client asks a daemon for the other replicas.
+/// The interval at which the client asks a daemon for the other replicas.
 const DISCOVER_EVERY: Duration = Duration::from_secs(30);
 
-/// The most replicas that the client adds.
+/// The maximum number of replicas that the client adds.
 const DISCOVERED_MAX: usize = 64;
 
 /// The time after which the client tries the preferred endpoint again.
@@ -114,7 +114,8 @@ impl Connection {
         &self.settings
     }
 
-    /// Fetches a block, and retries if it is not admitted. A lost reply leaves a gap, unless the request has a request_id.
+    /// Fetches a block, and retries if it is not admitted. A lost reply leaves a gap, unless the request has a request
+    /// ID.
     pub(crate) async fn allocate(
         &self,
         ask: &AllocateRequest,

@@ -74,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if a retry can succeed without any other change.
+    /// Returns true if a retry can succeed without any other change.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Fenced { .. } => true,
@@ -82,7 +82,7 @@ impl Error {
         }
     }
 
-    /// True if the call certainly had no effect. Calls for identifiers have no effect but gaps in any case.
+    /// Returns true if the call certainly had no effect. Calls for identifiers have no effect but gaps in any case.
     pub fn has_no_side_effects(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::NoRuntime | Self::Forked => true,
@@ -102,7 +102,7 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// True if there was no connection, so that no daemon received the call.
+    /// Returns true if there was no connection, so that no daemon received the call.
     pub fn is_unreachable(&self) -> bool {
         causes(&self.status).any(|cause| cause.is::<ConnectError>())
     }

@@ -15,7 +15,8 @@ pub(crate) struct Fences {
 }
 
 impl Fences {
-    /// Records the token of a block of `source`. False if a higher one was seen for the same slot or region.
+    /// Records the token of a block of `source`. Returns false if a higher token was already seen for the same slot or
+    /// region.
     pub(crate) fn admit(&self, source: &str, block: &Block) -> bool {
         let Some(fencing) = block.fencing() else { return true };
         let scope = match fencing.subject {

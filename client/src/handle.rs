@@ -48,13 +48,13 @@ pub struct Handle<T: Send> {
     hands: Arc<Hands<T>>,
 }
 
-/// What the clones of a handle share, and the lot of each thread.
+/// The state that the clones of a handle share, and the lot of each thread.
 struct Hands<T: Send> {
     shared: Arc<Shared>,
     lots: ThreadLocal<RefCell<Lot<T>>>,
 }
 
-/// What the clones of a handle share.
+/// The state that the clones of a handle share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     origin: Origin,
@@ -236,10 +236,10 @@ impl<T: Identifier> Handle<T> {
     }
 }
 
-/// The most identifiers that `take` fetches in one call. The clock limits of the formats allow this many without a long wait, and
-/// making them takes about as long as fetching the next block.
+/// The maximum number of identifiers that `take` fetches in one call. The clock limits of the formats allow this many
+/// without a long wait, and making them takes about as long as fetching the next block.
 const FETCH_MAX: usize = 1 << 18;
-/// The most identifiers for which `take` allocates memory before they arrive.
+/// The maximum number of identifiers for which `take` allocates memory before they arrive.
 const RESERVE_MAX: usize = 1_000_000;
 
 pub(crate) fn unusable() -> Error {
@@ -299,11 +299,11 @@ impl Shared {
         }
     }
 
-    /// Fetches a block that does not go through the stock. An empty request_id means none.
+    /// Fetches a block that does not go through the stock. An empty request ID means none.
     pub(crate) async fn fetch_block(&self, count: u64, request_id: String) -> Result<Block, Error> {
         let ask = AllocateRequest { request_id, ..lease(&self.source, count) };
         let admits = |block: &Block| {
-            // A retry with a request_id returns the block of the first grant, whose revision can be older.
+            // A retry with a request ID returns the block of the first grant, whose revision can be older.
             let admitted = self.fences.admit(&self.source, block) || !ask.request_id.is_empty();
             if !admitted {
                 // OK because the timeout of the request limits the attempts.
@@ -326,7 +326,7 @@ impl Shared {
 /// The pause after a block from a replica that lags behind.
 const LAG: Duration = Duration::from_millis(20);
 
-/// Fetches a block. `None` if the fences reject it. Its age counts from the start of the request.
+/// Fetches a block. Returns `None` if the fences reject it. Its age counts from the start of the request.
 async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
     let block: Block = connection.allocate(&lease(source, count), |_| true).await?;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// A type of identifier that a handle can return.
 pub trait Identifier: Sized + Send + 'static {
-    /// Converts an identifier to this type. `None` if it is of another kind.
+    /// Converts an identifier to this type. Returns `None` if it is of another kind.
     fn from_id(id: Id) -> Option<Self>;
 
     /// Converts many values of one kind, as [`from_id`](Self::from_id) does, and appends them. Appends nothing if the kind is another

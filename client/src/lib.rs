@@ -15,7 +15,7 @@
 //! let orders = client.region("orders");
 //! let order: u128 = orders.next().await?;
 //!
-//! // A strict region has no gaps and grants once per request_id: a retry returns the same block.
+//! // A strict region has no gaps and grants once per request ID: a retry returns the same block.
 //! let invoices = client.region("invoices");
 //! for invoice in invoices.fetch_block(3).request_id(id.to_string()).await? {
 //!     println!("{invoice}");
@@ -41,7 +41,7 @@
 //!   duplicate: a retry gets the next block.
 //! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region.
 //! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was stopped or the
-//!   machine slept. When a thread takes more than four million a second, the client checks the age once for up to 128 of them.
+//!   machine slept. When a thread takes more than four million per second, the client checks the age once for up to 128 of them.
 //! - A forked child gets no identifiers that its parent prefetched: in the child, all handles fail with [`Error::Forked`]. Create a
 //!   new client there, on a new runtime. A [`TableCopy`] does not work in a child either. Identifiers that the parent took before
 //!   the fork exist in both processes. The client does not notice a child that bypasses the C library, by a bare `clone` or `_Fork`.
@@ -163,7 +163,8 @@ impl Client {
     }
 
     /// Retries a call until it succeeds, as handles do: on one endpoint after the other, with exponential backoff, for up to
-    /// [`Builder::request_timeout`]. Use it only for calls that may take effect twice, which an edit without a request_id must not.
+    /// [`Builder::request_timeout`]. Use it only for calls that may take effect twice, which an edit without a request ID
+    /// must not.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

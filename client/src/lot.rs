@@ -21,14 +21,15 @@ use crate::{
     origin::Origin,
 };
 
-/// The most identifiers in a lot: enough to amortise the cost of the lock, few enough that a thread holds at most 8 KiB.
+/// The maximum number of identifiers in a lot: enough to amortise the cost of the lock, few enough that a thread holds
+/// at most 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
 /// If a thread takes an identifier at least this often, one read of the clock serves for several.
 const BURST: Duration = Duration::from_nanos(250);
 
-/// The most identifiers after the first for which one read of the clock serves. If the process is stopped in the middle of such a
-/// run, one of them can be too old by the time of the stop.
+/// The maximum number of identifiers after the first for which one read of the clock serves. If the process is stopped
+/// in the middle of such a run, one of them can be too old by the time of the stop.
 const RUN_MAX: u32 = 127;
 
 /// The identifiers of one thread.
@@ -36,17 +37,17 @@ const RUN_MAX: u32 = 127;
 pub(crate) struct Lot<T> {
     /// The process that owns the lot.
     origin: Origin,
-    /// In reverse order: the next one is the last element.
+    /// The identifiers in reverse order: the next one is the last element.
     ids: Vec<T>,
-    /// When the block was requested, if its identifiers age.
+    /// The time at which the block was requested, if its identifiers age.
     asked: Option<Duration>,
     /// Read the clock again when only this many identifiers are left.
     floor: usize,
     /// Read the clock again when the published time is above this one.
     until: u64,
-    /// When the clock was read last.
+    /// The time of the last read of the clock.
     looked: Duration,
-    /// For how many identifiers after the first that read serves.
+    /// The number of identifiers after the first for which that read serves.
     run: u32,
     tails: Option<Tails>,
     tally: Arc<Tally>,

@@ -6,7 +6,7 @@ use kent_ids::Block;
 
 use crate::{age::Ages, clock, config::Settings, error::Error, lot::LOT_MAX};
 
-/// The prefetched blocks of a handle. It only decides what to fetch. The handle makes the calls.
+/// The prefetched blocks of a handle. It only decides which blocks to fetch. The handle makes the calls.
 #[derive(Debug)]
 pub(crate) struct Stock {
     settings: Settings,
@@ -15,7 +15,7 @@ pub(crate) struct Stock {
     blocks: VecDeque<Fresh>,
     /// The number of identifiers to fetch next.
     size: u64,
-    /// When the last fetch started.
+    /// The start of the last fetch.
     asked_last: Option<Duration>,
     fetching: bool,
     failure: Option<Error>,

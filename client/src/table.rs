@@ -89,7 +89,8 @@ impl TableCopy {
         let _ = seen.wait_for(|seen| *seen >= revision).await;
     }
 
-    /// The innermost region that contains an identifier. `None` if there is none, or the identifier is too wide for the space.
+    /// Returns the innermost region that contains an identifier, or `None` if there is none, or the identifier is too
+    /// wide for the space.
     pub fn region_of(&self, id: u128) -> Option<RegionNumber> {
         self.read(|table| match table.index() {
             Some(index) => index.find(id),
@@ -136,7 +137,7 @@ impl Shared {
     }
 }
 
-/// Why a watch ended.
+/// The reason for the end of a watch.
 enum Lost {
     Status(Status),
     Unusable(BadCopy),
@@ -235,7 +236,7 @@ async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
     }
 }
 
-/// True if the daemon says that the watcher must start from a new snapshot, as after a restore.
+/// Returns true if the daemon says that the watcher must start from a new snapshot, as after a restore.
 fn wants_snapshot(status: &Status) -> bool {
     let details = status.get_error_details();
     let resume = details.error_info().and_then(|info| info.metadata.get("resume_after"));

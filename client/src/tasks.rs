@@ -25,12 +25,13 @@ impl Work {
     }
 }
 
-/// Runs CPU-bound work on a blocking thread of the runtime. `None` if the runtime is shutting down.
+/// Runs CPU-bound work on a blocking thread of the runtime. Returns `None` if the runtime is shutting down.
 pub(crate) async fn offload<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// Starts a thread for work that must run even while all threads of the runtime are busy. False if the system refuses.
+/// Starts a thread for work that must run even while all threads of the runtime are busy. Returns false if the system
+/// cannot start a thread.
 pub(crate) fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().name(name.to_owned()).spawn(work).is_ok()
 }
