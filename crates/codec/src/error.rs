@@ -1,4 +1,4 @@
-//! The error of a verb: a code for programs and a message for people (formats.md, section 11).
+//! The error of a verb: a code for programs and a message for people.
 
 use std::fmt;
 

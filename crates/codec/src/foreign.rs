@@ -4,12 +4,12 @@
 
 use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
 
-/// What a text is in one of these formats.
+/// The reading of a text in one of these formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     /// The format's token.
     pub(crate) token: &'static str,
-    /// What the text's shape says.
+    /// The evidence for the format in the text's shape.
     pub(crate) because: &'static str,
     /// The text as its maker writes it.
     pub(crate) canonical: String,
@@ -19,16 +19,16 @@ pub(crate) struct Foreign {
     pub(crate) time: Option<UnixNanos>,
     /// Digits of the time's fraction of a second.
     pub(crate) digits: u32,
-    /// Name, value and meaning of what else it carries.
+    /// Name, value and meaning of its other fields.
     pub(crate) fields: Vec<(&'static str, String, &'static str)>,
-    /// The bits: the last one of each part, and what the part is.
+    /// The bits: the last one of each part, and the part's meaning.
     pub(crate) layout: Vec<(u32, &'static str)>,
 }
 
 /// A format of this module.
 struct Kind {
     token: &'static str,
-    /// What a text of it looks like, for errors.
+    /// A description of its texts, for errors.
     shape: &'static str,
     read: fn(&str) -> Option<Foreign>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.token)
 }
 
-/// Reads a text as the format of this token; `None` if this module has no such format.
+/// Reads a text as the format of this token; returns `None` if this module has no such format.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecEr
     Some((kind.read)(text).ok_or_else(refusal))
 }
 
-/// What the text may be by its shape, the likeliest first.
+/// Returns the formats that fit the text's shape, the likeliest first.
 pub(crate) fn guesses(text: &str) -> impl Iterator<Item = Foreign> {
     KINDS.iter().filter_map(|kind| (kind.read)(text))
 }
@@ -73,7 +73,7 @@ const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const BASE_32_HEX: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The number that the symbols spell, in `N` bytes; `None` if it needs more, or a symbol is not of the alphabet.
+/// The number that the symbols spell, in `N` bytes, or `None` if it needs more, or a symbol is not of the alphabet.
 fn decode<const N: usize>(symbols: impl Iterator<Item = u8>, alphabet: &[u8]) -> Option<[u8; N]> {
     let mut number = [0; N];
     for symbol in symbols {
@@ -111,7 +111,7 @@ fn ulid(text: &str) -> Option<Foreign> {
     if text.len() != 26 {
         return None;
     }
-    // Symbols that people misread are read as what they look like.
+    // Symbols that people misread are read as the symbols they resemble.
     let symbols = text.bytes().map(|symbol| match symbol.to_ascii_uppercase() {
         b'I' | b'L' => b'1',
         b'O' => b'0',
@@ -267,7 +267,7 @@ struct Snowflake {
     because: &'static str,
     /// Milliseconds since 1970.
     epoch_ms: u128,
-    /// Milliseconds a tick.
+    /// Milliseconds per tick.
     tick_ms: u128,
     /// Parts below the time, from the most significant one: bits, name, meaning.
     parts: &'static [(u32, &'static str, &'static str)],

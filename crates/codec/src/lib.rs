@@ -1,5 +1,4 @@
-//! Inspects and makes identifiers without a daemon: the verbs of `kent codec` and the answers of `kent inspect`
-//! (formats.md, section 13).
+//! Inspects and makes identifiers without a daemon: the verbs of `kent codec` and the answers of `kent inspect`.
 //!
 //! Everything here is a pure function from text to text. Pipes, the command line and requests to the daemon use the
 //! same code.

@@ -1,4 +1,4 @@
-//! The line protocol: each input line has one output line (formats.md, section 13).
+//! The line protocol: each input line has one output line.
 
 use kent_ids::ErrorCode;
 use serde_json::{Map, Value};

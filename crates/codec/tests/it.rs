@@ -1,6 +1,6 @@
 //! Replays the test vectors of `tests/data`: JSON lines of the line protocol, each with the expected answer.
 //!
-//! `out` lists only the keys to compare, also in nested objects; `error` is a code.
+//! `out` lists only the keys to compare, even in nested objects; `error` is a code.
 
 use kent_codec::answer_line;
 use serde_json::{Value, json};

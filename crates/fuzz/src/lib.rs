@@ -1,5 +1,5 @@
-//! Fuzz targets: every parser and decoder must handle any bytes without a panic, and what it accepts must obey the
-//! checked properties.
+//! Fuzz targets: every parser and decoder must handle any bytes without a panic, and the values that it accepts must
+//! obey the checked properties.
 //!
 //! Each target is a function of bytes. It runs in three ways: under a coverage-guided fuzzer (see `fuzz/README.md`), on
 //! the corpus and mutations of it in the ordinary tests, and by hand on one file.
@@ -194,7 +194,7 @@ pub fn wire(bytes: &[u8]) {
         let _ = AllocateInput::try_from(&request);
     }
     let Some(block) = v1::Block::decode(bytes).ok().and_then(|block| Block::try_from(block).ok()) else { return };
-    // Writing a block leaves out what its format does not use, such as a key.
+    // Writing a block leaves out fields that its format does not use, such as a key.
     let written = v1::Block::from(&block);
     assert_eq!(Block::try_from(written.clone()).map(|again| v1::Block::from(&again)), Ok(written));
     let walked: Vec<Id> = block.walk(rand::rng()).take(200).collect();

@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// How many identifiers each measured block has: as many UUIDs as a packed reply of 256 KiB holds.
+/// The number of identifiers in each measured block: the UUIDs that fit into a packed reply of 256 KiB.
 const COUNT: u64 = 16_384;
 
 const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "uuidv7-draft01-us", "xid", "region", "scrambled region"];

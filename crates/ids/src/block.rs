@@ -23,8 +23,8 @@ use crate::{
     time::UnixNanos,
 };
 
-/// How many identifiers a walk computes in one batch: enough to amortize a dynamic call and a request for random bytes,
-/// few enough to keep a walk small (1 KiB).
+/// The number of identifiers that a walk computes in one batch: enough to amortize a dynamic call and a request for
+/// random bytes, few enough to keep a walk small (1 KiB).
 const BATCH: usize = 64;
 
 /// A run of positions of one source.
@@ -113,7 +113,7 @@ pub enum BlockError {
     },
     /// The space's width is not 1 to 128, or the suffix is wider than the space.
     #[error(
-        "the space has {bits} bits and the suffix {suffix_bits}: a space has 1 to 128 bits, and a suffix at most as many as its space"
+        "the space has {bits} bits and the suffix {suffix_bits}: a space has 1 to 128 bits, and a suffix is not wider than its space"
     )]
     BadWidth {
         /// The width of the space in bits.
@@ -354,7 +354,7 @@ pub struct Walk<R> {
 }
 
 impl<R> Walk<R> {
-    /// How many identifiers are left.
+    /// Returns the number of remaining identifiers.
     pub const fn left(&self) -> u64 {
         self.maker.left + (self.made - self.next) as u64
     }

@@ -1,5 +1,5 @@
-//! What UUIDs of every version share: text, variant, version, special values and the GUID byte order (DCE 1.1; RFC
-//! 9562, sections 4 and 5).
+//! Properties that UUIDs of every version share: text, variant, version, special values and the GUID byte order (DCE
+//! 1.1; RFC 9562, sections 4 and 5).
 //!
 //! UUIDs are ordered by the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first. This is also the order
 //! of DCE 1.1's fields and of the lower-case texts.

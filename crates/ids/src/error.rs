@@ -161,7 +161,7 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    /// Creates an error with this code. The message says what is wrong and what is allowed.
+    /// Creates an error with this code. The message names the fault and the allowed values.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, at: None, message: message.into() }
     }

@@ -2,8 +2,8 @@
 //! with units, floats, times and vectors of numbers.
 //!
 //! An [`Ext`] is 122 bits. Every [`Ext`] has exactly one canonical text, and the minimal parser accepts no other text.
-//! The smart parser also accepts what people write. Bits without a typed form are kept and printed raw, with a reason,
-//! so no 122 bits are an error. All arithmetic is exact and uses no floating point.
+//! The smart parser also accepts the forms that people write. Bits without a typed form are kept and printed raw, with
+//! a reason, so no 122 bits are an error. All arithmetic is exact and uses no floating point.
 //!
 //! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later gave to another format; such UUIDs are
 //! read and written only on request.

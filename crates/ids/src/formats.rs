@@ -107,8 +107,8 @@ pub(crate) trait Layout: Send + Sync {
         self.bits().to_vec()
     }
 
-    /// The fields of an identifier. `options` supplies what the bits do not say, for formats that need it. Rejects a
-    /// UUID of another variant or version.
+    /// Returns the fields of an identifier. `options` supplies the information that the bits lack, for formats that
+    /// need it. Rejects a UUID of another variant or version.
     fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError>;
 
     /// Makes the identifier with these fields.
@@ -280,8 +280,8 @@ impl Codec {
         self.0.bits_of(value)
     }
 
-    /// The fields of the identifier with this value. `options` supplies what the bits do not say, for formats that need
-    /// it.
+    /// Returns the fields of the identifier with this value. `options` supplies the information that the bits lack, for
+    /// formats that need it.
     ///
     /// # Errors
     ///

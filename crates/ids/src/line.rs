@@ -75,7 +75,7 @@ impl Line {
     /// # Panics
     ///
     /// If a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin: windows
-    /// are whole seconds, and their arithmetic must be exact. Also if the line does not fit 127 bits. Lines are
+    /// are whole seconds, and their arithmetic must be exact. Also panics if the line does not fit 127 bits. Lines are
     /// constants, so the compiler evaluates these checks.
     pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");

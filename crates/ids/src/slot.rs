@@ -11,7 +11,7 @@ use crate::error::OutOfRange;
 pub struct SlotConstants {
     /// The slot's number.
     pub slot: Slot,
-    /// How often the slot has changed its holder: the fencing token.
+    /// The number of times that the slot has changed its holder: the fencing token.
     pub epoch: SlotEpoch,
     /// The node field of UUID versions 1 and 6.
     pub node: Node,
@@ -60,7 +60,7 @@ impl fmt::Display for Slot {
     }
 }
 
-/// How often a slot has changed its holder: the fencing token in its blocks.
+/// The number of times that a slot has changed its holder: the fencing token in its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotEpoch(u64);
 

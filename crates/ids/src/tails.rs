@@ -24,7 +24,7 @@ const COUNTER: usize = 16;
 pub struct Tails {
     cipher: Ctr64LE<Aes128>,
     bytes: [u8; BUFFER],
-    /// How many of `bytes` have been returned.
+    /// The number of `bytes` that have been returned.
     used: usize,
 }
 

@@ -137,7 +137,7 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     Ok(u128::from(upper.1) * u128::from(BASE.pow(LOWER as u32)) + u128::from(lower.1))
 }
 
-/// The number of symbols in the lower half of a text. The upper half has at most as many.
+/// The number of symbols in the lower half of a text. The upper half has at most 6 symbols, too.
 const LOWER: usize = 6;
 
 /// The bit that is set in [`NO_DIGIT`] and in no digit.

@@ -20,7 +20,7 @@ fn parse_text(input: &Input<'_>) -> Result<Value, VerbError> {
         "smart" => parse(text)?,
         "minimal" => parse_minimal(text)?,
         other => {
-            let message = format!("there is no mode {other:?}: use smart or minimal");
+            let message = format!("{other:?} is not a valid mode: use smart or minimal");
             return Err(VerbError::new("bad-input", message));
         }
     };

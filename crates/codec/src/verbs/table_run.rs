@@ -1,5 +1,5 @@
 //! The verb `table.run`: runs a script of operations on an empty prefix table and its local tables, and returns the
-//! results and the table (regions.md, sections 2 to 5).
+//! results and the table.
 //!
 //! A rejected operation does not end the script: its result is `{"error": CODE}`, and nothing changes. The model is
 //! Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*; `kent-regions` implements the rules.
@@ -59,7 +59,7 @@ fn run(forest: &mut Forest, op: &Input<'_>) -> Answer {
         "capacity" => capacity(table, op),
         "held" => held(table, op),
         "free" => Ok(json!({"blocks": texts(&table.free_blocks(Prefix::EMPTY))})),
-        other => Err(bad_input(format!("there is no operation {other:?}"))),
+        other => Err(bad_input(format!("{other:?} is not a valid operation"))),
     }
 }
 

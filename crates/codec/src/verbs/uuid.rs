@@ -1,4 +1,4 @@
-//! `uuid.*`: what all UUIDs share, and the fields of their versions.
+//! `uuid.*`: the properties that all UUIDs share, and the fields of their versions.
 
 use kent_ids::{Codec, CodecError, ErrorCode, Family, Gregorian, Uuid, dce};
 use serde_json::{Value, json};

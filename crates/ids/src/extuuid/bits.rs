@@ -21,7 +21,7 @@ impl Reader {
         Self { bits, next: 0, fields: Vec::new() }
     }
 
-    /// How many bits have not been read.
+    /// Returns the number of bits that have not been read.
     pub(super) const fn left(&self) -> u32 {
         EXT_BITS - self.next // OK because `take` never reads past the end
     }
@@ -111,7 +111,7 @@ pub(super) const fn mask(width: u32) -> u128 {
     (1 << width) - 1
 }
 
-/// How many bits a number takes: 0 for zero.
+/// Returns the number of bits that a number takes: 0 for zero.
 pub(super) const fn bit_length(value: u128) -> u32 {
     u128::BITS - value.leading_zeros()
 }

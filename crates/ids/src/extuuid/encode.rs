@@ -77,7 +77,7 @@ fn numbers(kind: u8, count: usize, width: u8) -> Writer {
     writer
 }
 
-/// How many of the bits that context and numbers share remain for the context.
+/// Returns the number of bits, of those that context and numbers share, that remain for the context.
 fn context_bits(shared: u32, count: usize, width: u8) -> u32 {
     shared.saturating_sub(count as u32 * u32::from(width)) // OK because a count is at most 127
 }

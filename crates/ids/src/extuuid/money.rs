@@ -14,7 +14,7 @@ use crate::error::{CodecError, ErrorCode};
 
 /// The number of decimals of an amount.
 const DECIMALS: u8 = 4;
-/// The number of letters of a currency. Any three letters are accepted.
+/// The length of a currency code. Any three letters are accepted.
 const LETTERS: usize = 3;
 /// The bits that the name leaves for the amount, including its sign.
 const AMOUNT_BITS: u32 = 83;

@@ -1,4 +1,4 @@
-//! The parsers of texts. The minimal one accepts canonical texts only, the smart one also what people write.
+//! The parsers of texts. The minimal one accepts canonical texts only, the smart one also the forms that people write.
 //!
 //! A text that begins with a keyword and a colon must have the form of that keyword. Any other text has the first form
 //! that fits: a date, a quantity, an integer, another decimal number, a list of numbers, a name with a number, a name.

@@ -109,7 +109,7 @@ impl Binary {
         }
     }
 
-    /// How many bits the stored mantissa has.
+    /// Returns the number of bits of the stored mantissa.
     pub(super) const fn mantissa_bits(self) -> u32 {
         if self.hidden_bit { self.precision - 1 } else { self.precision }
     }
@@ -404,7 +404,7 @@ mod tests {
             let real = Binary::B64.decode(bits >> 63 == 1, mantissa, (bits >> 52 & 0x7ff) as u32).expect("finite");
             let printed = Binary::B64.text(real);
             prop_assert_eq!(printed.parse::<f64>().map(f64::to_bits), Ok(bits));
-            // As long as what the standard library prints, which is the shortest.
+            // As long as the standard library's output, which is the shortest.
             let digits = |text: &str| {
                 let mantissa = text.split('e').next().unwrap_or_default().replace(['-', '.'], "");
                 mantissa.trim_matches('0').len()

@@ -91,7 +91,7 @@ impl Scheme {
         self.alphabet().len() as u128
     }
 
-    /// How many bits a name of `len` characters takes, or `None` if more than 127.
+    /// Returns the number of bits that a name of `len` characters takes, or `None` if more than 127.
     pub(super) const fn width(self, len: usize) -> Option<u32> {
         let (mut last, mut left) = (0_u128, len);
         while left > 0 {

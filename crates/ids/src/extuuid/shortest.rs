@@ -16,7 +16,7 @@ use super::bits::bit_length;
 /// For scales of at most this absolute value, exact integers are short enough.
 const SHORT_SCALE: u32 = 512;
 
-/// How many leading bits of a power of five are kept. A mantissa, its error and 32 digits need about 230.
+/// The number of leading bits of a power of five that are kept. A mantissa, its error and 32 digits need about 230.
 const KEPT_BITS: u64 = 320;
 
 /// The error bound of a power of five or its reciprocal is 2^20 units of the last bit kept, either way. Up to 5^10000

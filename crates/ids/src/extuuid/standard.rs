@@ -24,7 +24,7 @@ pub enum StandardKind {
     Ieee32,
     /// Six binary16, and a number as context.
     Ieee16x6,
-    /// One to four binary16, and 14, 11, 9 or 6 characters of context.
+    /// One to four binary16 values, with 14, 11, 9 or 6 characters of context respectively.
     Ieee16,
 }
 

@@ -27,7 +27,7 @@ const REST_BITS: u32 = 86;
 const VERSION: u128 = 7 << 76;
 const VARIANT: u128 = 0b10 << 62;
 
-/// How a layout divides the bits after the seconds, and to how many digits its fraction is exact.
+/// The division of the bits after the seconds in a layout, and the number of digits to which its fraction is exact.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SubsecLayout {
     name: &'static str,
@@ -147,17 +147,16 @@ fn precision(name: &str) -> Result<u32, CodecError> {
         "us" => Ok(6),
         "ns" => Ok(9),
         _ => {
-            let message = format!("there is no precision {name:?}: use s, ms, us or ns");
+            let message = format!("{name:?} is not a valid precision: use s, ms, us or ns");
             Err(CodecError::new(ErrorCode::BadPrecision, message))
         }
     }
 }
 
 fn layout_by_name(name: &str) -> Result<&'static SubsecLayout, CodecError> {
-    [&MILLIS, &MICROS, &NANOS]
-        .into_iter()
-        .find(|layout| layout.name == name)
-        .ok_or_else(|| CodecError::new(ErrorCode::BadLayout, format!("there is no layout {name:?}: use ms, us or ns")))
+    [&MILLIS, &MICROS, &NANOS].into_iter().find(|layout| layout.name == name).ok_or_else(|| {
+        CodecError::new(ErrorCode::BadLayout, format!("{name:?} is not a valid layout: use ms, us or ns"))
+    })
 }
 
 /// The format without a fixed layout. The layout is an input when making a UUID, and an option when reading one.

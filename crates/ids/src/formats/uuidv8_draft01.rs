@@ -90,7 +90,7 @@ impl Width {
             60 => Ok(Self::W60),
             64 => Ok(Self::W64),
             other => {
-                let message = format!("there is no width {other}: use 32, 48, 60 or 64");
+                let message = format!("{other} is not a valid width: use 32, 48, 60 or 64");
                 Err(CodecError::new(ErrorCode::BadWidth, message))
             }
         }
