@@ -42,18 +42,18 @@ impl Order {
     }
 }
 
-/// What a region does automatically, and its limits.
+/// The automatic behaviour of a region, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whether and when it expands before it is full.
     pub auto_expand: Option<AutoExpand>,
     /// The largest number of suffixes to issue, if below the capacity.
     pub cap: Option<Count>,
-    /// How many suffixes each chunk reserves, if any.
+    /// The number of suffixes that each chunk reserves, if any.
     pub chunk: ChunkPolicy,
 }
 
-/// When and how far a region expands automatically.
+/// The conditions and limits of a region's automatic expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AutoExpand {
     /// The region expands when this percentage of the capacity is reserved: 1 to 100.
@@ -64,7 +64,7 @@ pub struct AutoExpand {
     pub max_suffix: u8,
 }
 
-/// How many suffixes of a region one chunk reserves.
+/// The number of suffixes of a region that one chunk reserves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChunkPolicy {
     /// Enough for about a second, within the daemon's bounds.
@@ -77,7 +77,7 @@ pub enum ChunkPolicy {
         /// The largest chunk: at least `min`.
         max: u64,
     },
-    /// No chunks: every grant is durable before it is answered, and each request_id is granted once.
+    /// No chunks: every grant is durable before it is answered, and each request ID is granted once.
     Strict,
 }
 

@@ -53,8 +53,8 @@ impl Status {
 }
 
 impl Classification<'_> {
-    /// Whether the identifier is issued or reserved. `None` if this is unknown, because the order is scrambled and the
-    /// table has no key.
+    /// Returns whether the identifier is issued or reserved, or `None` if this is unknown, because the order is
+    /// scrambled and the table has no key.
     pub fn issued(&self) -> Option<bool> {
         match (self.status, self.path.last()) {
             (Status::Member { counter, .. }, Some(region)) => counter.map(|counter| region.issued.includes(counter)),
@@ -154,7 +154,7 @@ impl Table {
     /// it).
     pub fn held(&self, prefix: Prefix) -> Vec<(&Region, Revision, Option<Revision>)> {
         let mut holders = Vec::new();
-        // A region's present prefix begins with all of its former prefixes.
+        // A region's current prefix begins with all of its former prefixes.
         for region in self.within(prefix) {
             let former = region.history.iter().filter(|former| former.prefix == prefix);
             holders.extend(former.map(|FormerPrefix { from, to, .. }| (region, *from, Some(*to))));

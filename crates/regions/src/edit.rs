@@ -18,7 +18,7 @@ pub enum Edit {
         name: String,
         /// The width of its suffix in bits (s).
         suffix: u8,
-        /// Where to place it.
+        /// Its place.
         place: Place,
         /// Its initial attributes.
         start: Start,
@@ -82,9 +82,9 @@ pub enum Edit {
 /// The place of a new top-level region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On this prefix. The remaining bits become the zone.
+    /// Uses this prefix. The remaining bits become the zone.
     At(Prefix),
-    /// On the free prefix that wastes the least space, with this zone.
+    /// Uses the free prefix that wastes the least space, with this zone.
     Chosen {
         /// The width of the zone (z).
         zone: Zone,

@@ -51,8 +51,8 @@ impl Region {
         (needed > threshold || needed >= capacity).then_some(by)
     }
 
-    /// The seconds until the region is full, given how much is issued and the rate per second. Counts what automatic
-    /// expansion adds. `None` if the rate is zero.
+    /// Returns the seconds until the region is full, given the number of issued suffixes and the rate per second, or
+    /// `None` if the rate is zero. Includes the capacity that automatic expansion adds.
     pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
         if rate <= 0.0 {
             return None;

@@ -54,7 +54,7 @@ pub struct Plan {
 /// One region, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// The region before the edit; `None` if the edit creates it.
+    /// The region before the edit, or `None` if the edit creates it.
     pub before: Option<Region>,
     /// The region after the edit.
     pub after: Region,

@@ -1,4 +1,4 @@
-//! Refusals: the errors of edits and counter operations, with what would be allowed.
+//! Refusals: the errors of edits and counter operations, with the allowed alternatives.
 
 use alloc::{string::String, vec::Vec};
 use core::fmt;
@@ -93,7 +93,7 @@ pub enum Refusal {
         region: String,
         /// The width of the zone in bits (z).
         zone: u8,
-        /// How many of these bits the operation can use.
+        /// The number of these bits that the operation can use.
         usable: u8,
         /// The requested number of bits.
         requested: u8,
@@ -209,7 +209,7 @@ pub enum Refusal {
         capacity: Count,
         /// The number of issued or reserved suffixes.
         issued: Count,
-        /// By how many bits the region can be expanded.
+        /// The number of bits by which the region can be expanded.
         expandable_bits: u8,
     },
     /// `stale-revision`: the plan was made on another revision.
@@ -280,7 +280,7 @@ const fn comma(at: usize) -> &'static str {
 }
 
 impl Refusal {
-    /// The code of regions.md, such as `prefix-conflict`.
+    /// Returns the code for programs, such as `prefix-conflict`.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::BadName { .. } => "bad-name",

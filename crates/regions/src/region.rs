@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionNumber(pub u64);
 
-/// What a region may contain.
+/// The permitted contents of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Its own identifiers, and no subregions.
@@ -66,7 +66,7 @@ pub struct Region {
     pub zone: u8,
     /// s: bits of the suffix.
     pub suffix: u8,
-    /// What it may contain.
+    /// Its permitted contents.
     pub kind: Kind,
     /// k: how many bits longer the prefixes of its subregions are; 0 without subregions.
     pub sub_bits: u8,
@@ -74,13 +74,13 @@ pub struct Region {
     pub parent: Option<RegionNumber>,
     /// Suffixes below this one are issued or reserved.
     pub issued: Count,
-    /// The revision in which it got its present prefix.
+    /// The revision in which it got its current prefix.
     pub since: Revision,
     /// Its former prefixes, oldest first.
     pub history: Vec<FormerPrefix>,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// How fast its suffixes may be issued.
+    /// The speed at which its suffixes may be issued.
     pub pace: Pace,
     /// Whether it is sealed: it grants nothing until it is unsealed.
     pub sealed: bool,
@@ -93,7 +93,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// How many identifiers it can hold at present: 2^s, or zero if it is closed.
+    /// Returns the number of identifiers that it can currently hold: 2^s, or zero if it is closed.
     pub const fn capacity(&self) -> Count {
         match self.kind {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix),
@@ -101,12 +101,12 @@ impl Region {
         }
     }
 
-    /// How many suffixes may be issued: the smaller of the capacity and the policy's cap.
+    /// Returns the number of suffixes that may be issued: the smaller of the capacity and the policy's cap.
     pub fn limit(&self) -> Count {
         self.policy.cap.map_or(self.capacity(), |cap| cap.min(self.capacity()))
     }
 
-    /// How many identifiers it could hold after expanding as far as possible.
+    /// Returns the number of identifiers that it could hold after expanding as far as possible.
     pub const fn ultimate_capacity(&self) -> Count {
         match self.kind {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix.saturating_add(self.expandable_bits())),
@@ -140,7 +140,7 @@ impl Region {
         }
     }
 
-    /// By how many bits it can be expanded.
+    /// Returns the number of bits by which the region can be expanded.
     pub const fn expandable_bits(&self) -> u8 {
         match self.kind {
             Kind::Open if self.delegated => 0,

@@ -57,7 +57,7 @@ impl Table {
                 return Err(damage("its number or name exists twice"));
             }
             if table.at(region.prefix).is_some() {
-                return Err(damage("its prefix exists twice (I1)"));
+                return Err(damage("its prefix exists twice"));
             }
             table.insert(region);
         }
@@ -90,11 +90,11 @@ impl Table {
             return Some("its name is not valid");
         }
         if region.parent != around.map(|outer| outer.number) {
-            return Some("the region around its prefix is not its parent (I2)");
+            return Some("the region around its prefix is not its parent");
         }
         let level = |outer: &Region| u32::from(outer.prefix.len()) + u32::from(outer.sub_bits);
         if around.is_some_and(|outer| level(outer) != u32::from(region.prefix.len())) {
-            return Some("its prefix is not k bits longer than its parent's (I2)");
+            return Some("its prefix is not k bits longer than its parent's");
         }
         let former = |former: &FormerPrefix| former.prefix != region.prefix && region.prefix.starts_with(former.prefix);
         if !region.history.iter().all(former) {
@@ -113,21 +113,21 @@ impl Table {
             }
             Kind::Closed if !zero_taken => return Some("it is closed without an all-zero subregion"),
             Kind::Closed => {}
-            _ if width != u32::from(self.bits()) => return Some("p + z + s is not n (I3)"),
-            Kind::Partial if region.zone < region.sub_bits => return Some("it is partial but z < k (I5)"),
+            _ if width != u32::from(self.bits()) => return Some("p + z + s is not n"),
+            Kind::Partial if region.zone < region.sub_bits => return Some("it is partial but z < k"),
             Kind::Partial if zero_taken => return Some("it is partial but has an all-zero subregion"),
             Kind::Partial => {}
             Kind::Open if has_subregions || region.sub_bits != 0 => return Some("it is open but has subregions"),
             Kind::Open => {}
         }
         if region.delegated && (region.kind != Kind::Open || region.issued != Count::ZERO || region.suffix == 0) {
-            return Some("it is delegated but not open, or has no suffix, or has issued suffixes (I6)");
+            return Some("it is delegated but not open, or has no suffix, or has issued suffixes");
         }
         if region.kind != Kind::Open && !has_subregions {
             return Some("it is partial or closed but has no subregions");
         }
         let too_many = region.issued > region.capacity() && region.issued != Count::ZERO;
-        too_many.then_some("more suffixes are issued than it can hold (I4)")
+        too_many.then_some("more suffixes are issued than it can hold")
     }
 
     fn has_zero_child(&self, region: &Region) -> bool {

@@ -96,8 +96,8 @@ impl Table {
         self.scramble_key.as_ref()
     }
 
-    /// Sets the key of the space's scrambled order, which [`classify`](Self::classify) needs to know what such regions
-    /// have issued.
+    /// Sets the key of the space's scrambled order, which [`classify`](Self::classify) needs to know which suffixes
+    /// such regions have issued.
     pub const fn set_scramble_key(&mut self, key: ClusterKey) {
         self.scramble_key = Some(key);
     }
@@ -167,7 +167,7 @@ impl Table {
         self.by_prefix.range((from, Unbounded)).map(|(prefix, number)| (*prefix, *number))
     }
 
-    /// The index of the present revision, if one has been set.
+    /// The index of the current revision, if one has been set.
     pub fn index(&self) -> Option<&Index> {
         self.index.as_deref()
     }

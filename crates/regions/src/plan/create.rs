@@ -1,5 +1,4 @@
-//! Plans the creation of a top-level region: on a given prefix, or on the one that wastes the least space (regions.md,
-//! section 3).
+//! Plans the creation of a top-level region: on a given prefix, or on the one that wastes the least space.
 
 use alloc::{string::ToString, vec::Vec};
 
@@ -16,7 +15,7 @@ use crate::{
     table::Table,
 };
 
-/// How many free blocks and donors an error lists.
+/// The maximum number of free blocks and donors that an error lists.
 const LISTED_MAX: usize = 8;
 
 pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: &Start) -> Result<Plan, Refusal> {

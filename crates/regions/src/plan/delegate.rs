@@ -1,4 +1,4 @@
-//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of 3.3; regions.md, section 2).
+//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3).
 
 use alloc::string::ToString;
 

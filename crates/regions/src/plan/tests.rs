@@ -1,4 +1,4 @@
-//! Tests of every rule in the operations table of regions.md, section 2, in the order of the checks.
+//! Tests of every rule of the edits (docs/regions.md lists them), in the order of the checks.
 
 mod places;
 mod start;

@@ -92,36 +92,39 @@ fn err_each_invariant() {
     check(vec![open(9, "0", 3, 4)], "not been given");
     check(vec![open(1, "0", 3, 4), open(1, "1", 3, 4)], "twice");
     check(vec![open(1, "0", 3, 4), Region { name: "r1".into(), ..open(2, "1", 3, 4) }], "twice");
-    check(vec![open(1, "0", 3, 4), open(2, "0", 3, 4)], "I1");
+    check(vec![open(1, "0", 3, 4), open(2, "0", 3, 4)], "prefix exists twice");
     check(vec![Region { name: "a/b".into(), ..open(1, "0", 3, 4) }], "name");
-    check(vec![open(1, "0", 3, 5)], "I3");
-    check(vec![open(1, "0", 255, 255)], "I3");
-    check(vec![open(1, &"0".repeat(128), 255, 137)], "I3");
-    check(vec![open(1, "0", 3, 4), open(2, "00", 2, 4)], "I2");
-    check(vec![open(1, "00", 2, 4), open(2, "0", 3, 4)], "I2");
-    check(vec![below(7, open(1, "0", 3, 4))], "I2");
+    check(vec![open(1, "0", 3, 5)], "p + z + s is not n");
+    check(vec![open(1, "0", 255, 255)], "p + z + s is not n");
+    check(vec![open(1, &"0".repeat(128), 255, 137)], "p + z + s is not n");
+    check(vec![open(1, "0", 3, 4), open(2, "00", 2, 4)], "is not its parent");
+    check(vec![open(1, "00", 2, 4), open(2, "0", 3, 4)], "is not its parent");
+    check(vec![below(7, open(1, "0", 3, 4))], "is not its parent");
     check(vec![open(1, "0", 3, 4), below(1, open(2, "00", 2, 4))], "open but has subregions");
     check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "open but has subregions");
     check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4))], "open but has subregions");
     check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4))], "has no subregions");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 3, 4))], "zone or suffix");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 0))], "without an all-zero");
-    check(vec![parted(Kind::Partial, 4, open(1, "0", 3, 4)), below(1, open(2, "00001", 0, 3))], "I5");
+    check(vec![parted(Kind::Partial, 4, open(1, "0", 3, 4)), below(1, open(2, "00001", 0, 3))], "z < k");
     check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "all-zero subregion");
     check(vec![parted(Kind::Partial, 2, open(1, "0", 3, 4)), below(1, open(2, "01", 2, 4))], "k bits");
-    check(vec![Region { issued: Count::Below(17), ..open(1, "0", 3, 4) }], "I4");
-    check(vec![Region { issued: Count::Max, ..open(1, "0", 3, 4) }], "I4");
+    check(vec![Region { issued: Count::Below(17), ..open(1, "0", 3, 4) }], "than it can hold");
+    check(vec![Region { issued: Count::Max, ..open(1, "0", 3, 4) }], "than it can hold");
     check(
         vec![
             Region { issued: Count::Below(1), ..parted(Kind::Closed, 1, open(1, "0", 0, 0)) },
             below(1, open(2, "00", 2, 4)),
         ],
-        "I4",
+        "than it can hold",
     );
     let delegated = |region| Region { delegated: true, ..region };
-    check(vec![delegated(Region { issued: Count::Below(1), ..open(1, "0", 3, 4) })], "I6");
-    check(vec![delegated(open(1, "0", 7, 0))], "I6");
-    check(vec![delegated(parted(Kind::Partial, 1, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))], "I6");
+    check(vec![delegated(Region { issued: Count::Below(1), ..open(1, "0", 3, 4) })], "delegated but not open");
+    check(vec![delegated(open(1, "0", 7, 0))], "delegated but not open");
+    check(
+        vec![delegated(parted(Kind::Partial, 1, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],
+        "delegated but not open",
+    );
     check(vec![parted(Kind::Closed, 1, open(1, "0", 1, 0)), below(1, open(2, "00", 2, 4))], "zone or suffix");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 1)), below(1, open(2, "00", 2, 4))], "zone or suffix");
     check(vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "01", 2, 4))], "without an all-zero");

@@ -1,4 +1,4 @@
-//! Tests of the initial attributes of new regions, and of what all-zero subregions inherit.
+//! Tests of the initial attributes of new regions, and of the attributes that all-zero subregions inherit.
 
 use super::*;
 
