@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::{Exhausted, Sequence, Stored, TooFast, affordable, pay};
 
-/// How many positions one commit reserves.
+/// The number of positions that one commit reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chunk {
     /// The initial size, which is also the smallest.
@@ -41,9 +41,9 @@ pub struct Reserved {
 pub struct Bound {
     /// One past the last position of the region.
     pub capacity: Position,
-    /// How fast the counter may advance.
+    /// The speed at which the counter may advance.
     pub pace: Pace,
-    /// The present, by the pace clock.
+    /// The current time, by the pace clock.
     pub time: UnixNanos,
 }
 
@@ -88,7 +88,7 @@ pub enum CounterRefusal {
 ///
 /// Order of calls: [`grant`](Self::grant); if the chunk does not hold enough, read the record,
 /// [`plan_chunk`](Self::plan_chunk), commit, [`on_committed`](Self::on_committed), and grant again. After a conflict or
-/// an unknown outcome, read and plan again: what the lost commit reserved becomes a gap.
+/// an unknown outcome, read and plan again: the positions that the lost commit reserved become a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Counter {
     policy: Chunk,
@@ -202,7 +202,7 @@ impl Counter {
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();
-        // Giving suffixes back does not reduce `paid`: a restore of an older record must allow for what was granted
+        // Giving suffixes back does not reduce `paid`: a restore of an older record must allow for the suffixes granted
         // meanwhile.
         let reserved = Reserved { below: next, paid: self.paid };
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
@@ -227,7 +227,7 @@ impl Counter {
         self.version
     }
 
-    /// How many suffixes of the chunk are left.
+    /// Returns the number of suffixes left in the chunk.
     pub const fn left(&self) -> u128 {
         self.sequence.left()
     }
@@ -238,7 +238,7 @@ impl Counter {
         self.is_busy && self.last <= self.size.into() && self.left() < self.last / 2
     }
 
-    /// Adapts the size so that a chunk lasts about a second at the present rate, within the policy's bounds.
+    /// Adapts the size so that a chunk lasts about a second at the current rate, within the policy's bounds.
     fn resize(&mut self, now: Duration) {
         let lasted = self.reserved_at.map(|at| now.saturating_sub(at));
         self.is_busy = lasted.is_some_and(|lasted| lasted < TOO_SHORT);
@@ -253,7 +253,7 @@ impl Counter {
 }
 
 /// A chunk takes at most 1/16 of the suffixes left, unless one request needs more. This leaves suffixes to other
-/// daemons, and bounds what a crash skips.
+/// daemons, and bounds the gap after a crash.
 const SHARE_DIVISOR: u128 = 16;
 const TOO_SHORT: Duration = Duration::from_secs(1);
 const TOO_LONG: Duration = Duration::from_secs(4);

@@ -1,10 +1,10 @@
-//! Decides what Kent may issue next: sequences, slots, windows and chunks.
+//! Decides which positions Kent may issue next: sequences, slots, windows and chunks.
 //!
-//! Kent issues runs of positions below a durable ceiling. This crate decides which run comes next, and what must be
-//! committed before the ceiling may rise. It is pure: it reads no clock, has no random source, does no I/O and uses no
-//! async. The caller supplies instants, random bits and the store's answers, in this order:
+//! Kent issues runs of positions below a durable ceiling. This crate decides which run comes next, and which record
+//! must be committed before the ceiling may rise. It is pure: it reads no clock, has no random source, does no I/O and
+//! uses no async. The caller supplies instants, random bits and the store's answers, in this order:
 //!
-//! 1. a `plan_*` function returns what to commit, and the version that the commit must compare;
+//! 1. a `plan_*` function returns the record to commit, and the version that the commit must compare;
 //! 2. the caller commits it and waits until it is durable;
 //! 3. an `on_*` function takes the plan and the version that the store returned, and only then raises a ceiling;
 //! 4. `grant` returns runs below the ceiling, without any I/O.

@@ -2,10 +2,10 @@
 //! issued.
 //!
 //! A counter's record has a time until which it is *paid*: issuing at its pace, the counter would use all reserved
-//! numbers by then. Reserving n numbers moves that time by n / pace, starting from the present if it has passed, and
-//! never to more than [`BURST`] after the present. So after a record was read, at most pace * (t + BURST - paid) more
-//! numbers are reserved by a later time t ([`Lapse`]). This also holds for daemons that reserve from a copy of the
-//! record.
+//! numbers by then. Reserving n numbers moves that time by n / pace, starting from the current time if it has passed,
+//! and never to more than [`BURST`] after the current time. So after a record was read, at most pace * (t + BURST -
+//! paid) more numbers are reserved by a later time t ([`Lapse`]). This also holds for daemons that reserve from a copy
+//! of the record.
 
 use core::time::Duration;
 
@@ -13,15 +13,15 @@ use kent_ids::{Series, UnixNanos};
 use kent_regions::{Count, Pace};
 use thiserror::Error;
 
-/// How far ahead of the present a counter may be paid, which is how much an idle counter can issue in one burst. At the
-/// slowest default pace, 1024 s are 2^30 numbers, the maximum of one lease.
+/// The time ahead of the clock for which a counter may be paid, and so the size of the burst that an idle counter can
+/// issue. At the slowest default pace, 1024 s are 2^30 numbers, the maximum of one lease.
 pub const BURST: Duration = Duration::from_secs(1024);
 
 /// The error of a counter that would advance faster than its pace allows. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[error("the counter would advance faster than its pace allows")]
 pub struct TooFast {
-    /// How long to wait until the pace allows it; `None` if never, because the request is larger than one burst.
+    /// The wait until the pace allows it, or `None` if never, because the request is larger than one burst.
     pub wait: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ pub fn pay(pace: Pace, paid: UnixNanos, now: UnixNanos, count: u128) -> Result<U
     }
 }
 
-/// How many numbers the pace allows at `now`.
+/// Returns the number of numbers that the pace allows at `now`.
 pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     let left = now.offset(nanos(BURST)).get().saturating_sub(paid.max(now).get());
     // OK because a burst has fewer than 2^40 nanoseconds, and a pace fewer than 2^64 numbers.
@@ -76,8 +76,8 @@ pub struct Lapse {
     pub until: UnixNanos,
 }
 
-/// How far the issuing daemons' clocks may have been behind the clock of the backup. It does not depend on
-/// `--clock-error`, so that all restores of one backup have the same bound.
+/// The maximum time by which the issuing daemons' clocks may have been behind the clock of the backup. It does not
+/// depend on `--clock-error`, so that all restores of one backup have the same bound.
 const SLACK: Duration = Duration::from_secs(3600);
 
 impl Lapse {

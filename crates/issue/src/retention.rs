@@ -1,6 +1,6 @@
-//! Retention of records: request_ids of grants and edits, and the edits of a table.
+//! Retention of records: request IDs of grants and edits, and the edits of a table.
 //!
-//! A durable *floor* is raised before records below it are removed. So a request_id without a record is new if it is
+//! A durable *floor* is raised before records below it are removed. So a request ID without a record is new if it is
 //! above the floor, and may have been forgotten if it is below, independent of any clock.
 
 use core::time::Duration;
@@ -8,12 +8,12 @@ use core::time::Duration;
 use kent_ids::{UnixNanos, Uuid, dce};
 use thiserror::Error;
 
-/// A request_id that contains its creation time: a UUID of version 7, in any spelling.
+/// A request ID that contains its creation time: a UUID of version 7, in any spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatedRequest(Uuid);
 
 impl DatedRequest {
-    /// Parses a request_id. Returns `None` if it is not a UUID of version 7.
+    /// Parses a request ID. Returns `None` if it is not a UUID of version 7.
     pub fn parse(request_id: &str) -> Option<Self> {
         Uuid::try_parse(request_id).ok().filter(|uuid| dce::version(*uuid) == Some(7)).map(Self)
     }
@@ -29,26 +29,27 @@ impl DatedRequest {
     }
 }
 
-/// How far ahead of the clock a dated request_id may be. Its author's clock may be wrong or in another time zone.
+/// The maximum time by which a dated request ID may be ahead of the clock. Its author's clock may be wrong or in
+/// another time zone.
 pub const REQUEST_AHEAD_MAX: Duration = Duration::from_secs(86_400);
 
-/// How long request_ids are kept, and how many.
+/// The retention of request IDs, and the limit on their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestPolicy {
-    /// How long a dated request_id is kept.
+    /// The retention of a dated request ID.
     pub retention: Duration,
-    /// The maximum number of undated request_ids, which are kept permanently: per region, and per space for edits.
+    /// The maximum number of undated request IDs, which are kept permanently: per region, and per space for edits.
     pub undated_max: u64,
 }
 
 impl Default for RequestPolicy {
-    /// 30 days, and ten million undated request_ids.
+    /// 30 days, and ten million undated request IDs.
     fn default() -> Self {
         Self { retention: Duration::from_secs(30 * 86_400), undated_max: 10_000_000 }
     }
 }
 
-/// An error from checking a new request_id. Nothing has changed.
+/// An error from checking a new request ID. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestRefusal {
     /// It is older than the retention, so its grant may have been forgotten.
@@ -61,7 +62,7 @@ pub enum RequestRefusal {
     TooOld {
         /// The creation time.
         time: UnixNanos,
-        /// Request_ids made before this time are forgotten.
+        /// Request IDs made before this time are forgotten.
         oldest: UnixNanos,
     },
     /// Its creation time is too far in the future, so it would be kept too long.
@@ -73,10 +74,10 @@ pub enum RequestRefusal {
     TooNew {
         /// The creation time.
         time: UnixNanos,
-        /// The present.
+        /// The current time.
         now: UnixNanos,
     },
-    /// The maximum number of undated request_ids is reached.
+    /// The maximum number of undated request IDs is reached.
     #[error(
         "{max} request_ids without a time are stored, the maximum (kentd --requests-max): use UUIDs of version 7, which expire \
          (kent alloc uuidv7)"
@@ -88,12 +89,12 @@ pub enum RequestRefusal {
 }
 
 impl RequestPolicy {
-    /// Checks whether a dated request_id without a record may be used, given the floor and the clock (`None` if it is
+    /// Checks whether a dated request ID without a record may be used, given the floor and the clock (`None` if it is
     /// not trusted). The commit must compare the floor's version.
     ///
     /// # Errors
     ///
-    /// [`RequestRefusal`] if the request_id must not be used.
+    /// [`RequestRefusal`] if the request ID must not be used.
     pub fn check_dated(
         &self,
         request: DatedRequest,
@@ -101,7 +102,7 @@ impl RequestPolicy {
         now: Option<UnixNanos>,
     ) -> Result<(), RequestRefusal> {
         let time = request.time();
-        // A request_id whose retention has already passed would be forgotten immediately.
+        // A request ID whose retention has already passed would be forgotten immediately.
         let oldest = now.map_or(floor, |now| floor.max(self.due(now)));
         match now {
             _ if time < oldest => Err(RequestRefusal::TooOld { time, oldest }),
@@ -110,22 +111,23 @@ impl RequestPolicy {
         }
     }
 
-    /// Checks whether one more undated request_id can be stored. The commit must count it.
+    /// Checks whether one more undated request ID can be stored. The commit must count it.
     ///
     /// # Errors
     ///
-    /// [`RequestRefusal`] if the request_id must not be used.
+    /// [`RequestRefusal`] if the request ID must not be used.
     pub const fn check_undated(&self, kept: u64) -> Result<(), RequestRefusal> {
         if kept < self.undated_max { Ok(()) } else { Err(RequestRefusal::TooMany { max: self.undated_max }) }
     }
 
-    /// The floor that must be durable before the oldest dated request_id is removed; `None` while that is still kept.
+    /// The floor that must be durable before the oldest dated request ID is removed, or `None` while that is still
+    /// kept.
     pub fn raised(&self, floor: UnixNanos, oldest: DatedRequest, now: Option<UnixNanos>) -> Option<UnixNanos> {
         let due = self.due(now?);
         (oldest.time() < due && floor < due).then_some(due)
     }
 
-    /// The end of the retention: request_ids made before this time are no longer kept.
+    /// The end of the retention: request IDs made before this time are no longer kept.
     fn due(&self, now: UnixNanos) -> UnixNanos {
         now.offset(-nanos(self.retention))
     }
@@ -142,7 +144,7 @@ pub struct Forgotten {
 }
 
 impl Forgotten {
-    /// By how many edits a table at revision `present` exceeds `kept_max`.
+    /// Returns the number of edits by which a table at revision `present` exceeds `kept_max`.
     pub const fn excess(&self, present: u64, kept_max: u64) -> u64 {
         present.saturating_sub(self.through).saturating_sub(self.passed_over).saturating_sub(kept_max)
     }
@@ -179,7 +181,7 @@ mod tests {
         UnixNanos::new(seconds * 1_000_000_000)
     }
 
-    /// A request_id made `after` seconds after `NOW`.
+    /// A request ID made `after` seconds after `NOW`.
     fn made(after: i128) -> DatedRequest {
         let millis = (NOW + after) * 1000;
         let digits = format!("{millis:012x}");
@@ -205,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Times in seconds from `NOW` of the request_id, the floor and the clock, and the expected result.
+    /// Times in seconds from `NOW` of the request ID, the floor and the clock, and the expected result.
     #[test]
     fn ok_and_err_dated_request_ids() {
         let policy = RequestPolicy::default();
@@ -219,7 +221,7 @@ mod tests {
             (-1, 0, Some(-100 * DAY), "old"),
             (-1, 0, None, "old"),
             (0, 0, None, "ok"),
-            // Without a clock, no request_id is too new.
+            // Without a clock, no request ID is too new.
             (1000 * DAY, 0, None, "ok"),
         ] {
             let now = now.map(|now| seconds(NOW + now));

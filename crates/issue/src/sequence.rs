@@ -15,9 +15,9 @@ pub struct Sequence {
 
 /// The error if fewer positions are left than requested. Nothing was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{left} positions are left below the ceiling")]
+#[error("the request needs more than the {left} positions left below the ceiling")]
 pub struct Exhausted {
-    /// How many are left, counted from the requested floor.
+    /// The number of positions left, counted from the requested floor.
     pub left: u128,
 }
 
@@ -69,7 +69,7 @@ impl Sequence {
         self.ceiling
     }
 
-    /// How many positions are left.
+    /// Returns the number of positions left.
     pub const fn left(&self) -> u128 {
         self.ceiling.since(self.next)
     }

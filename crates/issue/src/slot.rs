@@ -88,7 +88,7 @@ pub struct SlotPlan {
     slot: Slot,
     guard: u64,
     record: SlotRecord,
-    /// The ticks up to this second belong to an earlier commit; `None` if the slot was never used.
+    /// The ticks up to this second belong to an earlier commit, or `None` if the slot was never used.
     start: Option<UnixSeconds>,
 }
 
@@ -156,7 +156,7 @@ impl SlotPlan {
     }
 }
 
-/// The error if every slot is reserved beyond the present.
+/// The error if every slot is reserved beyond the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("all {} slots are reserved; the first reservation ends at Unix second {}", Slot::COUNT, earliest.get())]
 pub struct AllSlotsReserved {

@@ -1,10 +1,10 @@
-//! Strict counters: every grant is durable before it is answered, nothing is reserved ahead, and a request_id is
+//! Strict counters: every grant is durable before it is answered, nothing is reserved ahead, and a request ID is
 //! granted once.
 //!
-//! Concurrent requests share one commit. The order of calls: read the records of their request_ids
+//! Concurrent requests share one commit. The order of calls: read the records of their request IDs
 //! ([`StrictId::before`]), then the counter, unless the last commit returned it ([`StrictState`]);
-//! [`StrictState::plan`]; commit the plan, which compares the counter and, if a dated request_id is granted, the floor
-//! of dated request_ids; [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and
+//! [`StrictState::plan`]; commit the plan, which compares the counter and, if a dated request ID is granted, the floor
+//! of dated request IDs; [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and
 //! read everything again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
@@ -20,16 +20,16 @@ use crate::{Bound, DatedRequest, RequestPolicy, RequestRefusal, Reserved, Stored
 pub struct StrictRequest<'k, K> {
     /// The number of suffixes.
     pub count: NonZeroU64,
-    /// The request_id, if it has one.
+    /// The request ID, if it has one.
     pub id: Option<StrictId<'k, K>>,
 }
 
-/// A request_id and its record.
+/// A request ID and its record.
 #[derive(Clone, Copy, Debug)]
 pub struct StrictId<'k, K> {
-    /// The key that identifies the request_id.
+    /// The key that identifies the request ID.
     pub key: &'k K,
-    /// The request_id with its creation time, if it is dated.
+    /// The request ID with its creation time, if it is dated.
     pub dated: Option<DatedRequest>,
     /// The suffixes granted under it before.
     pub before: Option<Run>,
@@ -51,19 +51,19 @@ pub struct StrictState {
     pub counter: Stored<Reserved>,
     /// Whether the counter's value is unknown after a restore.
     pub is_unsure: bool,
-    /// The number of undated request_ids. If it was not read, requests with one must be retried.
+    /// The number of undated request IDs. If it was not read, requests with one must be retried.
     pub undated: Option<Stored<u64>>,
     /// Whether this is the state after our last commit, and not read from the store: other daemons may have advanced
     /// the counter since.
     pub is_remembered: bool,
 }
 
-/// The rules for new request_ids.
+/// The rules for new request IDs.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules {
-    /// How long they are kept, and how many.
+    /// Their retention, and the limit on their number.
     pub policy: RequestPolicy,
-    /// Dated request_ids below this time are forgotten.
+    /// Dated request IDs below this time are forgotten.
     pub floor: UnixNanos,
     /// The time, if the clock is trusted.
     pub now: Option<UnixNanos>,
@@ -74,11 +74,11 @@ pub struct RequestRules {
 pub enum StrictOutcome {
     /// Granted, starting at this suffix, once the commit is durable.
     Granted(Position),
-    /// Granted before under the same request_id, starting at this suffix.
+    /// Granted before under the same request ID, starting at this suffix.
     GrantedBefore(Position),
     /// Rejected.
     Refused(StrictRefusal),
-    /// To be retried after this commit, with the state stored then.
+    /// Retry after this commit, with the state stored then.
     Again,
 }
 
@@ -97,13 +97,13 @@ pub enum StrictRefusal {
     /// The counter's value is unknown after a restore.
     #[error("the counter's value is unknown after a restore")]
     Unsure,
-    /// The request_id was used before, with another count.
+    /// The request ID was used before, with another count.
     #[error("the same request_id was used before, for {count} suffixes")]
     Reused {
         /// The number of suffixes granted before.
         count: u64,
     },
-    /// The request_id must not be used.
+    /// The request ID must not be used.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
 }
@@ -128,7 +128,7 @@ impl StrictState {
         for request in requests {
             let outcome = match request.id {
                 Some(StrictId { before: Some(run), .. }) => Self::repeat(run, request.count.get()),
-                // Of two requests with one request_id, the second returns the first one's grant once that is durable.
+                // Of two requests with one request ID, the second returns the first one's grant once that is durable.
                 Some(StrictId { key, .. }) if !keys.insert(key) => StrictOutcome::Again,
                 _ => plan.add(bound, rules, request).unwrap_or_else(StrictOutcome::Refused),
             };
@@ -180,7 +180,7 @@ impl StrictPlan {
         Ok(StrictOutcome::Granted(first))
     }
 
-    /// The outcome of each request. The commit must also write a record for each granted request_id.
+    /// The outcome of each request. The commit must also write a record for each granted request ID.
     pub fn outcomes(&self) -> &[StrictOutcome] {
         &self.outcomes
     }
@@ -190,7 +190,7 @@ impl StrictPlan {
         self.after == self.base.counter.value
     }
 
-    /// How many suffixes the commit grants.
+    /// Returns the number of suffixes that the commit grants.
     pub fn count(&self) -> u64 {
         // Several large requests may exceed u64; then the maximum is close enough.
         u64::try_from(self.after.below.since(self.base.counter.value.below)).unwrap_or(u64::MAX)
@@ -206,12 +206,12 @@ impl StrictPlan {
         self.after
     }
 
-    /// Whether the commit must compare the floor of dated request_ids.
+    /// Whether the commit must compare the floor of dated request IDs.
     pub const fn is_dated(&self) -> bool {
         self.is_dated
     }
 
-    /// The number of undated request_ids that the commit must compare, and its new value.
+    /// The number of undated request IDs that the commit must compare, and its new value.
     pub fn undated(&self) -> Option<(Stored<u64>, u64)> {
         let kept = self.base.undated.filter(|_| self.added > 0)?;
         Some((kept, kept.value.saturating_add(self.added)))

@@ -1,7 +1,7 @@
 //! Issues time-based identifiers through a slot, and handles steps of the clock.
 //!
 //! All time-based sources of a daemon share one slot and one durable ceiling in time. Each line of positions has its
-//! own [`Sequence`] below that ceiling. A grant starts at the present tick or at the end of the last grant, whichever
+//! own [`Sequence`] below that ceiling. A grant starts at the current tick or at the end of the last grant, whichever
 //! is later, and never reaches further ahead of the clock than [`ClockPolicy::max_ahead`]. This absorbs a small step
 //! back. After a larger one, the daemon leaves the slot and takes another, whose reserved ticks are in the past of the
 //! new clock.
@@ -19,7 +19,7 @@ use crate::{AllSlotsReserved, HolderId, Sequence, SlotPlan, SlotRecord, Stored, 
 pub struct ClockPolicy {
     /// The largest step back of the wall clock that is absorbed. After a larger one, the daemon leaves its slot.
     pub tolerance: Duration,
-    /// How far ahead of the clock a timestamp may be when it is granted.
+    /// The maximum time by which a timestamp may be ahead of the clock when it is granted.
     pub max_ahead: Duration,
     /// The first window of a slot. Each extension doubles the window.
     pub window_first: Duration,
@@ -108,7 +108,7 @@ pub enum Refusal {
     /// The wall clock is implausibly far ahead, and no other time is known.
     #[error("the clock is not trusted: it is {} s ahead of the latest plausible time", ahead.as_secs())]
     Quarantined {
-        /// How far it is ahead of the latest plausible time.
+        /// The time by which it is ahead of the latest plausible time.
         ahead: Duration,
     },
     /// The format has no identifiers for this time.
@@ -302,7 +302,7 @@ impl TimeIssuer {
         self.held.as_ref().map(|held| (held.slot, &held.stored.value))
     }
 
-    /// How long the slot's window lasts from `now`.
+    /// Returns the time that the slot's window lasts from `now`.
     pub fn window_left(&self, now: UnixNanos) -> Duration {
         let until = self.held.map(|held| held.stored.value.reserved_until.nanos().get());
         duration(until.map_or(0, |until| until - now.get()))

@@ -36,7 +36,7 @@ pub struct Reading {
 /// The state of a wall clock that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// How far it is ahead of the latest plausible time.
+    /// The time by which it is ahead of the latest plausible time.
     pub ahead: Duration,
     /// The time to issue meanwhile, from the steady clock; `None` after a start, when no trusted time is known.
     pub instead: Option<UnixNanos>,
@@ -46,7 +46,7 @@ pub struct Quarantine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedClock {
     policy: TrustPolicy,
-    /// How far the wall clock is ahead of the steady one in nanoseconds, at the last trusted reading.
+    /// The lead of the wall clock over the steady one in nanoseconds, at the last trusted reading.
     offset: Option<i128>,
     /// The largest such offset that was trusted or is recorded: a clock that was set back may return to it.
     largest: i128,
@@ -92,8 +92,8 @@ impl TrustedClock {
         Some(reading.wall)
     }
 
-    /// The time to issue, given a reading; `None` if the reading is not trusted and no other time is known. Before the
-    /// start, every reading is accepted and none is remembered.
+    /// The time to issue, given a reading, or `None` if the reading is not trusted and no other time is known. Before
+    /// the start, every reading is accepted and none is remembered.
     pub fn read(&mut self, reading: Reading) -> Option<UnixNanos> {
         if !self.has_started() {
             return Some(reading.wall);

@@ -36,7 +36,7 @@ fn named(count: u64, key: &u32) -> StrictRequest<'_, u32> {
     StrictRequest { id: Some(StrictId { key, dated: None, before: None }), ..ask(count) }
 }
 
-/// A request whose request_id was made `ago` seconds before now.
+/// A request whose request ID was made `ago` seconds before now.
 fn dated(count: u64, key: &u32, ago: i128) -> StrictRequest<'_, u32> {
     let millis = (NOW.get() - ago * 1_000_000_000) as u128 / 1_000_000;
     let uuid = kent_ids::Uuid::from_u128(millis << 80 | 7 << 76 | 2 << 62 | u128::from(*key));
@@ -181,7 +181,7 @@ fn ok_the_pace_is_kept() {
 }
 
 proptest! {
-    /// Over a series of commits, no suffix is granted twice or skipped, and each request_id is granted once.
+    /// Over a series of commits, no suffix is granted twice or skipped, and each request ID is granted once.
     #[test]
     fn ok_no_gap_and_no_repetition(
         batches in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u32..6), 0..6), 1..8),
@@ -190,7 +190,7 @@ proptest! {
         let rules = RequestRules { policy: RequestPolicy { undated_max: 4, ..RULES.policy }, ..RULES };
         let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
         for (number, batch) in batches.iter().enumerate() {
-            // Keys below 3 stand for no request_id.
+            // Keys below 3 stand for no request ID.
             let request = |(count, key): &(u64, u32)| match *key {
                 0..3 => ask(*count),
                 _ => {
