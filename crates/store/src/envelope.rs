@@ -1,7 +1,7 @@
 //! The envelope around every stored value: a mark, a schema version, the payload, a checksum.
 //!
 //! ```text
-//! offset  bytes  what
+//! offset  bytes  contents
 //! 0       1      0x4B ('K'), the mark
 //! 1       2      schema of the payload, big-endian
 //! 3       n      payload

@@ -25,7 +25,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// True if the same read can succeed later without any other change.
+    /// Returns true if the same read can succeed later without any other change.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -66,9 +66,9 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// True if it is safe to send the same transaction again and that can succeed.
+    /// Returns true if it is safe to send the same transaction again and that can succeed.
     ///
-    /// False for `Conflict` and `Unknown`: read the keys again first.
+    /// Returns false for `Conflict` and `Unknown`: read the keys again first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -78,7 +78,7 @@ impl CommitError {
         }
     }
 
-    /// True if it is certain that the transaction changed nothing and never will.
+    /// Returns true if it is certain that the transaction changed nothing and never will.
     #[must_use]
     pub fn has_no_side_effects(&self) -> bool {
         match self {
@@ -105,7 +105,7 @@ pub enum Unavailable {
     /// This handle was closed. It cannot be used again.
     #[error("the store is closed")]
     Closed,
-    /// The backend of the store fails at present. The next request tries again.
+    /// The backend of the store currently fails. The next request tries again.
     #[error("the store is not available: {0}")]
     Backend(#[source] Arc<dyn Error + Send + Sync>),
     /// The backend was replaced since this handle was opened. The handle cannot be used again.
@@ -147,7 +147,7 @@ impl Unavailable {
         Self::Backend(Arc::from(cause.into()))
     }
 
-    /// True if the same request can succeed later on the same handle.
+    /// Returns true if the same request can succeed later on the same handle.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -161,7 +161,7 @@ impl Unavailable {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the commit may or may not have happened: {cause}; read its keys again")]
 pub struct Unknown {
-    /// What went wrong after the commit was started.
+    /// The failure after the commit was started.
     #[source]
     pub cause: Arc<dyn Error + Send + Sync>,
 }

@@ -19,8 +19,8 @@
 //!
 //! # Replaced clusters
 //!
-//! The header of every reply is compared with what was seen before (see `pin`). If another cluster answers, or one that was set
-//! back, every call from then on fails with [`Unavailable::Exchanged`].
+//! The header of every reply is compared with those of earlier replies (see `pin`). If another cluster answers, or one
+//! that was set back, every call from then on fails with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
@@ -104,7 +104,7 @@ pub enum EtcdOpenError {
 }
 
 impl EtcdOpenError {
-    /// True if another attempt can succeed without any other change.
+    /// Returns true if another attempt can succeed without any other change.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -141,7 +141,8 @@ pub(crate) struct Inner {
 /// The number of keys in one page of a scan: 4 MiB if the values have the largest size.
 const PAGE_KEYS: i64 = PAGE_RECORDS_MAX as i64;
 
-/// How often to read the store's identity and try to create it. After a lost reply, the next read shows whether it was created.
+/// The number of attempts to read the store's identity and create it. After a lost reply, the next read shows whether
+/// it was created.
 const IDENTITY_ATTEMPTS: u32 = 3;
 
 /// The timeout of one call to one endpoint.
@@ -250,7 +251,7 @@ impl Inner {
         format!("{}data/{key}", self.root).into_bytes()
     }
 
-    /// The key of an etcd key. `None` if it is not a key of this store.
+    /// Returns the key of this store under an etcd key, or `None` if it is not a key of this store.
     fn key(&self, name: &[u8]) -> Option<Key> {
         let name = str::from_utf8(name).ok()?.strip_prefix(&self.root)?.strip_prefix("data/")?;
         Key::new(name).ok()
@@ -393,7 +394,7 @@ struct EtcdPages {
     range_end: Vec<u8>,
     /// 0 before the first page.
     revision: i64,
-    /// True if etcd has compacted the revision.
+    /// Whether etcd has compacted the revision.
     is_compacted: bool,
 }
 

@@ -65,13 +65,14 @@ impl Key {
         &self.0
     }
 
-    /// True if this key starts with `prefix`, byte for byte. End a prefix with `/`, because `slot/1` is a prefix of `slot/12`.
+    /// Returns true if this key starts with `prefix`, byte for byte. End a prefix with `/`, because `slot/1` is a
+    /// prefix of `slot/12`.
     #[must_use]
     pub fn starts_with(&self, prefix: &Key) -> bool {
         self.0.starts_with(prefix.as_str())
     }
 
-    /// True for [`Key::ROOT`].
+    /// Returns true for [`Key::ROOT`].
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()

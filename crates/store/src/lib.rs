@@ -4,13 +4,13 @@
 //! Reads return versions, and commits compare them. There is no other way to change anything. So two daemons, or a daemon and
 //! its own earlier run, cannot both believe that they hold the same thing.
 //!
-//! | backend | use | what durable means |
+//! | backend | use | meaning of durable |
 //! |---|---|---|
 //! | [`SledStore`] | one daemon, one directory | written to the disk, past its cache: survives power loss |
 //! | [`EtcdStore`] | any number of daemons on several machines | written by a majority of etcd's members |
 //! | [`MemoryStore`] | tests and simulation, with injected faults | survives [`MemoryStore::reopen`] |
 //!
-//! One conformance suite checks what every backend guarantees:
+//! One conformance suite checks the guarantees of every backend:
 //!
 //! 1. A commit is atomic: it compares all its guards and makes all its writes, or it changes nothing.
 //! 2. `Ok` means durable. Reads and conflicts show only durable state.

@@ -80,7 +80,8 @@ impl MemoryStore {
         self.disk().faults.plan = Some(Box::new(plan));
     }
 
-    /// Changes the stored bytes of `key` including the envelope, as a failing disk would. False if there is no such key.
+    /// Changes the stored bytes of `key` including the envelope, as a failing disk would. Returns false if there is no
+    /// such key.
     pub fn tamper(&self, key: &Key, change: impl FnOnce(&mut Vec<u8>)) -> bool {
         self.disk().values.get_mut(key).map(|stored| change(&mut stored.sealed)).is_some()
     }
@@ -330,7 +331,7 @@ struct Disk {
     id: StoreId,
     revision: u64,
     values: BTreeMap<Key, Stored>,
-    /// When announcements expire.
+    /// The times at which announcements expire.
     ends: BTreeMap<Key, Instant>,
     /// The changes of the last revisions.
     changed: BTreeMap<u64, Vec<Written>>,

@@ -8,7 +8,7 @@ use crate::error::ReadError;
 use crate::key::Key;
 use crate::txn::Versioned;
 
-/// The most records of one page.
+/// The maximum number of records in one page.
 pub const PAGE_RECORDS_MAX: usize = 256;
 
 /// A page of sled ends with the record that brings its keys and values to this size: 256 KiB.
@@ -27,8 +27,8 @@ pub trait Pages: Send {
     ///
     /// # Errors
     ///
-    /// As for [`Store::scan`](crate::Store::scan). [`Unavailable`](crate::Unavailable) also if the store no longer has the records of
-    /// the moment of the first page: start a new read.
+    /// As for [`Store::scan`](crate::Store::scan). Fails with [`Unavailable`](crate::Unavailable), too, if the store no
+    /// longer has the records of the moment of the first page: start a new read.
     async fn next(&mut self) -> Result<Option<Page>, ReadError>;
 }
 

@@ -21,8 +21,8 @@
 //!
 //! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds without writing
 //! them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db` and of the journal, writes
-//! the same bytes back, syncs them, and then writes a marker. After that, reads show what the disk has. This costs one pass over a
-//! file of a few megabytes.
+//! the same bytes back, syncs them, and then writes a marker. After that, reads show the contents of the disk. This costs one pass
+//! over a file of a few megabytes.
 //!
 //! # The archive
 //!
@@ -115,7 +115,7 @@ impl SledStore {
     ///
     /// # Errors
     ///
-    /// [`OpenError`], also if the store and the archive do not belong together.
+    /// [`OpenError`], for example if the store and the archive do not belong together.
     pub fn open_archived(options: SledOptions, archiving: Archiving) -> Result<Self, OpenError> {
         Self::open_with(options, archiving, Box::new(FlushAndSync), Box::new(WriteAndSync))
     }
@@ -213,7 +213,7 @@ struct SledPages {
     next: Next,
 }
 
-/// Where a paged read continues.
+/// The place at which a paged read continues.
 #[derive(Clone)]
 enum Next {
     First,

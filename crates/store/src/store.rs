@@ -52,7 +52,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// [`CommitError`]. After all but [`CommitError::Unknown`], nothing has changed.
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError>;
 
-    /// The other processes on the store. `None` if the backend allows only one.
+    /// Returns the other processes on the store, or `None` if the backend allows only one.
     fn peers(&self) -> Option<&dyn Peers> {
         None
     }
@@ -113,8 +113,9 @@ pub struct Stats {
     pub conflicts: u64,
     /// Commits that returned [`CommitError::Unknown`].
     pub unknowns: u64,
-    /// How often data was made durable. Less than `commits` if several commits shared one flush (group commit).
+    /// The number of times that data was made durable. Less than `commits` if several commits shared one flush (group
+    /// commit).
     pub flushes: u64,
-    /// How often the backend was reopened after a failure.
+    /// The number of times that the backend was reopened after a failure.
     pub reopens: u64,
 }

@@ -1,4 +1,4 @@
-//! Transactions: what a commit compares and writes.
+//! Transactions: the records that a commit compares and writes.
 //!
 //! A [`Txn`] is a plain value that owns its keys and payloads. Every backend calls [`Txn::check`] first. The limits are those of
 //! the strictest backend, so that a transaction that works on one backend works on all.
@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::key::Key;
 
-/// The most guards, and the most writes, of one transaction.
+/// The maximum number of guards, and of writes, of one transaction.
 ///
 /// By default etcd rejects a transaction with more than 128 comparisons or more than 128 operations.
 pub const TXN_OPERATIONS_MAX: usize = 128;
@@ -48,7 +48,7 @@ impl Version {
         self.0
     }
 
-    /// True for [`Version::ABSENT`].
+    /// Returns true for [`Version::ABSENT`].
     #[must_use]
     pub const fn is_absent(self) -> bool {
         self.0 == 0

@@ -194,7 +194,7 @@ impl Etcd {
         text.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// True if a member answers and sees a leader. With TLS, true if it accepts connections.
+    /// Returns true if a member answers and sees a leader. With TLS, true if it accepts connections.
     fn is_healthy(&self, client: SocketAddr) -> bool {
         match self.is_tls() {
             true => TcpStream::connect_timeout(&client, Duration::from_millis(500)).is_ok(),

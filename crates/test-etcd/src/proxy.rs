@@ -21,7 +21,7 @@ struct State {
     lost: u32,
 }
 
-/// What the proxy does with replies.
+/// The proxy's treatment of replies.
 #[derive(Debug, Default)]
 enum Plan {
     /// Passes all replies.
@@ -77,7 +77,7 @@ impl Proxy {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }
 
-    /// How often a planned loss of a reply or a connection has happened.
+    /// Returns the number of planned losses of a reply or a connection that have happened.
     pub fn lost(&self) -> u32 {
         lock(&self.state).lost
     }
@@ -111,7 +111,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, is_end: impl Fn(usize) -> boo
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// True if the plan closes the connection now and drops these bytes.
+/// Returns true if the plan closes the connection now and drops these bytes.
 fn is_end(state: &mut State, bytes: usize) -> bool {
     let is_end = match &mut state.plan {
         Plan::Pass => false,

@@ -63,7 +63,7 @@ impl EtcdAddress {
         &self.prefix
     }
 
-    /// True if connections use TLS.
+    /// Returns true if connections use TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls

@@ -51,7 +51,7 @@ pub(crate) struct Endpoints {
     channels: Vec<Channel>,
     /// The index of the current endpoint.
     current: AtomicUsize,
-    /// How often the current endpoint has changed.
+    /// The number of times that the current endpoint has changed.
     switches: AtomicU64,
     credentials: Option<EtcdCredentials>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
@@ -144,7 +144,7 @@ impl Endpoints {
         })
     }
 
-    /// How often the current endpoint has changed.
+    /// Returns the number of times that the current endpoint has changed.
     pub(crate) fn switches(&self) -> u64 {
         self.switches.load(Ordering::Relaxed)
     }
@@ -249,7 +249,7 @@ impl Endpoints {
         Ok(Caller { channel, token: Some(token) })
     }
 
-    /// Discards the token if etcd has rejected it. True if another attempt will get a new token.
+    /// Discards the token if etcd has rejected it. Returns true if another attempt will get a new token.
     pub(crate) fn renews_token(&self, status: &Status) -> bool {
         self.credentials.is_some() && is_bad_token(status) && self.token().take().is_some()
     }
@@ -269,9 +269,9 @@ const ETCD_PREFIX: &str = "etcdserver: ";
 /// A busy member returns this before it proposes a transaction.
 const TOO_MANY_REQUESTS: &str = "etcdserver: too many requests";
 
-/// True if etcd refused a call and did nothing. After all other errors the outcome is unknown.
+/// Returns true if etcd refused a call and did nothing. After all other errors the outcome is unknown.
 fn is_refusal(status: &Status) -> bool {
-    // Proxies, HTTP/2 and this client use the same codes, also in the middle of a call.
+    // Proxies, HTTP/2 and this client use the same codes, even in the middle of a call.
     status.message().starts_with(ETCD_PREFIX)
         && match status.code() {
             // Returned before a transaction is proposed, or by checks before it is applied.
@@ -290,7 +290,7 @@ fn is_refusal(status: &Status) -> bool {
         }
 }
 
-/// True if the connection failed before the call was sent.
+/// Returns true if the connection failed before the call was sent.
 fn could_not_connect(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(source) = cause {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::pb::etcdserverpb::ResponseHeader;
 use crate::error::Exchanged;
 
-/// What is known of etcd from its replies.
+/// The knowledge about etcd from its replies.
 #[derive(Debug)]
 pub(crate) struct Pin {
     /// 0 before the first reply.

@@ -24,7 +24,7 @@ pub(crate) struct Presence {
 struct Held {
     lease: i64,
     value: Vec<u8>,
-    /// When the call that last renewed the lease started.
+    /// The start of the call that last renewed the lease.
     renewed: Instant,
 }
 
@@ -90,7 +90,7 @@ async fn revoke_at(caller: Caller, lease: i64) -> Result<(), Status> {
     LeaseClient::new(caller.service()).lease_revoke(revoke).await.map(drop)
 }
 
-/// Renews the lease. False if it no longer exists.
+/// Renews the lease. Returns false if the lease has expired.
 async fn keep_alive(inner: &Inner, lease: i64) -> Result<bool, Unavailable> {
     let renewed = inner.endpoints.call_idempotent(ATTEMPT, |caller| renew_at(caller, lease)).await;
     let renewed = renewed.map_err(|status| unavailable(&status))?;

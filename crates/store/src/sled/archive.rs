@@ -59,7 +59,7 @@ pub enum Archiving {
     ReadOnly,
 }
 
-/// Why an archive ended.
+/// The reason for the end of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The store continued without it.

@@ -58,7 +58,7 @@ pub(super) struct Disk {
     appender: Appender,
     /// `Some` while the database is open and archived.
     archive: Option<Archive>,
-    /// Opened before sled writes anything: see [`quirks::flush`].
+    /// sled's log, opened before sled writes to it: see [`quirks::flush`].
     log: File,
     journal: Journal,
     newest: Newest,

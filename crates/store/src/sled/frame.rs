@@ -1,7 +1,7 @@
 //! Frames: messages with a checksum in whole blocks, for the journal and the archive.
 //!
 //! ```text
-//! offset  bytes  what
+//! offset  bytes  contents
 //! 0       4      "KJF1" at the start of a frame, "KJM1" at each further 4096 bytes, so that no contents look like a frame
 //! 4       4      length of the message, big-endian
 //! 8       4      CRC-32 (IEEE), big-endian, of the length and the message
@@ -36,7 +36,8 @@ pub(super) fn seal(message: &impl Message) -> Vec<u8> {
     frame
 }
 
-/// Decodes the frame at the start of `blocks`. Returns its message and its length. `None` if there is no complete frame.
+/// Decodes the frame at the start of `blocks`. Returns its message and its length, or `None` if there is no
+/// complete frame.
 pub(super) fn open<M: Message + Default>(blocks: &[u8]) -> Option<(M, usize)> {
     let (header, _) = blocks.strip_prefix(&STARTS)?.split_first_chunk::<HEADER_BYTES>()?;
     let (length, sum) = header.split_first_chunk::<4>()?;

@@ -87,7 +87,7 @@ impl Journal {
         self.next = 0;
     }
 
-    /// True if `frame` fits. Every frame fits at the beginning of the file.
+    /// Returns true if `frame` fits. Every frame fits at the beginning of the file.
     pub(super) const fn fits(&self, frame: &[u8]) -> bool {
         self.next == 0 || self.next + frame.len() <= JOURNAL_BYTES
     }
@@ -122,7 +122,8 @@ impl Redo {
         frame::seal(self)
     }
 
-    /// True if the batch has commits after `revision`. Fails if commits between `revision` and the batch are missing.
+    /// Returns true if the batch has commits after `revision`. Fails if commits between `revision` and the batch are
+    /// missing.
     pub(super) fn follows(&self, revision: u64) -> Result<bool, LedgerError> {
         match self.last > revision {
             true if self.first > revision + 1 => Err(LedgerError::Lost { found: revision, known: self.last }),
@@ -131,7 +132,7 @@ impl Redo {
     }
 }
 
-/// Decodes the batch at the start of `blocks`. `None` if there is no complete frame.
+/// Decodes the batch at the start of `blocks`. Returns `None` if there is no complete frame.
 fn decode(blocks: &[u8]) -> Option<Redo> {
     frame::open(blocks).map(|(redo, _)| redo)
 }

@@ -192,7 +192,7 @@ impl Ledger {
         overlay(stored, kept)
     }
 
-    /// Compares the guards, also with earlier decisions of the batch. Writes nothing.
+    /// Compares the guards, including with earlier decisions of the batch. Writes nothing.
     pub(super) fn decide(&mut self, txn: &Txn) -> Result<Verdict, LedgerError> {
         match self.compare(txn) {
             Ok(None) if txn.writes().is_empty() => {
@@ -225,7 +225,7 @@ impl Ledger {
     }
 
     fn accept(&mut self, txn: &Txn) -> Committed {
-        // OK because 64 bits last for centuries at a billion commits a second.
+        // OK because 64 bits last for centuries at a billion commits per second.
         self.revision += 1;
         let version = Version::new(self.revision);
         let writes = txn.writes().iter().map(|(key, value)| RawWrite {
@@ -276,7 +276,7 @@ impl Ledger {
         self.kept.extend(redo.writes.into_iter().map(|RawWrite { key, value }| (key, value)));
     }
 
-    /// True if there are kept writes after this key.
+    /// Returns true if there are kept writes after this key.
     pub(super) fn keeps_more(&self, after: Option<&[u8]>) -> bool {
         self.kept_after(after).next().is_some()
     }

@@ -59,7 +59,7 @@ fn encode(revision: u64) -> [u8; TEXT_BYTES] {
     text
 }
 
-/// `None` if the place is torn, damaged or was never written.
+/// Returns `None` if the place is torn, damaged or was never written.
 fn decode(text: [u8; TEXT_BYTES]) -> Option<u64> {
     let (number, sum) = text.split_at(8);
     let number: [u8; 8] = number.try_into().ok()?;

@@ -8,7 +8,7 @@
 //! | leaves small files incomplete, and then reports a damaged database or ignores them | [`leftovers`] completes or removes them before sled is opened | `cuts::a_power_cut_while_sled_is_opened_loses_nothing` |
 //! | does not sync its small files and their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
 //! | silently truncates its log at the first damaged record | `newest` has the revision that it must have | `damage::a_truncated_log_is_noticed` |
-//! | panics on some kinds of damage and failure, also when it is dropped | [`catch_panic`] | `damage::a_flipped_bit_is_noticed_or_has_no_effect` |
+//! | panics on some kinds of damage and failure, even when it is dropped | [`catch_panic`] | `damage::a_flipped_bit_is_noticed_or_has_no_effect` |
 //! | its threads finish their work after it was dropped, and hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, since they need microseconds |
 //! | also flushes on a timer | [`config`] disables the timer, so that sled writes only at our flushes | no test: nothing would break |
 
@@ -31,7 +31,7 @@ use crate::txn::VALUE_BYTES_MAX;
 /// whole leaf of its tree, with at most 17 entries (it splits above 16) and 3 from a merged neighbour.
 pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub(super) const LEAF_ENTRIES_MAX: usize = 20;
-/// In addition to key and value: our envelope and revision (15 bytes), and sled's lengths and prefixes.
+/// The bytes of an entry besides key and value: our envelope and revision (15 bytes), and sled's lengths and prefixes.
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 const _: () = {
@@ -39,10 +39,10 @@ const _: () = {
     assert!((LEAF_ENTRIES_MAX + 1) * entry < SEGMENT_BYTES / 4, "no leaf ever becomes a blob file");
 };
 
-/// The most bytes that sled writes before it is flushed and synced: less than a segment.
+/// The maximum number of bytes that sled writes before it is flushed and synced: less than a segment.
 pub(super) const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
-/// The most pages that sled writes for one write: the whole leaf (which it does at about every tenth write to a leaf, but possibly
-/// for many leaves at the same time), and another page from a segment that it wants to free.
+/// The maximum number of pages that sled writes for one write: the whole leaf (which it does at about every tenth write
+/// to a leaf, but possibly for many leaves at the same time), and another page from a segment that it wants to free.
 pub(super) const PAGES_A_WRITE: usize = 2;
 pub(super) const PIECE_WRITES_MAX: usize = 64;
 

@@ -15,7 +15,8 @@ use crate::error::{ReadError, Unavailable};
 use crate::key::Key;
 use crate::pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page};
 
-/// The most bytes of overwritten values that are kept for one read: 64 MiB, or about 500 000 counters. A read that needs more fails.
+/// The maximum number of bytes of overwritten values that are kept for one read: 64 MiB, or about 500,000 counters. A
+/// read that needs more fails.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A paged read. Dropping it ends the read.
@@ -57,12 +58,12 @@ impl Snapshot {
         std::ptr::eq(self.reading.as_ptr(), Arc::as_ptr(reading))
     }
 
-    /// True if the read continues.
+    /// Returns true if the read continues.
     pub(super) fn is_wanted(&self) -> bool {
         self.reading.strong_count() > 0
     }
 
-    /// True if the value under a key must be kept when it is overwritten.
+    /// Returns true if the value under a key must be kept when it is overwritten.
     pub(super) fn needs(&self, key: &[u8]) -> bool {
         let is_ahead = key.starts_with(&self.prefix) && key > self.after.as_slice();
         is_ahead && self.bytes <= KEPT_BYTES_MAX && !self.before.contains_key(key)

@@ -22,7 +22,7 @@ use crate::txn::Version;
 const A: Key = Key::from_static("a");
 const B: Key = Key::from_static("b");
 
-/// What a scripted write of a batch does.
+/// The effect of a scripted write of a batch.
 enum Step {
     /// Writes nothing and fails.
     Lose,

@@ -17,8 +17,8 @@ use crate::key::Key;
 use crate::store::Stats;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// The most requests that share one flush. Applying a commit takes about 50 microseconds and a flush up to about 10 milliseconds.
-/// So the first commit of a full batch waits about as long for the others as for the disk.
+/// The maximum number of requests that share one flush. Applying a commit takes about 50 microseconds and a flush up to
+/// about 10 milliseconds. So the first commit of a full batch waits about as long for the others as for the disk.
 pub(super) const BATCH_REQUESTS_MAX: usize = 256;
 
 /// The reply channel of a request. The caller may have dropped the receiver.
@@ -302,7 +302,7 @@ impl Worker {
     }
 }
 
-/// Reads the page after a key. Blocks the calling thread. `None` if the store was closed or the read fails.
+/// Reads the page after a key. Blocks the calling thread. Returns `None` if the store was closed or the read fails.
 fn next_page(requests: &mpsc::WeakSender<Request>, reading: &Arc<Reading>, after: Key) -> Option<Part> {
     let (reply, answer) = oneshot::channel();
     let read = Read::Page { reading: Arc::clone(reading), after: Some(after), reply };

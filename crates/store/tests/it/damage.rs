@@ -56,7 +56,8 @@ async fn read(store: &SledStore) -> Result<Contents, kent_store::ReadError> {
     Ok(records.into_iter().map(|(key, versioned)| (key, versioned.version, versioned.value)).collect())
 }
 
-/// Opens a damaged copy. True if the damage is detected, false if the contents are as expected. Fails otherwise.
+/// Opens a damaged copy. Returns true if the damage is detected, false if the contents are as expected. Fails
+/// otherwise.
 async fn is_refused(copy: &Path, expected: &Contents, what: &str) -> bool {
     let Ok(store) = open(copy) else { return true };
     let contents = read(&store).await;

@@ -41,7 +41,7 @@ async fn ok_a_commit_refused_for_lack_of_space_is_unknown() {
     let etcd = Etcd::start_with(1, &["--quota-backend-bytes", "4000000"]);
     let store = std::sync::Arc::new(open(&etcd.address("kent")).await);
     let (mut made_nevertheless, mut refused) = (0, 0);
-    // etcd checks its size ten times a second, so a whole round can succeed.
+    // etcd checks its size ten times per second, so a whole round can succeed.
     for round in 0..10 {
         let mut commits = tokio::task::JoinSet::new();
         for number in (0..200).map(|number| 10 * (200 * round + number)) {

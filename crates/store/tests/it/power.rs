@@ -182,7 +182,7 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
     }
 }
 
-/// Which of the writes without a sync the disk has kept.
+/// The writes without a sync that the disk has kept.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     None,
@@ -196,7 +196,7 @@ enum Kept {
 }
 
 impl Kept {
-    /// How many bytes the disk has of write `number` of `count`, which has `length` bytes.
+    /// Returns the number of bytes that the disk has of write `number` of `count`, which has `length` bytes.
     fn of(self, number: usize, count: usize, length: usize) -> usize {
         let all = |kept: bool| if kept { length } else { 0 };
         match self {

@@ -174,7 +174,7 @@ fn spawn_child(dir: &Path) -> Child {
         .unwrap()
 }
 
-/// Not a test: what [`acknowledged_commits_survive_a_kill`] starts in its own process.
+/// Not a test: [`acknowledged_commits_survive_a_kill`] starts it in its own process.
 #[tokio::test]
 #[ignore = "run by another test, in a process that is killed"]
 async fn child_that_counts() {

@@ -111,7 +111,7 @@ pub(in crate::sled) struct BaseJob {
 }
 
 impl BaseJob {
-    /// `None` while another base is being written.
+    /// Returns `None` while another base is being written.
     pub(super) fn new(dir: &Path, head: Head, state: &Arc<BaseState>) -> Option<Self> {
         let is_first = !state.is_running.swap(true, Ordering::Relaxed);
         is_first.then(|| Self { dir: dir.to_owned(), head, state: Arc::clone(state) })
@@ -137,7 +137,7 @@ impl BaseJob {
         thread.spawn(run).inspect_err(|error| tracing::warn!(%error, "cannot write a new base of the archive; the next attempt follows later")).ok()
     }
 
-    /// False if the base was abandoned.
+    /// Returns false if the base was abandoned.
     fn write(&self, first: Part, mut next: impl FnMut(Key) -> Option<Part>) -> Result<bool, ArchiveError> {
         let mut base = BaseFile::create(&self.dir, &self.head)?;
         let mut part = first;

@@ -12,7 +12,8 @@ use super::read::Chain;
 use super::{Archiving, Ending, Generation};
 use crate::store::StoreId;
 
-/// What to do with the archive when a store is opened. Finding it changes nothing, except that it can create an empty directory.
+/// The action on the archive when a store is opened. Finding it changes nothing, except that it can create an empty
+/// directory.
 #[derive(Debug)]
 pub(in crate::sled) enum Entry {
     /// No archive.
@@ -103,7 +104,7 @@ impl Entry {
 }
 
 impl ArchiveError {
-    /// True if the archive can be abandoned after this error with `--no-archive=lost`.
+    /// Returns true if the archive can be abandoned after this error with `--no-archive=lost`.
     fn may_be_lost(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Damaged { .. } | Self::Record { .. } | Self::Nothing { .. } => true,

@@ -26,7 +26,8 @@ pub(super) struct Head {
     pub(super) store: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) generation: Vec<u8>,
-    /// In a base: the revision of its records. In a segment: the revision before its first commit. In `ended`: the last revision.
+    /// The revision of the records in a base, the revision before the first commit in a segment, or the last revision
+    /// in `ended`.
     #[prost(uint64, tag = "3")]
     pub(super) revision: u64,
 }
@@ -37,7 +38,7 @@ pub(super) struct BasePart {
     /// Raw keys and values of records, in order.
     #[prost(message, repeated, tag = "11")]
     pub(super) rows: Vec<RawWrite>,
-    /// In the last frame: the number of records.
+    /// The number of records, in the last frame.
     #[prost(uint64, optional, tag = "12")]
     pub(super) count: Option<u64>,
 }
@@ -57,7 +58,7 @@ impl Head {
         Self { store: store.to_bytes().into(), generation: generation.into(), revision }
     }
 
-    /// True if both belong to the same archive.
+    /// Returns true if both belong to the same archive.
     pub(super) fn is_same_archive(&self, other: &Self) -> bool {
         (&self.store, &self.generation) == (&other.store, &other.generation)
     }
@@ -130,7 +131,7 @@ pub(super) struct Segment {
     pub(super) redos: Vec<Redo>,
     /// The bytes of the head and of the frames.
     pub(super) bytes: Vec<u8>,
-    /// True if other bytes than zeros follow: a torn or damaged frame.
+    /// Whether other bytes than zeros follow: a torn or damaged frame.
     pub(super) is_torn: bool,
 }
 

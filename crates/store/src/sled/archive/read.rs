@@ -27,7 +27,7 @@ pub(in crate::sled) struct Chain {
 }
 
 impl Chain {
-    /// Reads the commits after a revision, or all commits after the base. `None` if there is no archive.
+    /// Reads the commits after a revision, or all commits after the base. Returns `None` if there is no archive.
     pub(super) fn read(dir: &Path, after: Option<u64>) -> Result<Option<Self>, ArchiveError> {
         let listing = Listing::of(dir)?;
         let Some((revision, base)) = listing.base(dir)? else { return Ok(None) };
@@ -70,12 +70,12 @@ pub struct Archived {
     pub revision: u64,
     /// All records.
     pub records: Vec<(Key, Vec<u8>)>,
-    /// Why the archive ended. `None` if it has not ended.
+    /// The reason for the end of the archive, or `None` if it has not ended.
     pub ending: Option<Ending>,
 }
 
 impl Archived {
-    /// True if a directory is the archive of a store.
+    /// Returns true if a directory is the archive of a store.
     #[must_use]
     pub fn is_one(dir: &Path) -> bool {
         Listing::of(dir).is_ok_and(|listing| !listing.bases.is_empty())
@@ -128,7 +128,7 @@ impl Archived {
     }
 }
 
-/// Why the archive ended. `None` if it has not ended.
+/// Returns why the archive ended, or `None` if it has not ended.
 fn ending(dir: &Path) -> Result<Option<Ending>, ArchiveError> {
     let Some((_, base)) = Listing::of(dir)?.base(dir)? else { return Ok(None) };
     let ended = files::read_ended(dir)?.filter(|(head, _)| head.is_same_archive(&base));
@@ -181,7 +181,7 @@ impl ArchiveLock {
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`], also if the archive has already ended in another way.
+    /// [`ArchiveError`], for example if the archive has already ended in another way.
     pub fn hand_over(&self, into: StoreId, place: &str) -> Result<(), ArchiveError> {
         let dir = || self.dir.clone();
         match ending(&self.dir)? {

@@ -26,7 +26,7 @@ use crate::txn::{Committed, Txn};
 const ID: StoreId = StoreId::new([7; 16]);
 const LOAD: u64 = 128 * 1024;
 
-/// What a scripted write does.
+/// The effect of a scripted write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Writes durably.
@@ -449,7 +449,7 @@ async fn err_an_old_copy_that_the_archive_cannot_complete() {
     put(&store, 1, b"one").await.unwrap();
     store.close().await;
     pair.copy("data", "old");
-    // A copy from before the archive started: the archive does not show what the copy has done since.
+    // A copy from before the archive started: the archive does not show the copy's later commits.
     assert!(matches!(pair.refusal("before", pair.to("archive")), ArchiveError::Unknown { .. }));
     let store = pair.open();
     until_a_new_base(&pair, &store).await;

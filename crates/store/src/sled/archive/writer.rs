@@ -91,7 +91,8 @@ impl Archive {
         Ok(Self::open(place, ledger.id(), generation, (revision, first, &bytes), base)?)
     }
 
-    /// Writes the last segment again, since what was read of it may not be durable, and continues after it.
+    /// Writes the last segment again, since its contents may have been read without being durable, and continues after
+    /// it.
     fn open(
         place: Place,
         store: StoreId,
@@ -187,7 +188,7 @@ pub(in crate::sled) fn end(place: &Place, chain: &Chain, revision: u64) -> Resul
     files::write_ended(&place.dir, &Head { revision, ..chain.base.clone() }, &Ending::Left)
 }
 
-/// Records the same if that is possible.
+/// Records the end of the archive, ignoring errors.
 pub(in crate::sled) fn try_end(dir: &Path, revision: u64) {
     if let Ok(Some((_, base))) = Listing::of(dir).and_then(|listing| listing.base(dir)) {
         // OK because the operator has declared the archive as lost.

@@ -1,7 +1,8 @@
 //! An upper bound for the bytes that sled writes for one write: the leaf of its tree that has the key.
 //!
-//! sled does not show which entries share a leaf, but the most entries of a leaf are known. So the leaf lies within that many entries
-//! before the key and that many after it. Keys come in order, so each entry is read only once for all keys near it.
+//! sled does not show which entries share a leaf, but the maximum number of entries N of a leaf is known. So the leaf
+//! lies between N entries before the key and N after it. Keys come in order, so each entry is read only once for all
+//! keys near it.
 
 use std::collections::VecDeque;
 

@@ -60,7 +60,7 @@ fn remove_torn_settings(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// True if a snapshot is complete: its contents are followed by their length (8 bytes) and their checksum.
+/// Returns true if a snapshot is complete: its contents are followed by their length (8 bytes) and their checksum.
 fn is_complete_snapshot(bytes: &[u8]) -> bool {
     let parts = bytes.split_last_chunk().and_then(|(rest, sum)| Some((rest.split_last_chunk::<8>()?.0, sum)));
     parts.is_some_and(|(contents, sum)| !contents.is_empty() && is_sum_of(contents, *sum))

@@ -22,7 +22,8 @@ struct Cutting {
 struct Tried {
     states: usize,
     wrong: Vec<String>,
-    /// The most bytes that sled wrote between two of our syncs, without the first one, which blanks free segments.
+    /// The maximum number of bytes that sled wrote between two of our syncs, without the first one, which blanks free
+    /// segments.
     largest: usize,
 }
 
@@ -136,7 +137,7 @@ fn check_tried(tried: &Tried) {
     assert!(*largest < quirks::SEGMENT_BYTES, "{largest} bytes between two syncs");
 }
 
-/// Small values share sled's leaves with large ones, so a write can move a leaf of some hundred KiB.
+/// Small values share sled's leaves with large ones, so a write can move a leaf of a few hundred KiB.
 #[tokio::test]
 async fn a_power_cut_during_a_checkpoint_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
