@@ -171,7 +171,7 @@ Examples:
 /// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
 /// or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
-/// the text form of its space (decimal by default). kent waits when the clock does not allow that many identifiers yet.
+/// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
 /// If kent is interrupted, fetched identifiers that it has not printed are lost: that leaves a gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
@@ -179,8 +179,8 @@ pub(crate) struct AllocArgs {
     /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, or another source (see --help).
     pub(crate) source: Source,
     /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
-    /// Best use a UUID of version 7 (kent alloc uuidv7): the daemon keeps it for kentd --request-retention. It keeps other
-    /// names permanently, but only a limited number of them.
+    /// Preferably a version 7 UUID (kent alloc uuidv7), which the daemon keeps for the time set by kentd
+    /// --request-retention. It keeps other names permanently, but only a limited number of them.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) request_id: String,
     /// Number of identifiers. Underscores are allowed, as in 1_000_000.
@@ -382,7 +382,7 @@ pub(crate) struct ImportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kent watch\n  kent watch --after 12 --json")]
 pub(crate) struct WatchArgs {
-    /// Resume after this revision. By default, print the present regions first.
+    /// Resume after this revision. By default, print the current regions first.
     #[arg(long, value_name = "REVISION", default_value = "0", hide_default_value = true)]
     pub(crate) after: u64,
     #[command(flatten)]

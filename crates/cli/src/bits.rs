@@ -107,7 +107,7 @@ fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     }
 }
 
-/// True if a bar precedes this bit of the row, or follows the last bit.
+/// Returns true if a bar precedes this bit of the row, or follows the last bit.
 fn is_edge(row: &[Bit<'_>], bit: usize) -> bool {
     !row.is_empty() && (bit == 0 || bit == row.len() || (bit < row.len() && row[bit - 1].run != row[bit].run))
 }

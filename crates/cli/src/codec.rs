@@ -1,4 +1,4 @@
-//! `kent codec`: serves the line protocol of formats.md, section 13, on standard input and output.
+//! `kent codec`: serves the line protocol of `kent-codec` on standard input and output.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
@@ -73,7 +73,7 @@ fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u
 struct Lines {
     /// The first part of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// The present line is too long, and the rest of it is dropped.
+    /// The current line is too long, and the rest of it is dropped.
     skipping: bool,
 }
 

@@ -165,7 +165,7 @@ fn small(width: u32) -> usize {
     width.min(128) as usize // OK because it is at most 128
 }
 
-/// The first and the last identifier at the present capacity.
+/// The first and the last identifier at the current capacity.
 fn ends(region: &Region) -> Option<(u128, u128)> {
     let prefix = if region.prefix.is_empty() { 0 } else { u128::from_str_radix(&region.prefix, 2).ok()? };
     let below = region.zone_bits.checked_add(region.suffix_bits)?;

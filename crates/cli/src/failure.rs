@@ -164,7 +164,8 @@ fn violations(details: &ErrorDetails) -> Vec<Violation> {
 }
 
 impl Failure {
-    /// True if the reader of our output closed the pipe, as in `kent alloc uuidv7 -n 1000 | head`. That is not an error.
+    /// Returns true if the reader of our output closed the pipe, as in `kent alloc uuidv7 -n 1000 | head`. That is not
+    /// an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -41,7 +41,8 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
     }
 }
 
-/// Watches without end. When the connection is lost, it reconnects to this daemon or another and resumes after the last change.
+/// Watches until interrupted. Reconnects if the connection is lost, to this daemon or another, and resumes after the
+/// last change.
 pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> Result<(), Failure> {
     let mut after = args.after;
     let mut daemon = client.connect().await?;
@@ -50,7 +51,7 @@ pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> R
             Ok(()) => {}
             Err(Failure::Refused(refusal)) if refusal.is_transient() => {
                 if refusal.needs_snapshot() {
-                    eprintln!("kent: changes after revision {after} were missed; printing all present regions again");
+                    eprintln!("kent: changes after revision {after} were missed; printing all current regions again");
                     after = 0;
                 }
             }

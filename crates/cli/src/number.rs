@@ -38,7 +38,7 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Decimal,
-    /// With this number of digits.
+    /// A number with this number of digits.
     Hex(usize),
     Uid11,
 }

@@ -24,7 +24,7 @@ impl Out {
         Self { json, palette: Palette { colour }, stream: BufWriter::new(stdout) }
     }
 
-    /// True with `--json`: one JSON object per line.
+    /// Returns true with `--json`: one JSON object per line.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }

@@ -17,7 +17,7 @@ use crate::tree::{self, View};
 /// The number of siblings that a tree draws without `--all`.
 const SIBLINGS_MAX: usize = 40;
 
-/// The value of `at_revision` that means the present revision.
+/// The value of `at_revision` that means the current revision.
 pub(crate) const PRESENT: u64 = 0;
 
 /// The maximum number of regions per page.

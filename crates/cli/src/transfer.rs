@@ -205,7 +205,7 @@ impl<'f> Work<'f> {
         Ok(())
     }
 
-    /// Creates the subregions of one region in a single edit, because only all of them together close it.
+    /// Creates all subregions in one edit: the parent closes only if they are all created together.
     async fn create_subregions(
         &self,
         space: &str,

@@ -55,7 +55,7 @@ impl View {
 pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     let all = regions.len();
     let mut forest = plant(view.matching(regions));
-    // For each level of the present branch, the number of siblings so far.
+    // For each level of the current branch, the number of siblings so far.
     let mut drawn: Vec<usize> = Vec::new();
     let mut hidden_below: Option<usize> = None;
     forest.retain(|branch| {

@@ -67,7 +67,7 @@ pub(crate) struct Entry {
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "present")]
     pub(crate) policy: Option<Policy>,
-    /// For people; an import ignores them.
+    /// Information for people; an import ignores it.
     pub(crate) former_prefixes: Vec<FormerPrefix>,
 }
 
@@ -304,7 +304,7 @@ impl Policy {
         self.auto_expand.is_some()
     }
 
-    /// The policy without automatic expansion; `None` if that is no policy at all.
+    /// Returns the policy without automatic expansion, or `None` if it then has only default values.
     pub(crate) fn without_expansion(self) -> Option<Self> {
         let Self { auto_expand: _, cap, min_chunk, max_chunk, strict } = self;
         let is_default = cap.is_none() && (min_chunk.0, max_chunk.0, strict) == (0, 0, false);

@@ -17,7 +17,7 @@ pub(crate) struct Target<'f> {
     heirs: BTreeMap<&'f str, &'f Entry>,
 }
 
-/// How an existing region compares with the file.
+/// The result of comparing an existing region with the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It equals the file.

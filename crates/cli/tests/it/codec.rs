@@ -1,4 +1,4 @@
-//! `kent codec`: the line protocol of formats.md, section 13.
+//! `kent codec`: the line protocol.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
