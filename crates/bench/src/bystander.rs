@@ -44,7 +44,7 @@ pub(crate) struct BystanderArgs {
     /// Number of regions in the table.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     regions: u64,
-    /// Number of strict grants with a request_id in the store.
+    /// Number of strict grants with a request ID in the store.
     #[arg(long, default_value_t = 0)]
     strict_grants: u64,
     /// Keep the store in this directory and reuse it in the next run, because filling it takes minutes.
@@ -98,9 +98,9 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Allocates from the strict region until this many identifiers are granted, each under its own request_id, a UUID of version 7 as
-/// the docs recommend. Several streams are used because a stream is answered in order, and requests of several streams share
-/// commits. Temporary refusals are retried.
+/// Allocates from the strict region until this many identifiers are granted, each under its own request ID, a UUID of
+/// version 7 as the docs recommend. Several streams are used because a stream is answered in order, and requests of several
+/// streams share commits. Temporary refusals are retried.
 async fn fill_strict(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
     let region = client.connect().await?.regions().get_region(GetRegionRequest { name }).await?.into_inner();

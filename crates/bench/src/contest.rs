@@ -180,7 +180,7 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// The ratio of the rates of two contenders; `None` if either is missing.
+    /// The ratio of the rates of two contenders, or `None` if either is missing.
     pub(crate) fn ratio(&self, one: &str, other: &str) -> Option<f64> {
         Some(self.of(one)?.rates.ratio(&self.of(other)?.rates))
     }

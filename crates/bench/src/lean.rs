@@ -63,7 +63,7 @@ const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
-/// The size of one read in bytes: responses to some hundred calls.
+/// The size of one read in bytes: responses to a few hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
@@ -214,7 +214,7 @@ fn literal_fields() -> Vec<u8> {
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    let [_, length @ ..] = (payload.len() as u32).to_be_bytes(); // OK because it has some hundred bytes
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes(); // OK because it has a few hundred bytes
     out.extend(length);
     out.extend([kind, flags]);
     out.extend(stream.to_be_bytes());

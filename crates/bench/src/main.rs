@@ -1,7 +1,7 @@
 //! `kent-bench` compares Kent with the best the same machine can do, within one run.
 //!
-//! Machines are shared and noisy, so a single figure means little. The benchmarks interleave and repeat what they compare, and
-//! report medians and ratios.
+//! Machines are shared and noisy, so a single figure means little. The benchmarks interleave and repeat the
+//! measurements they compare, and report medians and ratios.
 
 mod arena;
 mod bare;

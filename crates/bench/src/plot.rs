@@ -76,7 +76,7 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str()
 }
 
-/// How a row becomes points of a panel.
+/// The conversion of a row to points of a panel.
 trait Drawn {
     fn points(&self, row: &Value) -> Vec<(f64, f64)>;
     fn panel(&self, row: &Value) -> Panel;

@@ -81,7 +81,8 @@ async fn grant(address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The size in bytes of the program without symbols, as packages ship it. `None` if `strip` is not installed.
+/// Returns the size in bytes of the program without symbols, as packages ship it, or `None` if `strip` is not
+/// installed.
 fn stripped(kentd: Option<&PathBuf>) -> anyhow::Result<Option<u64>> {
     let Some(strip) = installed("strip", &[]) else { return Ok(None) };
     let file = tempfile::NamedTempFile::new()?;

@@ -26,7 +26,7 @@ pub(crate) struct StrictArgs {
     options: Options,
 }
 
-/// About the size of what the store writes for a grant.
+/// The approximate size of the store's writes for a grant.
 const RECORD: [u8; 256] = [b'x'; 256];
 
 pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {

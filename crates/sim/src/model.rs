@@ -71,9 +71,9 @@ pub(crate) enum Mutant {
     RestoreUnpaid,
     /// A strict grant is committed without a check of the counter's version.
     NoCounterCheck,
-    /// A dated request_id is granted without a check of the floor's version.
+    /// A dated request ID is granted without a check of the floor's version.
     NoFloorCheck,
-    /// A strict grant does not look up its request_id, and overwrites an existing record.
+    /// A strict grant does not look up its request ID, and overwrites an existing record.
     NoRequestLookUp,
 }
 
@@ -195,7 +195,7 @@ const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     PaceModel { ticks, budget, mutant }
 }
 
-/// Strict grants under request_ids, some of which expire.
+/// Strict grants under request IDs, some of which expire.
 const fn stricts(deep: bool, mutant: Option<Mutant>) -> StrictModel {
     let budget = if deep { StrictBudget { attempts: 4, faults: 3 } } else { StrictBudget { attempts: 3, faults: 2 } };
     StrictModel { daemons: 2, budget, mutant }

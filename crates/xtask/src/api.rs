@@ -12,7 +12,7 @@ use prost_types::{
     field_descriptor_proto::{Label, Type},
 };
 
-/// In the order of the page. The shared types come last.
+/// The files in the order of the page. The shared types come last.
 const FILES: [&str; 5] = ["allocator", "regions", "codec", "admin", "types"];
 
 const HEAD: &str = "\
@@ -23,7 +23,7 @@ a daemon serves reflection, so `grpcurl` and the like need no files. [clients.md
 
 ";
 
-// Field numbers of descriptor.proto, by which comments name what they belong to.
+// Field numbers of descriptor.proto, by which comments name the elements they belong to.
 const FILE_SYNTAX: i32 = 12;
 const FILE_MESSAGE: i32 = 4;
 const FILE_ENUM: i32 = 5;
@@ -34,7 +34,7 @@ const MESSAGE_ENUM: i32 = 4;
 const ENUM_VALUE: i32 = 2;
 const SERVICE_METHOD: i32 = 2;
 
-/// The comments of one file, by the path of what they precede.
+/// The comments of one file, by the path of the element they precede.
 struct Comments(BTreeMap<Vec<i32>, String>);
 
 impl Comments {

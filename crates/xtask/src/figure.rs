@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use kent_regions::{Edit, NewRegion, Place, Prefix, Region, Start, Table};
 
-/// Where the bars begin, and how much a line of the figure takes.
+/// The left edge of the bars, and the height of a line of the figure.
 const LEFT: u32 = 120;
 const LINE: u32 = 34;
 const BAR: u32 = 24;
@@ -57,7 +57,7 @@ impl Figure {
         self.text(8, self.y + 17, "", label);
     }
 
-    /// Part of a bar, from a bit to another one, and its bits or what is written on it.
+    /// Part of a bar, from a bit to another one, and its bits or its label.
     fn part(&mut self, class: &str, from: u32, to: u32, bits: &str, words: &str) {
         if from == to {
             return;
@@ -122,7 +122,7 @@ const fn at(bit: u32) -> u32 {
     }
 }
 
-/// What the edits of Kent 1992 do to regions of a space of 64 bits: the examples of its figures 2 to 4.
+/// Draws the effects of the edits of Kent 1992 on regions of a space of 64 bits: the examples of its figures 2 to 4.
 pub(crate) fn regions() -> anyhow::Result<String> {
     let mut table = Table::new(64)?;
     let mut figure = Figure::new();
@@ -177,7 +177,7 @@ fn draw(figure: &mut Figure, table: &Table) {
     freed.for_each(|block| figure.free(block, bits));
 }
 
-/// How blocks, chunks and the durable ceiling of a source lie on its line of positions.
+/// Draws the blocks, chunks and durable ceiling of a source on its line of positions.
 pub(crate) fn ceiling() -> String {
     let mut figure = Figure::new();
     let (begin, next, end) = (LEFT, LEFT + 260, LEFT + 420);
@@ -198,7 +198,7 @@ pub(crate) fn ceiling() -> String {
     figure.label("after a crash");
     figure.rect("free", begin, end);
     figure.text((begin + end) / 2, figure.y + 17, "bits", "never issued again: the rest is a gap");
-    figure.text(end + 8, figure.y + 17, "small", "goes on here");
+    figure.text(end + 8, figure.y + 17, "small", "continues here");
     figure.y += LINE;
     figure.finish("Positions of a source: issued blocks, what is left of the reservation, and the durable ceiling")
 }

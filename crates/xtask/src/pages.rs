@@ -1,4 +1,4 @@
-//! The generated files of the documentation. A test fails if one differs from what would be generated now.
+//! The generated files of the documentation. A test fails if one differs from its newly generated contents.
 
 use std::fs;
 

@@ -65,9 +65,10 @@ struct Replica {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Waiting {
-    /// For the answer to a commit.
+    /// Waits for the answer to a commit.
     Commit { plan: SlotPlan, give_back: bool },
-    /// For reading a slot again after a commit with unknown outcome. The plan is present only with [`Mutant::AdoptRecord`].
+    /// Waits to read a slot again after a commit with unknown outcome. The plan is present only with
+    /// [`Mutant::AdoptRecord`].
     Reread(u8, Option<SlotPlan>),
 }
 

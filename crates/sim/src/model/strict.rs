@@ -1,8 +1,8 @@
-//! The model of strict grants: daemons grant from one region with and without request_ids, while commits conflict, get lost or arrive
-//! late, and dated request_ids expire.
+//! The model of strict grants: daemons grant from one region with and without request IDs, while commits conflict, get
+//! lost or arrive late, and dated request IDs expire.
 //!
 //! Drives `kent_issue::StrictState` in the order of `server/src/issuing/strict.rs` (`grant`) and of `server/src/issuing/requests.rs`
-//! (`forget`): read the records of the request_ids, read the counter unless the last commit left it in memory, plan, commit.
+//! (`forget`): read the records of the request IDs, read the counter unless the last commit left it in memory, plan, commit.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
@@ -31,12 +31,12 @@ pub(crate) struct StrictBudget {
     pub(crate) faults: u8,
 }
 
-/// The request_id of a request, if any.
+/// The request ID of a request, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RequestId {
     None,
     Dated,
-    /// One of two undated request_ids, of which the store keeps at most one.
+    /// One of two undated request IDs, of which the store keeps at most one.
     Undated(u8),
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct StrictModelState {
     granted: Vec<(RequestId, Run)>,
     left: StrictBudget,
     broken: Option<&'static str>,
-    /// A repeated request_id got its earlier grant.
+    /// A repeated request ID got its earlier grant.
     was_repeated: bool,
-    /// An expired request_id was refused.
+    /// An expired request ID was refused.
     was_expired: bool,
 }
 
@@ -98,7 +98,7 @@ struct Daemon {
 enum Work {
     #[default]
     None,
-    /// The request_ids were looked up.
+    /// The request IDs were looked up.
     LookedUp(Vec<(RequestId, Option<Run>)>),
     /// A commit is in flight.
     Planned(Vec<RequestId>, Box<StrictPlan>, Commit),
@@ -107,7 +107,7 @@ enum Work {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum StrictStep {
-    /// A daemon looks up the request_ids of some requests, which share a commit.
+    /// A daemon looks up the request IDs of some requests, which share a commit.
     LookUp(usize, &'static [RequestId]),
     /// It reads the other records it needs, and plans.
     Plan(usize),
@@ -121,7 +121,7 @@ pub(crate) enum StrictStep {
     Late(usize),
     /// A daemon crashes, and a new one starts in its place.
     Crash(usize),
-    /// A daemon whose clock is ahead raises the floor above the time of the dated request_id.
+    /// A daemon whose clock is ahead raises the floor above the time of the dated request ID.
     RaiseFloor,
     /// A daemon removes records below the floor.
     Remove,
@@ -152,7 +152,7 @@ fn dated_at() -> UnixNanos {
     dated().map_or(UnixNanos::new(0), DatedRequest::time)
 }
 
-/// The count of a request. Each request_id always has the same count.
+/// The count of a request. Each request ID always has the same count.
 fn count(id: RequestId) -> NonZeroU64 {
     match id {
         RequestId::None | RequestId::Dated => NonZeroU64::MIN,

@@ -156,7 +156,7 @@ pub(crate) async fn client(run: Arc<Run>, number: u64) {
         let count = run.dice.between(1, 12);
         if run.dice.per_mille(80) {
             requests += 1;
-            // Requests to both regions use the same request_id.
+            // Requests to both regions use the same request ID.
             for region in STRICT {
                 if run.dice.per_mille(600) {
                     strict(&run, region, format!("c{number}-{requests}"), count).await;
@@ -187,7 +187,8 @@ fn source(run: &Run) -> (String, String) {
     }
 }
 
-/// The number of refusals after which a request counts as never granted. They take some minutes, longer than any fault.
+/// The number of refusals after which a request counts as never granted. They take a few minutes, longer than any
+/// fault.
 const REFUSALS_MAX: u32 = 2000;
 
 /// Requests a strict grant until it succeeds, and sometimes repeats it, possibly at another daemon.
@@ -404,7 +405,7 @@ pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: Stri
                     run.edited(&edit.space, &edit.request_id, made.revision);
                     return true;
                 }
-                // A daemon may not know yet what another daemon has created.
+                // A daemon may not know yet the regions that another daemon has created.
                 Err(status) if is_unknown(status.code()) || status.code() == Code::NotFound => {}
                 Err(_) => return false,
             }

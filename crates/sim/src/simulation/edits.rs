@@ -1,4 +1,4 @@
-//! Random edits of operators. Each has a request_id, so that repeated requests apply it once.
+//! Random edits of operators. Each has a request ID, so that repeated requests apply it once.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,

@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
     issued: Vec<(String, u64, u128)>,
     /// The keys of scrambled orders, by space.
     keys: HashMap<String, ClusterKey>,
-    /// Grants of strict regions, by region and request_id.
+    /// Grants of strict regions, by region and request ID.
     strict: BTreeMap<(u64, String), (u128, u64)>,
     /// Grants of strict regions in lost stores. A repeated request may get the same grant or another.
     lost: HashSet<(u64, String, u128, u64)>,

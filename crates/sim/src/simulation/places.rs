@@ -11,7 +11,7 @@ use super::world::Dice;
 pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
 /// The space with the strict regions.
 pub(crate) const STRICT_SPACE: &str = SPACES[0];
-/// The strict regions. Requests to both use the same request_ids.
+/// The strict regions. Requests to both use the same request IDs.
 pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
 /// Regions that clients exhaust as fast as their pace allows, so that a restore must skip the maximum.
 pub(crate) const RUSHED: [&str; 2] = ["rushed", "rushed-scrambled"];

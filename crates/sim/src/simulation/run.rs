@@ -56,7 +56,7 @@ pub(crate) struct Run {
 struct State {
     ledger: Ledger,
     steps: u64,
-    /// Acknowledged edits: space, request_id, revision.
+    /// Acknowledged edits: space, request ID, revision.
     edits: Vec<(String, String, u64)>,
     /// The time from which the seal of a region is in effect, by space and number.
     sealed: HashMap<(String, u64), Instant>,
@@ -152,7 +152,7 @@ impl Run {
         check(&mut self.lock().ledger)
     }
 
-    /// The acknowledged edits of a space: request_ids and revisions.
+    /// The acknowledged edits of a space: request IDs and revisions.
     pub(crate) fn edits(&self, origin: &str) -> Vec<(String, u64)> {
         let state = self.lock();
         let of = state.edits.iter().filter(|(space, ..)| space == origin);
@@ -292,7 +292,7 @@ impl Run {
         &self.replicas[0].config
     }
 
-    /// The duration until all clocks have passed a time, at their present rates.
+    /// The duration until all clocks have passed a time, at their current rates.
     pub(crate) fn until_all_are_past(&self, time: UnixNanos) -> Duration {
         let last = self.replicas.iter().map(|replica| time.get() - replica.machine.wall().get()).max().unwrap_or(0);
         // The addition covers clocks that run slightly slow.
@@ -318,7 +318,7 @@ impl Run {
         self.edits_paused.load(Ordering::SeqCst)
     }
 
-    /// Stops faults. Clients and operators finish their present requests and end.
+    /// Stops faults. Clients and operators finish their current requests and end.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         self.backend().foul.store(false, Ordering::SeqCst);
@@ -397,7 +397,7 @@ impl Run {
         state.unsealing.insert(region);
     }
 
-    /// Records an acknowledged unseal. Its request_id keeps it from being applied again later.
+    /// Records an acknowledged unseal. Its request ID keeps it from being applied again later.
     pub(crate) fn unsealed(&self, space: &str, region: u64) {
         self.lock().unsealing.remove(&(self.places.origin(space), region));
     }

@@ -24,7 +24,7 @@ impl Dice {
         self.lock().random_range(low..=high)
     }
 
-    /// True with this probability in thousandths.
+    /// Returns true with this probability in thousandths.
     pub(crate) fn per_mille(&self, probability: u64) -> bool {
         self.between(0, 999) < probability
     }
