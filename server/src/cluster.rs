@@ -48,10 +48,10 @@ pub(crate) struct Cluster {
     /// The newest schema of records that this program knows.
     schema: u16,
     state: Mutex<State>,
-    /// When the last complete refresh of all tables began, in milliseconds on the steady clock.
+    /// The start of the last complete refresh of all tables, in milliseconds on the steady clock.
     reached: AtomicU64,
     /// The same in milliseconds on the wall clock. Both are needed, because either clock may stop while the machine is paused and
-    /// the other replicas' time goes on.
+    /// the other replicas' time continues.
     reached_wall: AtomicI64,
     /// Notified when other replicas should hear immediately how far the tables are.
     progress: Notify,
@@ -63,7 +63,7 @@ struct State {
     applied: Version,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
-    /// How many of those a refresh of all tables has covered. `applied` does not advance until all are.
+    /// The number of those that a refresh of all tables has covered. `applied` does not advance until all are.
     caught_up: u64,
     replicas: BTreeMap<String, Replica>,
 }
@@ -72,9 +72,9 @@ struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) note: ReplicaNote,
-    /// When its last note arrived, on the steady clock.
+    /// The time at which its last note arrived, on the steady clock.
     pub(crate) heard: Duration,
-    /// How far its clock was ahead of ours when its notes arrived, in nanoseconds; the latest last.
+    /// The lead of its clock over ours when its notes arrived, in nanoseconds; the latest last.
     ahead: VecDeque<i128>,
 }
 
@@ -98,11 +98,12 @@ pub(crate) struct Watches {
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// The longest time between an announcement and the start of the refresh that it covers.
 const REFRESH_WITHIN: Duration = Duration::from_secs(5);
-/// How much longer an announcement lasts than what it covers, because clocks run at slightly different rates.
+/// The time by which an announcement outlasts the grants that it covers, because clocks run at slightly different
+/// rates.
 const MARGIN: Duration = Duration::from_secs(10);
-/// How long a seal waits for the other replicas to confirm.
+/// The time for which a seal waits for the other replicas to confirm.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
-/// How often a seal checks for confirmations.
+/// The interval at which a seal checks for confirmations.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
 /// The number of notes from which a clock's offset is estimated.
 const SAMPLES: usize = 5;
@@ -145,7 +146,8 @@ impl Cluster {
         self.reached_ago().is_some_and(|ago| ago < self.window)
     }
 
-    /// The time since the last refresh of all tables began, by whichever clock gives more; `None` before the first one.
+    /// The time since the last refresh of all tables began, by whichever clock gives more, or `None` before the first
+    /// one.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         let reached = self.reached.load(Ordering::Acquire);
         if reached == u64::MAX {
@@ -445,8 +447,8 @@ fn wall_millis(clock: &dyn Clock) -> i64 {
 }
 
 impl Replica {
-    /// How far its clock is ahead of ours, in nanoseconds. A delayed note makes the clock look behind, so the largest of the latest
-    /// values is the best estimate.
+    /// Returns the lead of its clock over ours, in nanoseconds. A delayed note makes the clock look behind, so the
+    /// largest of the latest values is the best estimate.
     pub(crate) fn ahead_nanos(&self) -> i128 {
         self.ahead.iter().copied().max().unwrap_or_default()
     }

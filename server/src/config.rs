@@ -29,7 +29,7 @@ pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
 pub struct Config {
     /// The settings that have a default.
     pub set: Values,
-    /// How many threads serve connections.
+    /// The number of threads that serve connections.
     pub threads: usize,
     /// The directory that records how many times each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
@@ -110,7 +110,7 @@ impl Config {
         Chunk { min: self.set.chunk_min, max: self.set.chunk_max }
     }
 
-    /// How long request_ids are kept, and how many of those that do not expire.
+    /// Returns the retention of request IDs, and the maximum number of those that do not expire.
     pub fn requests(&self) -> RequestPolicy {
         RequestPolicy { retention: self.set.request_retention.0, undated_max: self.set.requests_max }
     }

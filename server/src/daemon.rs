@@ -81,16 +81,16 @@ pub enum StartError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// How often the health service checks whether the daemon can grant.
+/// The interval at which the health service checks whether the daemon can grant.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a start waits for the first slot before it serves without one.
+/// The time for which a start waits for the first slot before it serves without one.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
 /// The timeout of the store: about ten thousand times the duration of a commit.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a start waits for etcd, without the time of the attempts, and the pause between attempts.
+/// The time for which a start waits for etcd, without the time of the attempts, and the pause between attempts.
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -156,8 +156,8 @@ impl Daemon {
 
     /// Drains, writes the exact ceilings to the store, and closes it. Returns true if all requests in flight finished.
     pub async fn stop(self) -> bool {
-        // From here on the health service reports not serving, streams end after their present answer, the ports accept no more
-        // connections, and calls in flight finish.
+        // From here on the health service reports not serving, streams end after their current answer, the ports accept
+        // no more connections, and calls in flight finish.
         self.node.engine().draining().cancel();
         let clean = time::timeout(self.grace, self.ports.stop()).await.is_ok();
         if !clean {
@@ -229,7 +229,8 @@ async fn count_start(environment: &Environment, witness: &Witness, place: &str) 
     Ok(witness.attest(&*environment.store, place).await?)
 }
 
-/// Does what a daemon with a witness in the directory `witness` does before it starts a [`Node`]; for the simulator.
+/// Takes the steps of a daemon with a witness in the directory `witness` before it starts a [`Node`]; for the
+/// simulator.
 ///
 /// # Errors
 ///
@@ -246,7 +247,7 @@ pub fn transport() -> Server {
     Server::builder().initial_connection_window_size(WINDOW_BYTES).initial_stream_window_size(WINDOW_BYTES)
 }
 
-/// How long the store may take to accept the unused reservations.
+/// The time that the store may take to accept the unused reservations.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
 /// Reports to the health service whether the daemon can grant, for the daemon as a whole and for `Allocator`.

@@ -1,4 +1,4 @@
-//! The daemon without its transport: what the gRPC services and the HTTP port call.
+//! The daemon without its transport: the functions that the gRPC services and the HTTP port call.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     slots: Arc<Slots>,
     directory: Arc<Directory>,
     grants: Grants,
-    /// The other replicas; `None` if the store cannot be shared.
+    /// The other replicas, or `None` if the store cannot be shared.
     cluster: Option<Arc<Cluster>>,
     metrics: Metrics,
     place: Place,
@@ -247,12 +247,12 @@ impl Engine {
         &self.past
     }
 
-    /// Reserves a backup until the permit is dropped; `None` if [`BACKUPS_MAX`] are in progress.
+    /// Reserves a backup until the permit is dropped; returns `None` if [`BACKUPS_MAX`] are in progress.
     pub(crate) fn begin_backup(&self) -> Option<OwnedSemaphorePermit> {
         self.backups.clone().try_acquire_owned().ok()
     }
 
-    /// Reserves a watcher until the permit is dropped; `None` if there are [`WATCHERS_MAX`].
+    /// Reserves a watcher until the permit is dropped; returns `None` if there are [`WATCHERS_MAX`].
     pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
         self.watchers.clone().try_acquire_owned().ok()
     }
@@ -262,7 +262,7 @@ impl Engine {
         &*self.store
     }
 
-    /// The other replicas; `None` if the store cannot be shared.
+    /// The other replicas, or `None` if the store cannot be shared.
     pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
     }

@@ -111,11 +111,11 @@ pub(crate) enum AllocateError {
         subject: String,
         /// Its pace.
         pace: Pace,
-        /// The most that it issues in a burst.
+        /// The maximum number that it issues in a burst.
         burst: u128,
         /// The requested number of identifiers.
         requested: u64,
-        /// The wait until it is allowed; `None` if it never is.
+        /// The wait until it is allowed, or `None` if it never is.
         wait: Option<Duration>,
     },
     /// After a restore the position of the counter is not known.
@@ -146,7 +146,7 @@ pub(crate) enum AllocateError {
     Restored {
         /// The time from which identifiers are issued.
         until: UnixNanos,
-        /// The present time, if the clock is trusted.
+        /// The current time, if the clock is trusted.
         now: Option<UnixNanos>,
     },
     /// The store was unreachable for longer than the window, so edits of other replicas may be missing.
@@ -155,13 +155,13 @@ pub(crate) enum AllocateError {
          from regions until the store answers"
     )]
     OutOfTouch,
-    /// The request_id was used before, with another count.
+    /// The request ID was used before, with another count.
     #[error("request_id was used before for {count} identifiers: use a new one")]
     Reused {
         /// The number of identifiers granted under it.
         count: u64,
     },
-    /// The request_id is rejected.
+    /// The request ID is rejected.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
     /// The region has too few suffixes left.
@@ -336,7 +336,7 @@ pub(crate) enum EditError {
         space: String,
         /// The revision that the author expected.
         expected: u64,
-        /// The present revision.
+        /// The current revision.
         present: Revision,
     },
     /// After a restore the position of the region's counter is not known.
@@ -356,7 +356,7 @@ pub(crate) enum EditError {
         /// The revision that the edit made.
         revision: Revision,
     },
-    /// The request_id is rejected.
+    /// The request ID is rejected.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
     /// The store failed.

@@ -1,7 +1,7 @@
 //! Grants blocks from formats, series and regions.
 //!
-//! [`Grants::try_grant`] grants without I/O, rejects the request, or returns what the caller has to wait for. [`Grants::finish`]
-//! waits and tries again until the caller's deadline.
+//! [`Grants::try_grant`] grants without I/O, rejects the request, or returns the event that the caller has to wait for.
+//! [`Grants::finish`] waits and tries again until the caller's deadline.
 
 pub(crate) mod outcome;
 mod regions;
@@ -54,7 +54,8 @@ pub(crate) struct Limits {
     pub(crate) packed_bytes: u64,
 }
 
-/// The minimum number of attempts at a reservation that conflicts with others; attempts go on until the caller's deadline.
+/// The minimum number of attempts at a reservation that conflicts with others; attempts continue until the caller's
+/// deadline.
 const ATTEMPTS: u32 = 16;
 
 /// The backoff doubles its upper bound from 2 ms to 64 ms; a commit takes about 1 ms.
@@ -62,8 +63,8 @@ const BACK_OFF_MIN_MICROS: u64 = 500;
 const BACK_OFF_DOUBLINGS: u32 = 7;
 
 impl Grants {
-    /// Grants a block and returns it with the time of the grant, or returns what the caller has to wait for. Calls `wait_limit` only
-    /// for a strict grant.
+    /// Grants a block and returns it with the time of the grant, or returns the event that the caller has to wait for.
+    /// Calls `wait_limit` only for a strict grant.
     ///
     /// # Errors
     ///
@@ -151,7 +152,7 @@ impl Grants {
         }
     }
 
-    /// Waits for a reservation. It continues if its caller goes away; the next caller uses what it reserves.
+    /// Waits for a reservation. It continues if its caller goes away; the next caller uses the reserved chunk.
     async fn reserved(
         &self,
         reservation: impl Future<Output = Result<(), AllocateError>> + Send + 'static,

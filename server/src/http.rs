@@ -37,7 +37,7 @@ pub(crate) async fn serve(
 }
 
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
-/// what is left of the window and the chunks.
+/// the rest of the window and the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>) -> Response {
     let readiness = reports.write(Engine::report).await;
     let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -49,7 +49,7 @@ async fn metrics(State(reports): State<Arc<Reports>>) -> Response {
     ([(header::CONTENT_TYPE, OPEN_METRICS)], reports.write(Engine::render_metrics).await).into_response()
 }
 
-/// Writes reports on the runtime of calls, one at a time, because a report takes some milliseconds.
+/// Writes reports on the runtime of calls, one at a time, because a report takes a few milliseconds.
 struct Reports {
     engine: Arc<Engine>,
     writing: Mutex<()>,
@@ -64,7 +64,7 @@ impl Reports {
             Ok(written) => written,
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The daemon has stopped, so there is no one to answer.
+                // The daemon has stopped, so no caller is left to answer.
                 Err(_) => future::pending().await,
             },
         }

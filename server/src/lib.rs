@@ -11,12 +11,12 @@
 //! | `service` | the gRPC services |
 //! | `http` | `/livez`, `/readyz`, `/metrics` |
 //! | `status` | the only file that makes a `tonic::Status` |
-//! | `engine` | the daemon without its transport: what services call |
+//! | `engine` | the daemon without its transport: the functions that services call |
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
 //! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
 //! | `tables` | spaces, their tables, edits and history |
-//! | `issuing` | slots, counters and request_ids, and their records |
+//! | `issuing` | slots, counters and request IDs, and their records |
 //! | `maintenance` | backup, archive, restore, migration to etcd, the witness |
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |

@@ -44,7 +44,7 @@ pub(crate) struct SourceMetrics {
 /// The gauges, which are set when the metrics are rendered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauges {
-    /// How long time-based identifiers can be issued without the store, in seconds.
+    /// The time for which time-based identifiers can be issued without the store, in seconds.
     pub(crate) window_left_seconds: Gauge<f64, AtomicU64>,
     /// The time since the last refresh of all tables, in seconds.
     pub(crate) store_reached_ago_seconds: Gauge<f64, AtomicU64>,
@@ -209,7 +209,7 @@ impl SourceMetrics {
 }
 
 impl Gauges {
-    /// Counts an `AllocateStream` call until the guard is dropped; `None` if there are `max` already.
+    /// Counts an `AllocateStream` call until the guard is dropped; returns `None` if there are `max` already.
     pub(crate) fn open_stream(&self, max: usize) -> Option<StreamGuard> {
         let open = self.streams.inc();
         let guard = StreamGuard { streams: self.streams.clone() };

@@ -14,7 +14,7 @@ pub(crate) struct Readiness {
     pub(crate) draining: bool,
     pub(crate) quarantine: Option<Quarantine>,
     pub(crate) out_of_touch: bool,
-    /// The time since the last refresh of all tables; `None` if the store cannot be shared.
+    /// The time since the last refresh of all tables, or `None` if the store cannot be shared.
     pub(crate) reached_ago: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ impl Readiness {
         reasons
     }
 
-    /// The time since the last refresh of all tables; `None` if the store cannot be shared.
+    /// The time since the last refresh of all tables, or `None` if the store cannot be shared.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         self.reached_ago
     }

@@ -61,7 +61,7 @@ fn print(args: &RestoreArgs, restore: &Restore) {
     list_skips(restore);
     if !args.clock_error.is_zero() {
         println!(
-            "nothing is issued for {}, because the clock of a lost host may have been ahead by that much (--clock-error)",
+            "nothing is issued for {}, because the clock of a lost host may have been ahead by up to this time (--clock-error)",
             humantime::format_duration(args.clock_error)
         );
     }

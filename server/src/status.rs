@@ -1,7 +1,7 @@
 //! Translates the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that makes a `tonic::Status`.
 //!
 //! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit or a strict grant whose outcome is not known is
-//! `UNKNOWN`. (A chunk that may have been reserved is no effect: at most a gap.)
+//! `UNKNOWN`. (A chunk that may have been reserved has no effect except possibly a gap.)
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ fn exhausted(full: &Exhausted, message: String) -> Status {
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
-/// What a failed call to the store means for the caller.
+/// The outcome of a failed call to the store for the caller.
 enum Outcome {
     /// The call had no visible effect.
     NoEffect,
@@ -285,7 +285,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
     let mut details = reason(&reason_name, [("space", space)]);
     if let Refusal::NoFreePrefix(help) = refusal {
-        // For programs: the free blocks, and the regions that can be split by one bit with their present zone.
+        // For programs: the free blocks, and the regions that can be split by one bit with their current zone.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
         let facts = [("space", space), ("free_blocks", &blocks.join(",")), ("donors", &donors.join(","))];

@@ -38,7 +38,7 @@ pub enum ConfigError {
     Needs {
         /// The setting.
         setting: &'static str,
-        /// What it needs.
+        /// The required setting.
         needed: &'static str,
     },
     /// A file that a setting names cannot be read.

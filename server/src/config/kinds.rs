@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use kent_store::{BadAddress, EtcdAddress};
 use serde::{Deserialize, Serialize};
 
-/// Where the daemon stores its state.
+/// The place where the daemon stores its state.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StoreKind {
@@ -48,7 +48,7 @@ impl From<StoreKind> for String {
     }
 }
 
-/// How an archived store continues without its archive.
+/// The way in which an archived store continues without its archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoArchive {

@@ -123,7 +123,7 @@ settings! {
         window: Span = "1m" ["2s" to "1h"], "KENT_WINDOW" "DURATION":
             "How long the daemon can issue time-based identifiers while the store is unavailable";
         chunk_min: u64 = "1024" ["1" to "4294967296"], "KENT_CHUNK_MIN" "COUNT":
-            "Smallest number of a region's suffixes to reserve in one commit; a crash may skip that many";
+            "Smallest number of a region's suffixes to reserve in one commit; a crash may skip up to this number";
         chunk_max: u64 = "1048576" ["1" to "4294967296"], "KENT_CHUNK_MAX" "COUNT":
             "Largest number of a region's suffixes to reserve in one commit";
         series_on_demand: u64 = "1000" ["0" to "1000000"], "KENT_SERIES_ON_DEMAND" "COUNT":

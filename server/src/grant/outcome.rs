@@ -12,13 +12,13 @@ use crate::{issuing::queue::PendingGrant, tables::space::Space};
 /// The outcome of an attempt that is not rejected.
 #[derive(Debug)]
 pub(crate) enum TryGrant<T> {
-    /// The granted value, and the time of the grant on the steady clock. it was granted.
+    /// The granted value, and the time of the grant on the steady clock.
     Granted(T, Duration),
     /// The caller has to wait, and then try again.
     Wait(Wait),
 }
 
-/// What a grant has to wait for.
+/// The event that a grant has to wait for.
 #[derive(Debug)]
 pub(crate) enum Wait {
     /// The clock, a slot or its window.
@@ -49,7 +49,7 @@ pub(crate) struct HeldChunk {
     pub(crate) left: u128,
 }
 
-/// The error for a request_id with a source that is not a strict region.
+/// The error for a request ID with a source that is not a strict region.
 pub(crate) fn request_id_not_allowed() -> Invalid {
     let problem = "is allowed for strict regions only; for other sources a retry gets the next block, and no identifier is issued twice";
     Invalid::new("request_id", problem)

@@ -44,14 +44,14 @@ pub(crate) struct RegionGrants {
     tasks: Tasks,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
-    /// The other replicas; `None` if the store cannot be shared.
+    /// The other replicas, or `None` if the store cannot be shared.
     cluster: Option<Arc<Cluster>>,
 }
 
-/// How long the next commit waits for more strict requests to share it.
+/// The time for which the next commit waits for more strict requests to share it.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How often the leader checks for requests whose wait is over.
+/// The interval at which the leader checks for requests whose wait is over.
 const WAIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The principal of edits that the daemon makes on its own.
@@ -97,7 +97,7 @@ impl RegionGrants {
     }
 
     /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread cuts from a
-    /// region after a seal is applied to it. A strict region, or a request with a request_id, gets nothing here.
+    /// region after a seal is applied to it. A strict region, or a request with a request ID, gets nothing here.
     fn cut(&self, space: &Space, region: &str, count: NonZeroU64, request_id: &str) -> Result<Cut, AllocateError> {
         let cut = space.with_facts(region, |found| {
             let facts = check(found)?;
@@ -172,7 +172,7 @@ impl RegionGrants {
         }
     }
 
-    /// Queues one attempt at a strict grant: durable before it is answered, and made once for a request_id.
+    /// Queues one attempt at a strict grant: durable before it is answered, and made once for a request ID.
     fn enqueue(
         &self,
         space: &Arc<Space>,
@@ -457,7 +457,7 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, MakeError> {
 struct Cut {
     facts: RegionFacts,
     cell: Arc<Cell>,
-    /// The first suffix that was cut, and whether the chunk is running low; `None` if it did not hold enough.
+    /// The first suffix that was cut, and whether the chunk is running low, or `None` if it did not hold enough.
     first: Option<(Position, bool)>,
 }
 

@@ -151,7 +151,8 @@ impl SeriesGrants {
         }
     }
 
-    /// Returns the series, and lists it first if necessary; `None` if other replicas change the listing at the same time.
+    /// Returns the series, and lists it first if necessary, or `None` if other replicas change the listing at the same
+    /// time.
     async fn get_or_list(&self, series: &Series) -> Result<Option<Known>, AllocateError> {
         if let Some(known) = self.known(series) {
             return Ok(Some(known));
@@ -234,7 +235,7 @@ impl SeriesGrants {
         Ok(self.store.pages(&keys::LISTED_SERIES).await?)
     }
 
-    /// Returns the next page of listed series, with their present counters.
+    /// Returns the next page of listed series, with their current counters.
     pub(crate) async fn page(&self, pages: &mut dyn Pages) -> Result<Option<Vec<ListedSeries>>, StoreFailure> {
         let Some(page) = pages.next().await? else { return Ok(None) };
         let listed = page.into_iter().map(async |(key, versioned)| {
@@ -261,8 +262,8 @@ impl SeriesGrants {
         })
     }
 
-    /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the listing;
-    /// `None` if another replica changed it first or the outcome is unknown, and it must be read again.
+    /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the
+    /// listing, or `None` if another replica changed it first or the outcome is unknown, and it must be read again.
     async fn list(
         &self,
         series: &Series,

@@ -31,9 +31,9 @@ pub(crate) struct Cell {
     rate: Mutex<Rate>,
     /// The queue of strict grants.
     strict: Mutex<Queue>,
-    /// Whether the next chunk is being reserved before the present one is used up.
+    /// Whether the next chunk is being reserved before the current one is used up.
     is_ahead: AtomicBool,
-    /// Held while a chunk is reserved, or while an edit reads what is issued.
+    /// Held while a chunk is reserved, or while an edit reads the number of issued positions.
     pub(crate) reserving: tokio::sync::Mutex<()>,
 }
 
@@ -121,8 +121,8 @@ impl Cell {
         self.commit(store, record, plan).await
     }
 
-    /// Tries to reserve the next chunk before the present one is used up, and returns the counter's new value; `None` if that is
-    /// not needed, or another daemon also reserves from the counter. The caller holds `reserving`.
+    /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value, or
+    /// `None` if that is not needed, or another daemon also reserves from the counter. The caller holds `reserving`.
     pub(crate) async fn try_reserve_ahead(
         &self,
         store: &dyn Store,

@@ -10,8 +10,8 @@ use tokio::{sync::oneshot, task};
 use super::requests::{Request, RequestKind};
 use crate::{error::AllocateError, host::deadline::WaitLimit};
 
-/// The maximum number of requests that share a commit. With the counter, the region, the floor of request_ids and their number this
-/// stays below etcd's limit of 128 operations.
+/// The maximum number of requests that share a commit. With the counter, the region, the floor of request IDs and their
+/// number this stays below etcd's limit of 128 operations.
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
 pub(crate) struct QueuedRequest {
     /// The requested number of identifiers.
     pub(crate) count: NonZeroU64,
-    /// The request_id, if there is one.
+    /// The request ID, if there is one.
     pub(crate) request: Option<Request>,
 }
 
@@ -50,11 +50,11 @@ pub(crate) struct Waiter {
 #[must_use = "dropping it abandons the request"]
 pub(crate) struct PendingGrant(oneshot::Receiver<Outcome>);
 
-/// A block; `None` if another attempt is needed; or an error.
+/// A block, or `None` if another attempt is needed; or an error.
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
 impl QueuedRequest {
-    /// The key that counts its request_id, if that is undated.
+    /// The key that counts its request ID, if that is undated.
     pub(crate) fn undated(&self) -> Option<&Key> {
         match &self.request.as_ref()?.kind {
             RequestKind::Dated(_) => None,
@@ -74,7 +74,7 @@ impl Queue {
         self.last = Some(last);
     }
 
-    /// Returns a receiver that is notified when `count` requests wait; `None` if they do already.
+    /// Returns a receiver that is notified when `count` requests wait, or `None` if they do already.
     pub(crate) fn gather(&mut self, count: usize) -> Option<oneshot::Receiver<()>> {
         let (gathered, receiver) = oneshot::channel();
         self.gathering = Some((count, gathered)).filter(|_| self.waiting.len() < count);

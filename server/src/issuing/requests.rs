@@ -1,7 +1,7 @@
-//! Request_ids: each grant or edit under a request_id is recorded, and not made again.
+//! Request IDs: each grant or edit under a request ID is recorded, and not made again.
 //!
-//! Dated request_ids (version 7 UUIDs) are kept for a time; the others permanently, up to a maximum number. Records of dated
-//! request_ids are removed only below the *floor*, a stored time. Every commit under a dated request_id compares the floor's
+//! Dated request IDs (version 7 UUIDs) are kept for a time; the others permanently, up to a maximum number. Records of dated
+//! request IDs are removed only below the *floor*, a stored time. Every commit under a dated request ID compares the floor's
 //! version, so a removed request is never made again, even by a replica that has not heard of the removal, and whatever its clock
 //! says.
 
@@ -20,24 +20,24 @@ use crate::{
     },
 };
 
-/// A request_id of one region's grants, or of one space's edits.
+/// A request ID of one region's grants, or of one space's edits.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The key of the record of what was made.
+    /// The key of the record of the grant or edit.
     pub(crate) key: Key,
     pub(crate) kind: RequestKind,
 }
 
-/// How long a request_id is kept.
+/// The retention of a request ID.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestKind {
     /// Until the floor passes it.
     Dated(DatedRequest),
-    /// Permanently. The key is that of the counter of such request_ids.
+    /// Permanently. The key is that of the counter of such request IDs.
     Undated(Key),
 }
 
-/// The rules for all request_ids of a store.
+/// The rules for all request IDs of a store.
 #[derive(Debug)]
 pub(crate) struct Requests {
     policy: RequestPolicy,
@@ -47,7 +47,7 @@ pub(crate) struct Requests {
 }
 
 impl Request {
-    /// Returns the request_id, or `None` if it is empty.
+    /// Returns the request ID, or `None` if it is empty.
     pub(crate) fn new(request_id: &str, requested: RequestScope<'_>) -> Option<Self> {
         if request_id.is_empty() {
             return None;
@@ -71,7 +71,7 @@ impl Requests {
         Ok(Arc::new(Self { policy, slots, floor }))
     }
 
-    /// Returns the present rules, and the version of the floor in them.
+    /// Returns the current rules, and the version of the floor in them.
     pub(crate) fn rules(&self) -> (RequestRules, u64) {
         let floor = *self.floor.lock().unwrap_or_else(PoisonError::into_inner);
         (RequestRules { policy: self.policy, floor: floor.value, now: self.slots.trusted_now() }, floor.version)
@@ -88,7 +88,7 @@ impl Requests {
         Ok(*floor)
     }
 
-    /// Adds the record of a request_id to a commit, unless the request_id is rejected.
+    /// Adds the record of a request ID to a commit, unless the request ID is rejected.
     pub(crate) async fn record(
         &self,
         store: &dyn Store,
@@ -158,12 +158,13 @@ pub(crate) fn expect_floor(txn: Txn, version: u64) -> Txn {
     txn.expect(keys::FORGOTTEN, Version::new(version))
 }
 
-/// Updates the number of undated request_ids in the commit that writes their records. `version` is that of the last count.
+/// Updates the number of undated request IDs in the commit that writes their records. `version` is that of the last
+/// count.
 pub(crate) fn count_undated(txn: Txn, key: Key, version: u64, count: u64) -> Txn {
     txn.expect(key.clone(), Version::new(version)).put(key, stored::encode_undated(count))
 }
 
-/// Reads the number of undated request_ids under this key.
+/// Reads the number of undated request IDs under this key.
 pub(crate) async fn read_undated(store: &dyn Store, key: &Key) -> Result<Stored<u64>, StoreFailure> {
     Ok(match store.get(key).await? {
         Some(read) => Stored { version: read.version.get(), value: stored::decode_undated(&read.value)? },

@@ -59,7 +59,7 @@ pub(crate) struct HeldSlot {
     pub(crate) slot: Slot,
     /// Its record.
     pub(crate) record: SlotRecord,
-    /// How long it lasts without the store.
+    /// The time that it lasts without the store.
     pub(crate) window_left: Duration,
 }
 
@@ -150,7 +150,7 @@ impl Slots {
         state.trusted.quarantine()
     }
 
-    /// The present time, if the clock is trusted; `None` before the first slot.
+    /// The current time, if the clock is trusted, or `None` before the first slot.
     pub(crate) fn trusted_now(&self) -> Option<UnixNanos> {
         let mut state = self.lock();
         if !state.trusted.has_started() {
@@ -159,7 +159,7 @@ impl Slots {
         self.now(&mut state).ok()
     }
 
-    /// Trusts the present wall clock because an operator vouches for it.
+    /// Trusts the current wall clock because an operator vouches for it.
     pub(crate) fn accept_clock(&self) -> UnixNanos {
         let mut state = self.lock();
         let reading = self.reading();
@@ -174,7 +174,7 @@ impl Slots {
         Reading { wall: self.clock.wall(), steady: self.clock.steady() }
     }
 
-    /// The present time for issuing, if the clock is trusted.
+    /// The current time for issuing, if the clock is trusted.
     fn now(&self, state: &mut State) -> Result<UnixNanos, Refusal> {
         trusted_time(state, self.reading())
     }
@@ -201,7 +201,7 @@ impl Slots {
                     let _ = self.lock().issuer.plan_give_back();
                     return;
                 }
-                warn!(%error, "the store did not supply a window; continuing with the rest of the present one");
+                warn!(%error, "the store did not supply a window; continuing with the rest of the current one");
             }
             // Biased, so that a simulated run is repeatable.
             tokio::select! {
@@ -345,7 +345,7 @@ impl Slots {
         read.collect()
     }
 
-    /// The other replicas and what their clocks say; empty if the store cannot be shared.
+    /// The other replicas and the times of their clocks; empty if the store cannot be shared.
     async fn others(&self) -> Result<Vec<(HolderId, UnixNanos)>, StoreFailure> {
         if self.store.peers().is_none() {
             return Ok(Vec::new());
@@ -397,7 +397,7 @@ fn trusted_time(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusa
     now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
 }
 
-/// How often the keeper checks whether an extension is due; the first windows last two seconds.
+/// The interval at which the keeper checks whether an extension is due; the first windows last two seconds.
 const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
 
 const HOUR_NANOS: i128 = 3_600_000_000_000;

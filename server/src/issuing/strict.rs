@@ -46,12 +46,12 @@ pub(crate) enum Granted {
     Refused(StrictRefusal),
     /// Needs another attempt.
     Again,
-    /// The commit failed or its outcome is unknown. With a request_id, a retry finds out.
+    /// The commit failed or its outcome is unknown. With a request ID, a retry finds out.
     Failed(StoreFailure),
 }
 
-/// Attempts several grants in one commit, which moves the counter and records each grant with a request_id. `last` is the state
-/// after the last commit, which saves reading it.
+/// Attempts several grants in one commit, which moves the counter and records each grant with a request ID. `last` is
+/// the state after the last commit, which saves reading it.
 pub(crate) async fn grant(
     store: &dyn Store,
     record: &Record,
@@ -129,7 +129,7 @@ fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
     StrictState { counter, is_unsure: value.unsure, undated: None, is_remembered: false }
 }
 
-/// Returns a request with the earlier grant under its request_id, if there is one.
+/// Returns a request with the earlier grant under its request ID, if there is one.
 async fn read_before<'a>(store: &dyn Store, queued: &'a QueuedRequest) -> Result<StrictRequest<'a, Key>, StoreFailure> {
     let Some(Request { key, kind }) = &queued.request else {
         return Ok(StrictRequest { count: queued.count, id: None });

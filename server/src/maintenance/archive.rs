@@ -93,7 +93,8 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     }
 }
 
-/// Rejects an archive that has ended, because it lacks what was issued since, unless an interrupted restore is to be finished.
+/// Rejects an archive that has ended, because it lacks the later commits, unless an interrupted restore is to be
+/// finished.
 fn check_not_ended(dir: &Path, archived: &Archived, into: &Path) -> Result<(), NotRestored> {
     let dir = dir.to_owned();
     match &archived.ending {
@@ -117,7 +118,7 @@ impl FromArchive {
     }
 }
 
-/// Reads the records of an archive, and returns its directory; `None` if the directory is not an archive.
+/// Reads the records of an archive, and returns its directory, or `None` if the directory is not an archive.
 pub(crate) fn read(dir: &Path) -> Result<Option<(PathBuf, Records)>, NotRestored> {
     if !Archived::is_one(dir) && Archived::list(dir)?.is_empty() {
         return Ok(None);

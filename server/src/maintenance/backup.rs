@@ -37,7 +37,7 @@ const PART_PAUSE: Duration = Duration::from_millis(1);
 /// A complete backup, read from a file.
 #[derive(Debug)]
 pub(crate) struct Backup {
-    /// When it was made, by the daemon's clock, in nanoseconds since 1970.
+    /// The time of the backup, by the daemon's clock, in nanoseconds since 1970.
     pub(crate) unix_nanos: i64,
     /// All records, by key.
     pub(crate) records: Vec<(Key, Vec<u8>)>,
@@ -83,7 +83,7 @@ pub(crate) fn parts(
 /// A backup in progress.
 struct BackupInProgress {
     engine: Arc<Engine>,
-    /// The records; `None` before the beginning is sent.
+    /// The records, or `None` before the beginning is sent.
     pages: Option<Box<dyn Pages>>,
     /// The rest of the last page.
     read: vec::IntoIter<backup_part::Record>,

@@ -32,7 +32,7 @@ pub(crate) struct Witness {
 struct StartRecord {
     /// The location of the store, for people.
     place: String,
-    /// How many times it was started.
+    /// The number of its starts.
     starts: u64,
 }
 
@@ -57,7 +57,7 @@ pub enum WitnessError {
         seen: u64,
     },
     /// The directory or its file cannot be read or written.
-    #[error("the witness {} cannot be used: {problem} (--witness names another directory)", path.display())]
+    #[error("the witness {} cannot be used: {problem}; choose another directory with --witness DIR", path.display())]
     Unusable {
         /// The path.
         path: PathBuf,
@@ -233,7 +233,7 @@ mod tests {
         Witness { dir }
     }
 
-    /// How many times the store was started, according to the witness.
+    /// Returns the number of starts of the store, according to the witness.
     fn seen(witness: &Witness, id: StoreId) -> Option<u64> {
         read(&witness.file(id)).expect("read").map(|record| record.starts)
     }

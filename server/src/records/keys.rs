@@ -8,7 +8,7 @@ use kent_store::Key;
 
 /// The key of the keyed permutation, shared by all daemons on the store.
 pub(crate) const CLUSTER: Key = Key::from_static("cluster");
-/// How many times the store was started.
+/// The number of starts of the store.
 pub(crate) const BOOTS: Key = Key::from_static("boots");
 /// Present while a store is being restored: it is incomplete.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
@@ -28,9 +28,9 @@ pub(crate) const COUNTERS: Key = Key::from_static("counter/");
 /// The notes of all replicas that are running.
 pub(crate) const PRESENT: Key = Key::from_static("present/");
 
-/// The floor of dated request_ids.
+/// The floor of dated request IDs.
 pub(crate) const FORGOTTEN: Key = Key::from_static("forgotten");
-/// The records of all dated request_ids, the oldest first.
+/// The records of all dated request IDs, the oldest first.
 pub(crate) const DATED: Key = Key::from_static("dated/");
 
 /// All series.
@@ -147,7 +147,7 @@ pub(crate) fn fits(space: &str) -> bool {
     space.len() <= SPACE_BYTES_MAX
 }
 
-/// The longest key below a space is that of a dated request_id: 56 bytes plus the space's key.
+/// The longest key below a space is that of a dated request ID: 56 bytes plus the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
 /// A part of the record of the edit that made a revision.
@@ -183,7 +183,7 @@ pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))
 }
 
-/// The owner of request_ids: the edits of a space, or the strict grants of a region.
+/// The owner of request IDs: the edits of a space, or the strict grants of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestScope<'s> {
     pub(crate) space: &'s str,
@@ -192,18 +192,18 @@ pub(crate) struct RequestScope<'s> {
 }
 
 impl RequestScope<'_> {
-    /// The record of what was made under an undated request_id.
+    /// The record of a grant or edit under an undated request ID.
     pub(crate) fn undated(&self, request_id: &str) -> Key {
         let kind = if self.number.is_some() { "grant" } else { "request" };
         valid(format!("{kind}/{}/{}", self.subject(), digest(request_id)))
     }
 
-    /// The record of what was made under a dated request_id.
+    /// The record of a grant or edit under a dated request ID.
     pub(crate) fn dated(&self, request: DatedRequest) -> Key {
         valid(format!("{DATED}{:032x}/{}", request.bits(), self.subject()))
     }
 
-    /// The number of undated request_ids.
+    /// The number of undated request IDs.
     pub(crate) fn count(&self) -> Key {
         valid(format!("undated/{}", self.subject()))
     }
@@ -216,13 +216,13 @@ impl RequestScope<'_> {
     }
 }
 
-/// The request_id of a key that begins with [`DATED`].
+/// The request ID of a key that begins with [`DATED`].
 pub(crate) fn parse_dated(key: &Key) -> Result<DatedRequest, Malformed> {
     let digits = key.as_str().strip_prefix(DATED.as_str()).and_then(|rest| rest.split('/').next());
     digits.and_then(DatedRequest::parse).ok_or(Malformed { what: "the key of a dated request_id" })
 }
 
-/// Hashes a request_id to 32 hexadecimal digits, because it may hold any bytes and exceed the length of a key.
+/// Hashes a request ID to 32 hexadecimal digits, because it may hold any bytes and exceed the length of a key.
 fn digest(request_id: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, request_id.as_bytes()).simple().to_string()
 }

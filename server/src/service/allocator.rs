@@ -142,7 +142,7 @@ impl Replies {
         Poll::Ready(Some(Ok(AllocateStreamResponse { outcome: Some(outcome) })))
     }
 
-    /// With nothing to answer, ends the stream if the daemon is stopping.
+    /// Ends the stream if it has nothing to answer and the daemon is stopping.
     fn poll_draining<T>(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.draining.as_mut().poll(cx).map(|()| None)
     }

@@ -1,4 +1,4 @@
-//! `WatchTable`: sends the present table, then every change, in order and without a gap.
+//! `WatchTable`: sends the current table, then every change, in order and without a gap.
 //!
 //! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
 //! behind, gets an error with the revision after which to resume.
@@ -87,7 +87,7 @@ impl Watcher {
         loop {
             let present = *newest.borrow_and_update();
             if present.0.saturating_sub(seen.0) > BEHIND_MAX {
-                // If it resumed after its present revision, it would be just as far behind.
+                // If it resumed after its current revision, it would be just as far behind.
                 return Err(End::Status(Box::new(status::watcher_too_slow(0))));
             }
             while seen < present {

@@ -43,12 +43,12 @@ pub(crate) struct EditCommand {
     pub(crate) principal: String,
 }
 
-/// What an edit did, or would do.
+/// The effect of an edit that was made or rehearsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Edited {
     pub(crate) space: Arc<Space>,
     pub(crate) plan: Plan,
-    /// Whether the edit was made earlier, under the same request_id.
+    /// Whether the edit was made earlier, under the same request ID.
     pub(crate) again: bool,
 }
 
@@ -85,7 +85,7 @@ enum CommitOutcome {
 const ATTEMPTS: u32 = 5;
 
 impl Directory {
-    /// Plans an edit and, unless it is a dry run, commits it. With a request_id it is made only once.
+    /// Plans an edit and, unless it is a dry run, commits it. With a request ID it is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
         let space = self.find(&command.space)?;
         let _editing = space.editing.lock().await;
@@ -105,7 +105,7 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Returns what the edit did if it was made earlier under the same request_id.
+    /// Returns the effect of the edit if it was made earlier under the same request ID.
     async fn find_earlier_edit(&self, space: &Space, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let Some(request) = request(space, command).filter(|_| !command.options.validate_only) else { return Ok(None) };
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
@@ -127,7 +127,7 @@ impl Directory {
             let problem = format!("was used before, for another edit ({} in revision {revision})", entry.operation);
             return Err(Invalid::new("request_id", problem).into());
         }
-        // The history does not contain counters; use the present ones.
+        // The history does not contain counters; use the current ones.
         let mut changes = entry.changes;
         space.read(|table| {
             for region in changes.iter_mut().flat_map(|change| change.before.iter_mut().chain([&mut change.after])) {
@@ -137,7 +137,7 @@ impl Directory {
         Ok(Some(Plan::made(revision, changes)))
     }
 
-    /// Attempts the edit once; `None` if another edit changed the records meanwhile.
+    /// Attempts the edit once; returns `None` if another edit changed the records meanwhile.
     async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let counter = self.counter_of(space, &command.edit);
         // No chunk of the region is reserved until the edit is made or rejected.
@@ -190,9 +190,9 @@ impl Directory {
         space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))
     }
 
-    /// Returns the rest of this daemon's chunk, so that the edit depends on what is issued and not on what is reserved, and plans
-    /// the edit again. The plan uses exactly the counter that its commit compares, not a later value that a follower reports
-    /// meanwhile.
+    /// Returns the rest of this daemon's chunk, so that the edit depends on the issued suffixes and not on the reserved
+    /// ones, and plans the edit again. The plan uses exactly the counter that its commit compares, not a later value that a
+    /// follower reports meanwhile.
     async fn settle(
         &self,
         space: &Space,
@@ -240,7 +240,7 @@ impl Directory {
         }
     }
 
-    /// Applies the outcome of the commit in memory. `None` if the edit was not made and can be tried again.
+    /// Applies the outcome of the commit in memory. Returns `None` if the edit was not made and can be tried again.
     async fn adopt(
         &self,
         space: &Space,
@@ -340,7 +340,7 @@ impl Directory {
     }
 }
 
-/// The request_id of an edit.
+/// The request ID of an edit.
 fn request(space: &Space, command: &EditCommand) -> Option<Request> {
     Request::new(&command.options.request_id, RequestScope { space: space.key(), number: None })
 }

@@ -30,7 +30,7 @@ impl Directory {
         self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
     }
 
-    /// Updates a table to at least the present state of the store.
+    /// Updates a table to at least the current state of the store.
     pub(crate) async fn refresh(&self, space: &Space) -> Result<(), EditError> {
         let _editing = space.editing.lock().await;
         self.reload(space).await
@@ -84,7 +84,7 @@ impl Directory {
         Ok(sealed)
     }
 
-    /// Applies one edit of another replica. Returns whether it sealed a region; `None` if it cannot be applied.
+    /// Applies one edit of another replica. Returns whether it sealed a region, or `None` if it cannot be applied.
     async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {

@@ -44,7 +44,7 @@ pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &Histor
     })
 }
 
-/// Reads the edit that made a revision; `None` if it has no record.
+/// Reads the edit that made a revision; returns `None` if it has no record.
 pub(crate) async fn entry(
     store: &dyn Store,
     space: &Space,
@@ -53,8 +53,8 @@ pub(crate) async fn entry(
     Ok(versioned(store, space, revision).await?.map(|(entry, _)| entry))
 }
 
-/// Reads the edit that made a revision, and the version of all records that it wrote. `None` if it has no record, or the record is
-/// being removed.
+/// Reads the edit that made a revision, and the version of all records that it wrote. Returns `None` if it has no
+/// record, or the record is being removed.
 pub(crate) async fn versioned(
     store: &dyn Store,
     space: &Space,
@@ -102,8 +102,8 @@ async fn forgotten(store: &dyn Store, space: &Space) -> Result<Stored<Forgotten>
     })
 }
 
-/// Removes the oldest edits of a table beyond the last `keep`: at most one page. Returns what is forgotten then, and whether there
-/// may be more to remove.
+/// Removes the oldest edits of a table beyond the last `keep`: at most one page. Returns the revision up to which edits
+/// are then forgotten, and whether there may be more to remove.
 pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Result<(Forgotten, bool), StoreFailure> {
     let before = forgotten(store, space).await?;
     let present = space.read(kent_regions::Table::revision).0;

@@ -1,6 +1,6 @@
 //! Tables at earlier revisions.
 //!
-//! A past table is computed once, from the present table and the edits since, and kept for the following pages, so that a page
+//! A past table is computed once, from the current table and the edits since, and kept for the following pages, so that a page
 //! costs only its own regions. One table is computed at a time, and the last two are kept. Unchanged regions are shared with the
 //! present table.
 
@@ -55,7 +55,7 @@ pub(crate) enum PastError {
 }
 
 impl Past {
-    /// Returns the table of a space at a revision that is not later than the present one.
+    /// Returns the table of a space at a revision that is not later than the current one.
     ///
     /// # Errors
     ///

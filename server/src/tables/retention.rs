@@ -1,4 +1,4 @@
-//! Removes expired request_ids and old edits in the background, a page at a time.
+//! Removes expired request IDs and old edits in the background, a page at a time.
 //!
 //! Every replica does this, possibly at the same time: each removes only records below a durable floor.
 

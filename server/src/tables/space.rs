@@ -35,7 +35,7 @@ pub(crate) struct Space {
     /// The key of its records, which never changes: its name or, for a delegated region's space, the key of the outer space and the
     /// region's number.
     key: String,
-    /// For a delegated region's space: the outer space, and the region there.
+    /// The outer space of a delegated region's space, and the region there.
     outer: Option<(Arc<Space>, RegionNumber)>,
     state: RwLock<State>,
     counters: Mutex<BTreeMap<RegionNumber, Arc<Cell>>>,
@@ -110,7 +110,7 @@ impl Space {
         }
     }
 
-    /// The present name of a region.
+    /// The current name of a region.
     pub(crate) fn region_name(&self, number: RegionNumber) -> String {
         // OK because a region is never removed.
         self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
@@ -154,7 +154,7 @@ impl Space {
         (state.version, state.region_version(number))
     }
 
-    /// The edit that made the present revision.
+    /// The edit that made the current revision.
     pub(crate) fn last_edit(&self) -> EditId {
         self.state().last_edit
     }
@@ -223,7 +223,7 @@ impl Space {
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
-    /// Reserves the building of an index; `None` if another task is building one.
+    /// Reserves the building of an index; returns `None` if another task is building one.
     pub(crate) fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
         self.indexing.clone().try_lock_owned().ok()
     }
@@ -389,7 +389,7 @@ impl State {
     }
 }
 
-/// Encodes the record of a space at the revision that `plan` makes, or at the present one without a plan.
+/// Encodes the record of a space at the revision that `plan` makes, or at the current one without a plan.
 pub(crate) fn space_record(
     table: &Table,
     plan: Option<&Plan>,

@@ -110,7 +110,7 @@ where
                 }
                 Err(_) => match call.await.map_err(tokio::task::JoinError::try_into_panic) {
                     Err(Ok(panic)) => resume_unwind(panic),
-                    // The daemon has stopped, so there is no one to answer.
+                    // The daemon has stopped, so no caller is left to answer.
                     Ok(()) | Err(Err(_)) => future::pending().await,
                 },
             }

@@ -393,7 +393,7 @@ async fn check_tables(channels: &[Channel], acknowledged: &BTreeMap<u64, String>
 
 type Snapshot = (Vec<(String, String, u32, bool)>, BTreeMap<u64, String>);
 
-/// The table, and the request_ids of its edits by revision.
+/// The table, and the request IDs of its edits by revision.
 async fn snapshot(regions: &mut RegionsClient<Channel>) -> Result<Snapshot, Status> {
     let list = ListRegionsRequest { parent: SPACE.to_owned(), page_size: 1000, ..Default::default() };
     let page = regions.list_regions(list).await?.into_inner();

@@ -426,7 +426,7 @@ async fn ok_replicas_of_two_schemas_work_together_until_all_are_new() {
     first.wait().await;
     assert!(replica_of_schema(&address, "1").is_some(), "a downgrade is possible while an old replica runs");
     second.kill();
-    // The killed replica counts as present until its lease expires.
+    // The killed replica counts as running until its lease expires.
     let options = EtcdOptions {
         address: address.parse().expect("one"),
         tls: None,

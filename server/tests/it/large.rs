@@ -156,7 +156,7 @@ async fn ok_pages_of_an_old_table_read_the_history_once() {
         if page_token.is_empty() {
             break;
         }
-        // The present table changes meanwhile.
+        // The current table changes meanwhile.
         regions.create_region(Request::new(create(EDITS + seen.len() as u32))).await.expect("created");
     }
     seen.sort();

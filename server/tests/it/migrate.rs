@@ -76,7 +76,7 @@ async fn ok_a_store_moves_to_etcd_once() {
     assert!(moved && said.contains("nothing was moved"), "{said}");
     assert!(said.contains("region:invoices: 3 -> 3, 0 skipped"), "no gap in a strict region: {said}");
     let (moved, said) = migrate(&store, &address, &[]);
-    assert!(!moved && said.contains("nothing was moved"), "it asks, and nobody answers: {said}");
+    assert!(!moved && said.contains("nothing was moved"), "it asks, and gets no answer: {said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
 
@@ -136,7 +136,7 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     assert!(!moved && said.contains("no store in"), "{said}");
     Daemon::start(&data.path().join("other")).kill();
     let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
-    assert!(!moved && said.contains("holds a store already"), "another store does not go on with it: {said}");
+    assert!(!moved && said.contains("holds a store already"), "another store does not continue it: {said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
     let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));

@@ -392,7 +392,7 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     sleep(Duration::from_secs(5)).await;
     backup(&daemon, &at("newer")).await;
     daemon.kill();
-    // Only the older backup bounds what this store issues.
+    // Only the older backup bounds the identifiers that this store issues.
     let done = restore(&at("older"), &at("one"), &KNOWN[..4]);
     assert!(done.status.success() && said(&done).contains("pass --restored-before FILE"), "{}", said(&done));
     let daemon = Daemon::start(&at("one"));

@@ -1,4 +1,5 @@
-//! Data that grows with requests: series, request_ids and edits. Each has a limit or expires, and refusals name expired data.
+//! Data that grows with requests: series, request IDs and edits. Each has a limit or expires, and refusals name expired
+//! data.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -69,7 +70,7 @@ async fn err_a_thousand_invented_symbols_do_not_block_other_series() {
     let listed = kent(&daemon, "series ls");
     assert_eq!(listed.iter().filter(|series| series["on_demand"] == true).count(), 1000);
     assert_eq!(listed.len(), 1002);
-    // A forgotten series frees its place, and continues where it stopped, also after a restart.
+    // A forgotten series frees its place, and continues where it stopped, even after a restart.
     for round in 0..2 {
         let forgotten = kent(&daemon, "series forget serial:FIRST serial:OURS");
         assert!(forgotten[0]["reserved"].as_str().is_some_and(|reserved| reserved != "0"), "{forgotten:?}");
@@ -94,7 +95,7 @@ async fn make_strict(daemon: &Daemon, region: &str) {
     daemon.regions().update_region(update).await.expect("strict");
 }
 
-/// Requests suffixes under a request_id.
+/// Requests suffixes under a request ID.
 async fn draw(daemon: &Daemon, request_id: &str) -> Result<Vec<u128>, Status> {
     let request =
         AllocateRequest { request_id: request_id.to_owned(), ..request("region:invoices", 2, Encoding::Packed) };
@@ -192,7 +193,7 @@ async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
     assert_eq!(listed, (3, kept), "the restore skips a million revisions, which are not edits");
 }
 
-/// A UUID of version 7 with the present time.
+/// A UUID of version 7 with the current time.
 async fn dated(daemon: &Daemon) -> String {
     let reply = daemon.allocator().allocate(request("uuidv7", 1, Encoding::Packed)).await.expect("granted");
     Uuid::from_u128(identifiers(reply.get_ref())[0]).to_string()
@@ -202,7 +203,7 @@ async fn dated(daemon: &Daemon) -> String {
 async fn err_a_replica_refuses_request_ids_that_another_has_expired() {
     let (etcd, dirs) = (Etcd::start(1), [data_dir(), data_dir()]);
     let address = etcd.address("kent");
-    // This replica keeps everything for a month. It learns only from the store what the other one has deleted.
+    // This replica keeps everything for a month. It learns only from the store which records the other one has deleted.
     let patient = Daemon::spawn(kentd(dirs[0].path()).args(["--store", &address]));
     make_strict(&patient, "invoices").await;
     create(&patient, "orders").await;

@@ -1,4 +1,5 @@
-//! Features of tables: request_ids, strict and scrambled regions, seals, renames, delegation, policies, history and watches.
+//! Features of tables: request IDs, strict and scrambled regions, seals, renames, delegation, policies, history and
+//! watches.
 
 use std::{
     collections::BTreeSet,
@@ -81,7 +82,7 @@ async fn ok_a_strict_region_has_no_gaps_and_grants_a_request_id_once() {
         numbers.extend(draw(&daemon, "region:invoices", 1, "").await.expect("granted"));
         daemon.kill();
         let daemon = Daemon::start(data.path());
-        assert_eq!(draw(&daemon, "region:invoices", 2, &id).await.expect("granted"), first, "also after a crash");
+        assert_eq!(draw(&daemon, "region:invoices", 2, &id).await.expect("granted"), first, "even after a crash");
         let other = draw(&daemon, "region:invoices", 3, &id).await.expect_err("another count");
         assert_eq!(other.code(), Code::InvalidArgument);
         daemon.kill();
@@ -119,7 +120,7 @@ async fn ok_concurrent_strict_grants_share_commits_and_leave_no_gap() {
     created(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 9) }).await;
     set_policy(&mut regions, "invoices", Policy { strict: true, ..Policy::default() }).await;
 
-    // Forty request_ids, each sent twice concurrently, get one block each.
+    // Forty request IDs, each sent twice concurrently, get one block each.
     let named = |at: u32| {
         let daemon = &daemon;
         let id = format!("request {at}");
@@ -471,7 +472,7 @@ async fn ok_refused_edits_and_dry_runs_have_no_visible_effect() {
     let after = client.get_region(get.clone()).await.expect("there").into_inner();
     assert_eq!((after.issued, after.reserved), (before.issued, before.reserved));
 
-    // The response to an edit equals the region as read later, also when the edit is repeated.
+    // The response to an edit equals the region as read later, even when the edit is repeated.
     let expand = ExpandRegionRequest {
         name: name(),
         by_bits: 1,

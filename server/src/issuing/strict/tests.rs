@@ -17,7 +17,7 @@ use crate::{
 };
 
 const NOW: UnixNanos = UnixNanos::new(1_800_000_000 * 1_000_000_000);
-/// Version 7 UUIDs with the present time: the first 48 bits are milliseconds.
+/// Version 7 UUIDs with the current time: the first 48 bits are milliseconds.
 const DATED: [&str; 2] = ["01a3185c-5000-7000-8000-000000000001", "01a3185c-5000-7000-8000-000000000002"];
 
 /// A clock that stands still.
@@ -43,7 +43,7 @@ struct Region {
 }
 
 impl Region {
-    /// Creates a region that keeps at most two undated request_ids.
+    /// Creates a region that keeps at most two undated request IDs.
     async fn at(counter: Counter, pace: u64) -> Self {
         let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
         let environment =
@@ -90,7 +90,7 @@ impl Region {
     }
 }
 
-/// A request with a request_id, in the region with this number.
+/// A request with a request ID, in the region with this number.
 fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
     let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(number)) };
     QueuedRequest { count: NonZeroU64::new(count).expect("some"), request: Request::new(request_id, requested) }

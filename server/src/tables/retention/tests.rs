@@ -114,7 +114,7 @@ async fn make_strict(node: &Node, region: &str, prefix: &str) {
     node.regions().update_region(Request::new(update)).await.expect("strict");
 }
 
-/// The number that is granted under a request_id.
+/// The number that is granted under a request ID.
 async fn draw(node: &Node, region: &str, request_id: &str) -> Result<u64, Status> {
     let source = format!("region:{region}");
     let request = AllocateRequest { source, count: 1, request_id: request_id.to_owned(), ..Default::default() };
@@ -372,7 +372,7 @@ async fn ok_the_last_edits_are_kept_and_older_ones_are_reported_as_deleted() {
             check_refused(name_at(node, revision).await, Code::OutOfRange, "REVISION_FORGOTTEN");
             check_refused(watch(node, revision).await, Code::OutOfRange, "REVISION_FORGOTTEN");
         }
-        // The request_ids are still known, but not what the forgotten edits changed.
+        // The request IDs are still known, but not the changes of the forgotten edits.
         assert_eq!(rename(node, last, &format!("rename {last}")).await.expect("made before"), last);
         check_refused(rename(node, 2, "rename 2").await, Code::AlreadyExists, "MADE_AND_FORGOTTEN");
     }

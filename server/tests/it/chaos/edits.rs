@@ -1,4 +1,5 @@
-//! The operator of the chaos test: random edits on random replicas, each with a request_id and repeated until it is answered.
+//! The operator of the chaos test: random edits on random replicas, each with a request ID and repeated until it is
+//! answered.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -43,7 +44,7 @@ struct Requested {
 /// The acknowledged edits.
 #[derive(Default)]
 pub(super) struct Acknowledged {
-    /// The request_ids by revision.
+    /// The request IDs by revision.
     pub(super) edits: BTreeMap<u64, String>,
     /// The number of edits of each kind.
     pub(super) kinds: BTreeMap<&'static str, u32>,

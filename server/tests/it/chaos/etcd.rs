@@ -65,7 +65,7 @@ pub(super) async fn fill(etcd: &Etcd, length: Duration) {
     store.close().await;
 }
 
-/// Compacts etcd to its present revision.
+/// Compacts etcd to its current revision.
 pub(super) async fn compact(etcd: &Etcd) {
     let store = until("etcd is up", async || EtcdStore::open(options(etcd)).await.ok()).await;
     let marker = Key::from_static("junk/compacted");
