@@ -15,6 +15,7 @@
 
 mod encode;
 mod error;
+mod foreign;
 mod input;
 mod inspect;
 mod line;
