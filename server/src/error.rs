@@ -1,14 +1,34 @@
 //! Errors of requests, in the daemon's terms. `status` translates them to gRPC.
 
-use std::{num::NonZeroU64, time::Duration};
+use std::{fmt, num::NonZeroU64, time::Duration};
 
-use kent_ids::UnixNanos;
+use kent_ids::{DEFAULT_SPACE, UnixNanos};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::Invalid;
 use kent_regions::{Pace, Revision};
 use thiserror::Error;
 
 use crate::records::failure::{LoadError, StoreFailure};
+
+/// A region as the arguments of a suggested `kent` command: the command works when it is pasted.
+struct Arguments<'a> {
+    region: &'a str,
+    space: &'a str,
+}
+
+fn arguments<'a>(region: &'a str, space: &'a str) -> Arguments<'a> {
+    Arguments { region, space }
+}
+
+impl fmt::Display for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.region)?;
+        match self.space {
+            DEFAULT_SPACE => Ok(()),
+            space => write!(f, " --space {space}"),
+        }
+    }
+}
 
 /// The space does not exist.
 #[derive(Debug, Error)]
@@ -20,7 +40,7 @@ pub(crate) struct NoSuchSpace {
 
 /// The region does not exist.
 #[derive(Debug, Error)]
-#[error("there is no region {region:?} in space {space:?}; ListRegions (kent region ls) lists them")]
+#[error("there is no region {region:?} in space {space:?}; ListRegions (kent region ls --space {space}) lists them")]
 pub(crate) struct NoSuchRegion {
     /// The space.
     pub(crate) space: String,
@@ -83,7 +103,8 @@ pub(crate) enum AllocateError {
     },
     /// The region is sealed.
     #[error(
-        "region {region:?} of space {space:?} is sealed: nothing is granted until it is unsealed (kent region unseal {region})"
+        "region {region:?} of space {space:?} is sealed: nothing is granted until it is unsealed (kent region unseal {})",
+        arguments(region, space)
     )]
     Sealed {
         /// The space.
@@ -93,7 +114,8 @@ pub(crate) enum AllocateError {
     },
     /// The region is external: users choose its values.
     #[error(
-        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {region} VALUE` makes identifiers of them"
+        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {} VALUE` makes identifiers of them",
+        arguments(region, space)
     )]
     External {
         /// The space.
@@ -123,15 +145,15 @@ pub(crate) enum AllocateError {
         "{subject} cannot issue, because after the restore it is not known how far its counter had come: set a number above all in \
          use ({})",
         match region {
-            Some(region) => format!("kent region set {region} --next N, or 0 if it is new"),
+            Some((region, space)) => format!("kent region set {} --next N, or 0 if it is new", arguments(region, space)),
             None => format!("kentd restore ... --floor {subject}=N"),
         }
     )]
     Unsure {
         /// The source.
         subject: String,
-        /// The name of the region; `None` for a series.
-        region: Option<String>,
+        /// The names of the region and its space; `None` for a series.
+        region: Option<(String, String)>,
     },
     /// The store was restored, and the clock of a lost host may have been ahead.
     #[error(
@@ -239,8 +261,8 @@ pub(crate) struct Exhausted {
     pub(crate) expandable_bits: u8,
 }
 
-impl std::fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { space, region, capacity, reserved, requested, expandable_bits } = self;
         write!(
             f,
@@ -249,7 +271,8 @@ impl std::fmt::Display for Exhausted {
         match expandable_bits {
             0 => write!(f, "it cannot be expanded further"),
             bits => {
-                write!(f, "it can be expanded by up to {bits} bits (ExpandRegion, kent region expand {region} --by N)")
+                let command = arguments(region, space);
+                write!(f, "it can be expanded by up to {bits} bits (ExpandRegion, kent region expand {command} --by N)")
             }
         }
     }
@@ -342,9 +365,12 @@ pub(crate) enum EditError {
     /// After a restore the position of the region's counter is not known.
     #[error(
         "this edit depends on the counter of region {region:?}, and after the restore it is not known how far that had come: set a number \
-         above all in use (kent region set {region} --next N)"
+         above all in use (kent region set {} --next N)",
+        arguments(region, space)
     )]
     Unsure {
+        /// The space.
+        space: String,
         /// The region.
         region: String,
     },
@@ -374,4 +400,19 @@ pub(crate) enum EditError {
         /// The number of attempts.
         attempts: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_suggested_commands_name_the_space_where_it_is_not_the_default() {
+        let sealed =
+            |space: &str| AllocateError::Sealed { space: space.to_owned(), region: "r".to_owned() }.to_string();
+        assert!(sealed("default").contains("(kent region unseal r)"), "{}", sealed("default"));
+        assert!(sealed("parts").contains("(kent region unseal r --space parts)"), "{}", sealed("parts"));
+        let unsure = EditError::Unsure { space: "default/emea".to_owned(), region: "r".to_owned() }.to_string();
+        assert!(unsure.contains("kent region set r --space default/emea --next N"), "{unsure}");
+    }
 }

@@ -78,7 +78,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             let details = reason("STALE_REVISION", [("present_revision", &present.to_string())]);
             Status::with_error_details(Code::Aborted, message, details)
         }
-        EditError::Unsure { region } => precondition("FLOOR_UNKNOWN", region, message),
+        EditError::Unsure { region, .. } => precondition("FLOOR_UNKNOWN", region, message),
         EditError::MadeAndForgotten { revision } => {
             let details = reason("MADE_AND_FORGOTTEN", [("revision", &revision.to_string())]);
             Status::with_error_details(Code::AlreadyExists, message, details)

@@ -201,8 +201,9 @@ pub(crate) struct InspectArgs {
     /// UUIDs, xids and other identifiers as text; - reads them from standard input, one per line.
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60 or uid11-snowish. The bits alone
-    /// do not distinguish formats that share a version, nor the profiles of uid11.
+    /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
+    /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, nor the
+    /// makers of Snowflakes.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Read the bytes of the UUIDs in GUID order.

@@ -137,10 +137,13 @@ fn render(inspection: &Inspection, palette: Palette) -> String {
         ("hex", inspection.hex.clone()),
     ];
     rows.extend(inspection.time.clone().map(|time| ("time", time)));
+    rows.extend(inspection.also.iter().map(|other| ("or", other.clone())));
     let runs: Vec<_> = inspection.layout.iter().map(|run| Run { label: &run.label, bits: &run.bits }).collect();
     let mut text = facts(&rows, palette);
-    text.push('\n');
-    text.push_str(&bits::draw(&runs, palette));
+    if !runs.is_empty() {
+        text.push('\n');
+        text.push_str(&bits::draw(&runs, palette));
+    }
     let fields = fields(inspection);
     if !fields.is_empty() {
         text.push('\n');

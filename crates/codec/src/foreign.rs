@@ -25,6 +25,19 @@ pub(crate) struct Foreign {
     pub(crate) layout: Vec<(u32, &'static str)>,
 }
 
+impl Foreign {
+    /// Its time in RFC 3339 form.
+    pub(crate) fn instant(&self) -> Option<String> {
+        self.time?.rfc3339(self.digits)
+    }
+
+    /// What the text would be in this format.
+    pub(crate) fn as_alternative(&self) -> String {
+        let of = self.instant().map(|time| format!(" of {time}")).unwrap_or_default();
+        format!("{0}{of} (--as {0})", self.token)
+    }
+}
+
 /// A format of this module.
 struct Kind {
     token: &'static str,
@@ -324,8 +337,8 @@ fn snowflake(text: &str, kind: &Snowflake) -> Option<Foreign> {
     if since < SNOWFLAKE_AGE_MS || unix_ms > SNOWFLAKE_END_MS {
         return None;
     }
-    let (mut fields, mut layout) = (Vec::new(), vec![(0, "0"), (63 - below, "time")]);
-    fields.push(("time", (value >> below).to_string(), "ticks since the maker's epoch"));
+    let (mut fields, mut layout) = (Vec::new(), vec![(0, "zero"), (63 - below, "ticks")]);
+    fields.push(("ticks", (value >> below).to_string(), "ticks since the maker's epoch"));
     let mut low = below;
     for (bits, name, meaning) in kind.parts {
         low -= bits;
@@ -359,7 +372,7 @@ mod tests {
             (
                 "typeid",
                 "prefix_01h455vb4pex5vsknk084sn02q",
-                "2023-06-29T22:12:37.654Z",
+                "2023-06-30T03:34:18.518Z",
                 ("uuid", "01890a5d-ac96-774b-bcce-b302099a8057"),
             ),
             // The README of segmentio/ksuid.
@@ -405,7 +418,7 @@ mod tests {
             ("snowflake-twitter", "9223372036854775808"),
         ] {
             let refused = read_as(token, text).expect("a known token").expect_err(text);
-            assert_eq!(refused.code, ErrorCode::BadSyntax, "{text}");
+            assert_eq!(refused.code(), ErrorCode::BadSyntax, "{text}");
         }
         assert_eq!(read_as("uuidv7", "x"), None);
     }

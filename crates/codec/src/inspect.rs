@@ -9,7 +9,10 @@ use kent_ids::{
 };
 use serde::Serialize;
 
-use crate::error::VerbError;
+use crate::{
+    error::VerbError,
+    foreign::{self, Foreign},
+};
 
 /// A range of bits and its label, without the bits of an identifier.
 type Range = kent_ids::BitRange;
@@ -33,6 +36,8 @@ pub struct Inspection {
     pub fields: Vec<Field>,
     /// The fields as bit ranges, most significant first, without gaps.
     pub layout: Vec<BitRange>,
+    /// Other formats whose form the text has, each with what it would mean.
+    pub also: Vec<String>,
 }
 
 /// One field of an identifier.
@@ -106,7 +111,8 @@ impl Inputs for Reading {
 
 /// Inspects a text as described by `reading`. Without a format there, the text is the first of these that fits its
 /// form: the text of an EXTUUID, a UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer
-/// (hexadecimal after `0x`, or decimal), a uid11 (11 symbols).
+/// (hexadecimal after `0x`, or decimal), a uid11 (11 symbols), a format of other makers such as a ULID. What else the text may
+/// be is in [`Inspection::also`].
 ///
 /// # Errors
 ///
@@ -127,7 +133,10 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
         let uuid = parse_uuid(text, reading)?;
         return inspect_uuid(text, uuid, "read in GUID byte order on request".to_owned(), reading);
     }
-    guess(text, reading)
+    let mut inspection = guess(text, reading)?;
+    let others = foreign::guesses(text).filter(|other| other.token != inspection.format);
+    inspection.also = others.map(|other| other.as_alternative()).collect();
+    Ok(inspection)
 }
 
 fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
@@ -149,8 +158,13 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
         );
         return inspect_uid11(text, Uid11::parse(text)?, Codec::by_profile(SHOWN_PROFILE), because, reading);
     }
-    let message = "the text is not a UUID (36 symbols, or 32 hexadecimal digits), a uid11 (11 symbols of base 58), an integer, or the \
-                   text of an EXTUUID (extuuid:...)";
+    if let Some(found) = foreign::guesses(text).next() {
+        let because = found.because.to_owned();
+        return Ok(inspect_foreign(text, found, because));
+    }
+    let message = "the text is not a UUID (36 symbols, or 32 hexadecimal digits), a uid11 (11 symbols of base 58), an integer, the text \
+                   of an EXTUUID (extuuid:...), or an identifier of another maker: a ULID (26 symbols), TypeID (type_ and 26 symbols), \
+                   KSUID (27), xid of rs/xid (20), ObjectId (24 hexadecimal digits) or NanoID (21)";
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
@@ -167,6 +181,35 @@ fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspectio
     Ok(inspection)
 }
 
+/// Shows an identifier that Kent does not make.
+fn inspect_foreign(text: &str, found: Foreign, because: String) -> Inspection {
+    let bits: String = found.bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+    let mut first = 0;
+    let layout = found.layout.iter().map(|(last, label)| {
+        // OK because the last part of each layout ends with the last bit.
+        let range = BitRange {
+            first,
+            last: *last,
+            label: (*label).to_owned(),
+            bits: bits[first as usize..=*last as usize].to_owned(),
+        };
+        first = last + 1;
+        range
+    });
+    let fields = found.fields.iter().map(|(name, value, meaning)| named(name, value.clone(), meaning));
+    Inspection {
+        text: text.to_owned(),
+        format: found.token.to_owned(),
+        because,
+        canonical: found.canonical.clone(),
+        hex: found.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        time: found.instant(),
+        fields: fields.collect(),
+        layout: layout.collect(),
+        also: Vec::new(),
+    }
+}
+
 /// Parses a UUID, in GUID byte order if `reading` says so.
 fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
     let uuid = dce::parse_lenient(text)?;
@@ -175,8 +218,11 @@ fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
 
 /// Reads a text as the given format.
 fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, CodecError> {
+    if let Some(found) = foreign::read_as(token, text) {
+        return Ok(inspect_foreign(text, found?, "read as this format on request".to_owned()));
+    }
     let codec = Codec::by_token(token).ok_or_else(|| {
-        let known: Vec<_> = Codec::all().map(|codec| codec.token()).collect();
+        let known: Vec<_> = Codec::all().map(|codec| codec.token()).chain(foreign::tokens()).collect();
         let message = format!("there is no format {token:?}: use one of {}", known.join(", "));
         CodecError::new(ErrorCode::BadFormat, message)
     })?;
@@ -411,6 +457,7 @@ fn plain(id: Id, layout: &[Range]) -> Inspection {
         hex: format!("{value:0digits$x}", digits = width / 4),
         time: None,
         fields: Vec::new(),
+        also: Vec::new(),
         layout: label(&format!("{value:0width$b}"), layout),
     }
 }
@@ -499,6 +546,33 @@ mod tests {
         check(v6, "uuidv6", v6, Some("2022-02-22T19:22:22.0000000Z"));
         let v1 = "c232ab00-9414-11ec-b3c8-9f6bdeced846";
         check(v1, "uuidv1", v1, Some("2022-02-22T19:22:22.0000000Z"));
+    }
+
+    #[test]
+    fn ok_identifiers_of_other_makers() {
+        check("01ARZ3NDEKTSV4RRFFQ69G5FAV", "ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("2016-07-30T23:54:10.259Z"));
+        check("01arz3ndektsv4rrffq69g5fav", "ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("2016-07-30T23:54:10.259Z"));
+        check("507F1F77BCF86CD799439011", "objectid", "507f1f77bcf86cd799439011", Some("2012-10-17T21:13:27Z"));
+        check("9m4e2mr0ui3e8a215n4g", "rs-xid", "9m4e2mr0ui3e8a215n4g", Some("2011-03-22T17:50:19Z"));
+        let random = inspect("V1StGXR8_Z5jdHi6B-myT").expect("a NanoID");
+        assert_eq!((random.format.as_str(), random.layout.len(), random.time), ("nanoid", 0, None));
+    }
+
+    #[test]
+    fn ok_what_a_text_could_also_be_is_listed() {
+        let number = inspect("175928847299117063").expect("an integer");
+        assert_eq!(number.format, "integer");
+        assert_eq!(number.also.len(), 4, "{:?}", number.also);
+        assert_eq!(number.also[1], "snowflake-discord of 2016-04-30T11:18:25.796Z (--as snowflake-discord)");
+        assert!(inspect("42").expect("an integer").also.is_empty());
+        let digits = inspect("507170771234567890123456").expect("an integer");
+        assert_eq!((digits.format.as_str(), digits.also.len()), ("integer", 1), "{:?}", digits.also);
+
+        let reading = Reading { format: Some("snowflake-discord".to_owned()), ..Reading::default() };
+        let snowflake = super::inspect("175928847299117063", &reading).expect("a Snowflake");
+        assert_eq!(snowflake.time.as_deref(), Some("2016-04-30T11:18:25.796Z"));
+        let refused = super::inspect("x", &reading).expect_err("not a number");
+        assert_eq!(refused.code, "bad-syntax", "{refused}");
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 mod encode;
 mod error;
+mod foreign;
 mod input;
 mod inspect;
 mod line;

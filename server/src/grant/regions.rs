@@ -467,7 +467,7 @@ fn subject(space: &Space, region: &str) -> String {
 }
 
 fn unsure(space: &Space, region: &str) -> AllocateError {
-    AllocateError::Unsure { subject: subject(space, region), region: Some(region.to_owned()) }
+    AllocateError::Unsure { subject: subject(space, region), region: Some((region.to_owned(), space.name())) }
 }
 
 fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {

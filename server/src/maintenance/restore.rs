@@ -7,6 +7,9 @@
 //! the counters as well. The clocks of lost hosts may have been ahead of this one's by `--clock-error`, so the new store issues
 //! nothing before that time has passed. It gets a new identity.
 
+mod bound;
+mod renew;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -14,10 +17,10 @@ use std::{
 };
 
 use clap::Args;
-use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos, UnixSeconds};
-use kent_issue::{Forgotten, HolderId, Lapse, SlotRecord, series_pace};
-use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
-use kent_regions::{Change, Count, Kind, Order, Pace, Region, RegionNumber, Revision};
+use kent_ids::{Source, UnixNanos, UnixSeconds};
+use kent_issue::Lapse;
+use kent_proto::stored::{self, Malformed, Restored};
+use kent_regions::Count;
 use kent_store::{Archiving, Key, OpenError, SledOptions, SledStore, Store, StoreId};
 use thiserror::Error;
 
@@ -37,6 +40,9 @@ use crate::{
         keys,
     },
 };
+
+pub(crate) use bound::Copy;
+use bound::OlderBackup;
 
 /// The arguments of `kentd restore`.
 #[derive(Clone, Debug, Args)]
@@ -198,11 +204,6 @@ pub enum RestoreError {
         capacity: Count,
     },
 }
-
-/// The least distance by which fences, revisions and region numbers move: more than a store used since its backup.
-const LEAP: u64 = 1_000_000;
-/// The longest time by which an identifier issued before the restore can be ahead of the restore.
-const AHEAD: Duration = Duration::from_secs(2);
 
 impl Restore {
     /// Reads the source and plans the restore. Writes nothing.
@@ -376,308 +377,6 @@ fn plan(
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };
     let copy = Copy { operation: "restore", now, lost: Some(lost), older: older.as_ref(), floors: &args.floor };
     Restore::of(backup.records, taken, &copy, entropy)
-}
-
-/// An older backup from which another store was restored: it bounds what that store issued, which a newer backup does not.
-#[derive(Debug)]
-pub(crate) struct OlderBackup {
-    /// When it was made.
-    taken: UnixNanos,
-    /// The restores before the backup.
-    restores: Vec<Restored>,
-    records: BTreeMap<Key, Vec<u8>>,
-}
-
-impl OlderBackup {
-    fn of(path: &Path, older: Backup, newer: &Backup) -> Result<Self, RestoreError> {
-        let key = newer.records.iter().find(|(key, _)| *key == keys::CLUSTER);
-        let records: BTreeMap<_, _> = older.records.into_iter().collect();
-        if older.unix_nanos > newer.unix_nanos || key.map(|(_, key)| key) != records.get(&keys::CLUSTER) {
-            return Err(RestoreError::NotOlder { path: path.to_owned() });
-        }
-        let restores = records.get(&keys::RESTORES).map(|record| stored::decode_restores(record)).transpose();
-        let restores = restores.map_err(StoreFailure::from)?.unwrap_or_default();
-        Ok(Self { taken: UnixNanos::new(older.unix_nanos.into()), restores, records })
-    }
-
-    fn since(&self) -> UnixNanos {
-        Lapse::begin(self.taken)
-    }
-
-    /// The highest value that a counter of the other store can have reached at a time; `None` if this backup does not bound it.
-    fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
-        let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
-        let known = match (read, kind.record.as_ref()) {
-            (Some(known), _) => known,
-            (None, None) => Counter::of_series(kind.first, &self.restores, kind.pace, kind.capacity),
-            (None, Some(region)) if self.records.contains_key(region) => {
-                Counter::of_region(Count::ZERO, &self.restores)
-            }
-            // The other store may have created the same region, and its operator may have set any number.
-            (None, Some(_)) => return Ok(None),
-        };
-        let after = known.after(&Lapse { since: self.since(), until }, kind.pace, kind.capacity);
-        Ok((!after.unsure).then_some(after.reserved))
-    }
-}
-
-/// The properties of a counter that bound it.
-#[derive(Clone, Debug)]
-struct CounterKind {
-    first: Count,
-    pace: Pace,
-    capacity: Count,
-    order: Order,
-    /// The key of its region's record; `None` for a series.
-    record: Option<Key>,
-}
-
-/// How the records of the old store change for the new one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Copy<'f> {
-    /// The name of the operation in the history.
-    pub(crate) operation: &'static str,
-    pub(crate) now: UnixNanos,
-    /// The time for which nothing is known; `None` if nothing has happened since the records were read.
-    pub(crate) lost: Option<Restored>,
-    /// The older backup from which another store was restored.
-    pub(crate) older: Option<&'f OlderBackup>,
-    pub(crate) floors: &'f [Floor],
-}
-
-impl Copy<'_> {
-    fn seals(&self) -> bool {
-        self.lost.is_some_and(|lost| lost.tables_edited)
-    }
-
-    /// Returns the new value of a counter.
-    fn moved(&self, key: &Key, source: &Source, from: &Counter, kind: &CounterKind) -> Result<Counter, RestoreError> {
-        let CounterKind { pace, capacity, order, .. } = *kind;
-        let mut after = self.lost.map_or(*from, |lost| from.after(&lost.lapse, pace, capacity));
-        if let (Some(older), Some(lost), false) = (self.older, self.lost, after.unsure) {
-            after = match older.bounds(key, lost.lapse.until, kind).map_err(StoreFailure::from)? {
-                Some(bound) => Counter { reserved: after.reserved.max(bound), ..after },
-                None => Counter { reserved: from.reserved, unsure: true, ..after },
-            };
-        }
-        let Some(floor) = self.floors.iter().find(|floor| floor.source == *source) else { return Ok(after) };
-        let next = order.floor(floor.next);
-        if next > capacity {
-            return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
-        }
-        Ok(Counter { reserved: next.max(from.reserved), unsure: false, ..after })
-    }
-}
-
-impl Restore {
-    /// Plans the records of the new store.
-    pub(crate) fn of(
-        records: Vec<(Key, Vec<u8>)>,
-        taken: UnixNanos,
-        copy: &Copy<'_>,
-        entropy: &dyn Entropy,
-    ) -> Result<Self, RestoreError> {
-        let until = copy.lost.map_or(copy.now, |lost| lost.lapse.until);
-        let mut restore = Self {
-            taken,
-            skips: Vec::new(),
-            sealed: 0,
-            archive: None,
-            reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
-            records: records.into_iter().collect(),
-        };
-        // The new store counts its starts from zero.
-        restore.records.remove(&keys::BOOTS);
-        // The new store is written with this program's schema.
-        restore.records.remove(&keys::IN_FORCE);
-        restore.move_series(copy)?;
-        let spaces: Vec<(Key, Vec<u8>)> = restore.with_prefix(&keys::SPACES);
-        let mut names = BTreeMap::new();
-        for (key, value) in spaces {
-            let id = keys::parse_space(&key).map_err(StoreFailure::from)?.to_owned();
-            let facts = stored::decode_space(&value).map_err(StoreFailure::from)?;
-            restore.move_space(&id, &facts, copy, &mut names, entropy)?;
-        }
-        if let Some(floor) = copy.floors.iter().find(|floor| !restore.has(&floor.source)) {
-            return Err(RestoreError::NoSuchSource { floor: floor.source.clone() });
-        }
-        restore.add_lapse(copy).map_err(StoreFailure::from)?;
-        restore.reserve_slots(copy.now, entropy).map_err(StoreFailure::from)?;
-        Ok(restore)
-    }
-
-    fn has(&self, source: &Source) -> bool {
-        let token = source.to_string();
-        self.skips.iter().any(|skip| skip.source == token)
-    }
-
-    fn with_prefix(&self, prefix: &Key) -> Vec<(Key, Vec<u8>)> {
-        let within = self.records.iter().filter(|(key, _)| key.starts_with(prefix));
-        within.map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-
-    /// The restores in the history of the old store.
-    fn earlier_restores(&self) -> Result<Vec<Restored>, Malformed> {
-        self.records.get(&keys::RESTORES).map_or(Ok(Vec::new()), |record| stored::decode_restores(record))
-    }
-
-    /// Adds this restore to the list of restores. Daemons use the list for sources without a counter, because their counter may
-    /// have been lost.
-    fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
-        let Some(mut lost) = copy.lost else { return Ok(()) };
-        let mut restores = self.earlier_restores()?;
-        if let Some(older) = copy.older {
-            lost.lapse.since = lost.lapse.since.min(older.since());
-            // The new entry covers all restores since the older backup, because the other store went through none of those.
-            let (before, since): (Vec<_>, Vec<_>) =
-                restores.into_iter().partition(|restored| older.restores.contains(restored));
-            lost.tables_edited |= since.iter().any(|restored| restored.tables_edited);
-            restores = before;
-        }
-        restores.push(lost);
-        self.records.insert(keys::RESTORES, stored::encode_restores(&restores));
-        Ok(())
-    }
-
-    fn move_series(&mut self, copy: &Copy<'_>) -> Result<(), RestoreError> {
-        let mut counters = BTreeMap::new();
-        for (key, value) in self.with_prefix(&keys::SERIES) {
-            let series = keys::parse_series(&key).map_err(StoreFailure::from)?;
-            let counter = stored::decode_counter(&value).map_err(StoreFailure::from)?;
-            counters.insert(series.to_string(), (series, counter));
-        }
-        // A floor may name a series whose counter was lost.
-        for floor in copy.floors {
-            if let Source::Series(series) = &floor.source {
-                counters.entry(series.to_string()).or_insert((series.clone(), Counter::NEW));
-            }
-        }
-        for (_, (series, counter)) in counters {
-            let (pace, capacity) = (series_pace(&series), Count::Below(series.end().get()));
-            let first = Count::Below(series.first().get());
-            let kind = CounterKind { first, pace, capacity, order: Order::Sequential, record: None };
-            self.move_counter(copy, keys::series(&series), Source::Series(series), &counter, &kind)?;
-        }
-        Ok(())
-    }
-
-    fn move_counter(
-        &mut self,
-        copy: &Copy<'_>,
-        key: Key,
-        source: Source,
-        from: &Counter,
-        kind: &CounterKind,
-    ) -> Result<(), RestoreError> {
-        let to = copy.moved(&key, &source, from, kind)?;
-        if to != Counter::NEW {
-            self.records.insert(key, stored::encode_counter(&to));
-        }
-        let to = (!to.unsure).then_some(to.reserved);
-        self.skips.push(Skip { source: source.to_string(), from: from.reserved, to });
-        Ok(())
-    }
-
-    fn move_space(
-        &mut self,
-        id: &str,
-        facts: &SpaceFacts,
-        copy: &Copy<'_>,
-        names: &mut BTreeMap<String, String>,
-        entropy: &dyn Entropy,
-    ) -> Result<(), RestoreError> {
-        let space = names.get(id).map_or(id, String::as_str).to_owned();
-        let earlier = self.earlier_restores().map_err(StoreFailure::from)?;
-        let mut changes = Vec::new();
-        for (key, value) in self.with_prefix(&keys::regions(id)) {
-            let number = RegionNumber(keys::parse_number(&key).map_err(StoreFailure::from)?);
-            let counter = keys::counter(id, number.0);
-            let read = self.records.get(&counter).map(|value| stored::decode_counter(value)).transpose();
-            let read = read.map_err(StoreFailure::from)?;
-            let issued = read.map_or(Count::ZERO, |counter| counter.reserved);
-            let region = stored::decode_region(&value, number, issued).map_err(StoreFailure::from)?;
-            let from = read.unwrap_or_else(|| Counter::of_region(Count::ZERO, &earlier));
-            if region.delegated {
-                // A space's key begins with the key of the outer space, so inner spaces come later.
-                names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
-            }
-            if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
-                // Even a region without a counter may have issued since.
-                let source = Source::Region { name: region.name.clone(), space: space.clone() };
-                let (first, capacity, record) = (Count::ZERO, region.capacity(), Some(key.clone()));
-                let kind = CounterKind { first, pace: region.pace, capacity, order: region.order, record };
-                self.move_counter(copy, counter, source, &from, &kind)?;
-            }
-            if copy.seals() && region.kind != Kind::Closed && !region.sealed && !region.delegated {
-                let sealed = Region { sealed: true, ..region.clone() };
-                self.records.insert(key, stored::encode_region(&sealed));
-                changes.push(Change { before: Some(region), after: sealed });
-            }
-        }
-        self.sealed += changes.len();
-        let revision = Revision(advanced(facts.revision.0, copy.now));
-        let entry = HistoryEntry {
-            unix_nanos: i64::try_from(copy.now.get()).unwrap_or(i64::MAX),
-            principal: format!("kentd {}", copy.operation),
-            operation: copy.operation.to_owned(),
-            reason: format!("the records were those of revision {}", facts.revision),
-            request_id: String::new(),
-            changes,
-            declared: false,
-            follows: Some(facts.revision),
-        };
-        for (part, number) in stored::encode_history(&entry).into_iter().zip(0..) {
-            self.records.insert(keys::history(id, revision.0, number), part);
-        }
-        self.pass_over(id, facts.revision, revision).map_err(StoreFailure::from)?;
-        let last_edit = stored::EditId(entropy::bytes(entropy));
-        // Numbers of regions created since the backup must not be reused.
-        let next_number = facts.next_number.0.saturating_add(LEAP);
-        let facts = SpaceFacts { revision, last_edit, next_number: RegionNumber(next_number), ..*facts };
-        self.records.insert(keys::space(id), stored::encode_space(&facts));
-        Ok(())
-    }
-
-    /// Counts the skipped revisions, so that the same number of edits is kept as before.
-    fn pass_over(&mut self, id: &str, before: Revision, after: Revision) -> Result<(), Malformed> {
-        let key = keys::oldest(id);
-        let known = self.records.get(&key).map(|record| stored::decode_forgotten(record)).transpose()?;
-        let forgotten = known.unwrap_or_default();
-        let passed_over = forgotten.passed_over.saturating_add((after.0 - before.0).saturating_sub(1)); // OK because after > before
-        self.records.insert(key, stored::encode_forgotten(Forgotten { passed_over, ..forgotten }));
-        Ok(())
-    }
-
-    /// Reserves every slot, even without a record, until the restore, and gives it a fence that was never used.
-    fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
-        for slot in Slot::all() {
-            let key = keys::slot(slot);
-            let known = self.records.get(&key).map(|value| stored::decode_slot(value)).transpose()?;
-            let random = entropy::number(entropy);
-            let known = known.unwrap_or(SlotRecord {
-                node: Node::for_slot(random, slot),
-                clock_seq: ClockSeq::from_random(random >> 48),
-                epoch: SlotEpoch::new(0),
-                holder: HolderId::new(entropy::bytes(entropy)),
-                reserved_until: self.reserved_until,
-                seen: self.reserved_until,
-            });
-            let record = SlotRecord {
-                epoch: SlotEpoch::new(advanced(known.epoch.get(), now)),
-                holder: HolderId::new(entropy::bytes(entropy)),
-                reserved_until: known.reserved_until.max(self.reserved_until),
-                ..known
-            };
-            self.records.insert(key, stored::encode_slot(&record));
-        }
-        Ok(())
-    }
-}
-
-/// A fence or a revision after a restore: above what the lost store used since its backup, and above those of an earlier restore of
-/// the same backup. Starts and edits are slower than one per microsecond, so the microseconds since 1970 exceed both.
-fn advanced(known: u64, now: UnixNanos) -> u64 {
-    known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))
 }
 
 #[cfg(test)]

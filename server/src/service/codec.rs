@@ -123,5 +123,6 @@ fn message(inspection: kent_codec::Inspection) -> Inspection {
         time: inspection.time.unwrap_or_default(),
         fields: inspection.fields.into_iter().map(field).collect(),
         layout: inspection.layout.into_iter().map(range).collect(),
+        also: inspection.also,
     }
 }

@@ -185,7 +185,7 @@ impl Directory {
             _ => read.value.unsure,
         };
         if is_unsure && !command.edit.names_a_floor() {
-            return Err(EditError::Unsure { region: space.region_name(*number) });
+            return Err(EditError::Unsure { space: space.name(), region: space.region_name(*number) });
         }
         space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))
     }

@@ -240,7 +240,7 @@ fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
 fn ascends(source: &str, block: &Block) -> bool {
     match block.region_constants() {
         Some(region) => region.scramble.is_none(),
-        None => source.starts_with("uuidv7") || source == "uuidv6",
+        None => source.starts_with("uuidv7") || ["uuidv6", "uuidv8-draft01-32", "uid11-snowish"].contains(&source),
     }
 }
 

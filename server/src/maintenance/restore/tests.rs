@@ -1,11 +1,15 @@
 use std::collections::BTreeSet;
 
-use kent_ids::ClusterKey;
-use kent_issue::BURST;
-use kent_proto::stored::{EditId, TextForm};
-use kent_regions::{Prefix, Rare};
+use kent_ids::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
+use kent_issue::{BURST, HolderId, SlotRecord, series_pace};
+use kent_proto::stored::{Counter, EditId, SpaceFacts, TextForm};
+use kent_regions::{Kind, Order, Pace, Prefix, Rare, Region, RegionNumber, Revision};
 
-use super::*;
+use super::{
+    bound::CounterKind,
+    renew::{LEAP, advanced},
+    *,
+};
 
 const SECOND: i128 = 1_000_000_000;
 const HOUR: i128 = 3600 * SECOND;
