@@ -191,6 +191,26 @@ async fn ok_the_floor_of_dated_request_ids_is_compared_where_one_is_granted() {
 }
 
 #[tokio::test]
+async fn ok_what_is_below_the_floor_of_dated_request_ids_is_forgotten_and_nothing_else() {
+    let region = Region::new().await;
+    // Of a millisecond before now.
+    let before = "01a3185c-4fff-7000-8000-000000000000";
+    let asks = [named(1, before, 1), named(2, DATED[0], 1)];
+    assert_eq!(told(&region.attempt(&asks, None).await), ["from 0", "from 1"]);
+    for (floor, expected, is_all) in [
+        (NOW.offset(-1_000_000), ["from 0", "from 1"], false),
+        (NOW, ["refused", "from 1"], false),
+        (NOW.offset(1_000_000), ["refused", "refused"], true),
+    ] {
+        let raised = stored::encode_forgotten_requests(floor);
+        region.store.commit(Txn::new().put(keys::FORGOTTEN, raised)).await.expect("committed");
+        assert_eq!(region.requests.forget(&*region.store).await.ok(), Some(is_all), "{floor:?}");
+        assert_eq!(told(&region.attempt(&asks, None).await), expected, "{floor:?}");
+    }
+    assert_eq!(region.requests.forget(&*region.store).await.ok(), Some(false), "nothing is left");
+}
+
+#[tokio::test]
 async fn ok_the_pace_is_kept() {
     // As many as last 1024 seconds are granted at once.
     let mut region = Region::at(Counter::NEW, 1).await;
