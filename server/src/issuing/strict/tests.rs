@@ -3,14 +3,15 @@
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use kent_ids::{ClusterKey, UnixNanos};
-use kent_issue::{ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_proto::stored::Counter;
+use kent_issue::{ClockPolicy, Lapse, RequestPolicy, TrustPolicy};
+use kent_proto::stored::{Counter, Restored};
 use kent_regions::{Pace, RegionNumber};
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
 
 use super::*;
 use crate::{
     Environment,
+    error::AllocateError,
     host::{clock::Clock, entropy::SystemEntropy},
     issuing::{queue::Queue, slots::Slots},
     records::keys,
@@ -37,6 +38,7 @@ impl Clock for Still {
 /// A region of 100 numbers, some of which are issued.
 struct Region {
     store: Arc<MemoryStore>,
+    slots: Arc<Slots>,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
     record: Record,
@@ -57,7 +59,7 @@ impl Region {
         let version = store.commit(txn).await.expect("committed").version;
         let policy = RequestPolicy { undated_max: 2, ..RequestPolicy::default() };
         let requests = Requests::load(&*store, policy, slots.clone()).await.expect("read");
-        let pacing = Pacing::load(&*store, Arc::new(Still), slots).await.expect("read");
+        let pacing = Pacing::load(&*store, Arc::new(Still), slots.clone()).await.expect("read");
         let record = Record {
             key: keys::counter("default", 1),
             guard: Some((region, version)),
@@ -66,7 +68,7 @@ impl Region {
             pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),
             is_of_table: true,
         };
-        Self { store, pacing, requests, record }
+        Self { store, slots, pacing, requests, record }
     }
 
     /// A new one that has no pace to speak of.
@@ -218,6 +220,33 @@ async fn ok_the_pace_is_kept() {
     let attempted = region.attempt(&[ask(1000), ask(25), ask(24), ask(1)], None).await;
     assert_eq!(told(&attempted), ["from 0", "too fast", "from 1000", "too fast"]);
     assert_eq!(told(&region.attempt(&[ask(1)], attempted.left).await), ["too fast"]);
+}
+
+#[tokio::test]
+async fn ok_a_restored_store_issues_nothing_before_the_last_lapse_is_over() {
+    let region = Region::new().await;
+    region.pacing.check_restored().expect("it was not restored");
+    let second = |ahead: i128| NOW.offset(ahead * 1_000_000_000);
+    for (until, expected) in [
+        (vec![NOW.offset(-1)], None),
+        (vec![NOW], None),
+        (vec![NOW.offset(1)], Some(NOW.offset(1))),
+        (vec![second(2), second(-2)], Some(second(2))),
+        (vec![second(-2), second(2)], Some(second(2))),
+    ] {
+        let lapse = |until| Lapse { since: second(-9), until };
+        let restores: Vec<_> =
+            until.iter().map(|until| Restored { lapse: lapse(*until), tables_edited: false }).collect();
+        let txn = Txn::new().put(keys::RESTORES, stored::encode_restores(&restores));
+        region.store.commit(txn).await.expect("committed");
+        let pacing = Pacing::load(&*region.store, Arc::new(Still), region.slots.clone()).await.expect("read");
+        let told = match pacing.check_restored() {
+            Ok(()) => None,
+            Err(AllocateError::Restored { until, now }) => Some((until, now)),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(told, expected.map(|until| (until, Some(NOW))), "{until:?}");
+    }
 }
 
 #[tokio::test]
