@@ -3,14 +3,15 @@
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use kent_ids::{ClusterKey, UnixNanos};
-use kent_issue::{ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_proto::stored::Counter;
+use kent_issue::{ClockPolicy, Lapse, RequestPolicy, TrustPolicy};
+use kent_proto::stored::{Counter, Restored};
 use kent_regions::{Pace, RegionNumber};
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
 
 use super::*;
 use crate::{
     Environment,
+    error::AllocateError,
     host::{clock::Clock, entropy::SystemEntropy},
     issuing::{queue::Queue, slots::Slots},
     records::keys,
@@ -37,6 +38,7 @@ impl Clock for FixedClock {
 /// A region of 100 numbers, some of which are issued.
 struct Region {
     store: Arc<MemoryStore>,
+    slots: Arc<Slots>,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
     record: Record,
@@ -57,7 +59,7 @@ impl Region {
         let version = store.commit(txn).await.expect("committed").version;
         let policy = RequestPolicy { undated_max: 2, ..RequestPolicy::default() };
         let requests = Requests::load(&*store, policy, slots.clone()).await.expect("read");
-        let pacing = Pacing::load(&*store, Arc::new(FixedClock), slots).await.expect("read");
+        let pacing = Pacing::load(&*store, Arc::new(FixedClock), slots.clone()).await.expect("read");
         let record = Record {
             key: keys::counter("default", 1),
             guard: Some((region, version)),
@@ -66,7 +68,7 @@ impl Region {
             pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),
             is_of_table: true,
         };
-        Self { store, pacing, requests, record }
+        Self { store, slots, pacing, requests, record }
     }
 
     /// Creates a new region with a pace that no test reaches.
@@ -191,6 +193,26 @@ async fn ok_a_grant_under_a_dated_request_id_compares_the_floor() {
 }
 
 #[tokio::test]
+async fn ok_only_dated_request_ids_below_the_floor_are_forgotten() {
+    let region = Region::new().await;
+    // One millisecond before now.
+    let before = "01a3185c-4fff-7000-8000-000000000000";
+    let requests = [named(1, before, 1), named(2, DATED[0], 1)];
+    assert_eq!(describe(&region.attempt(&requests, None).await), ["from 0", "from 1"]);
+    for (floor, expected, is_all) in [
+        (NOW.offset(-1_000_000), ["from 0", "from 1"], false),
+        (NOW, ["refused", "from 1"], false),
+        (NOW.offset(1_000_000), ["refused", "refused"], true),
+    ] {
+        let raised = stored::encode_forgotten_requests(floor);
+        region.store.commit(Txn::new().put(keys::FORGOTTEN, raised)).await.expect("committed");
+        assert_eq!(region.requests.forget(&*region.store).await.ok(), Some(is_all), "{floor:?}");
+        assert_eq!(describe(&region.attempt(&requests, None).await), expected, "{floor:?}");
+    }
+    assert_eq!(region.requests.forget(&*region.store).await.ok(), Some(false), "nothing is left");
+}
+
+#[tokio::test]
 async fn ok_grants_respect_the_pace() {
     // A burst may use the pace of 1024 seconds.
     let mut region = Region::at(Counter::NEW, 1).await;
@@ -198,6 +220,33 @@ async fn ok_grants_respect_the_pace() {
     let attempted = region.attempt(&[request(1000), request(25), request(24), request(1)], None).await;
     assert_eq!(describe(&attempted), ["from 0", "too fast", "from 1000", "too fast"]);
     assert_eq!(describe(&region.attempt(&[request(1)], attempted.left).await), ["too fast"]);
+}
+
+#[tokio::test]
+async fn ok_a_restored_store_issues_nothing_before_the_last_lapse_is_over() {
+    let region = Region::new().await;
+    region.pacing.check_restored().expect("it was not restored");
+    let second = |ahead: i128| NOW.offset(ahead * 1_000_000_000);
+    for (until, expected) in [
+        (vec![NOW.offset(-1)], None),
+        (vec![NOW], None),
+        (vec![NOW.offset(1)], Some(NOW.offset(1))),
+        (vec![second(2), second(-2)], Some(second(2))),
+        (vec![second(-2), second(2)], Some(second(2))),
+    ] {
+        let lapse = |until| Lapse { since: second(-9), until };
+        let restores: Vec<_> =
+            until.iter().map(|until| Restored { lapse: lapse(*until), tables_edited: false }).collect();
+        let txn = Txn::new().put(keys::RESTORES, stored::encode_restores(&restores));
+        region.store.commit(txn).await.expect("committed");
+        let pacing = Pacing::load(&*region.store, Arc::new(FixedClock), region.slots.clone()).await.expect("read");
+        let refused = match pacing.check_restored() {
+            Ok(()) => None,
+            Err(AllocateError::Restored { until, now }) => Some((until, now)),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(refused, expected.map(|until| (until, Some(NOW))), "{until:?}");
+    }
 }
 
 #[tokio::test]
