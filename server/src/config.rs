@@ -168,13 +168,11 @@ mod tests {
 
     #[test]
     fn ok_the_shipped_file_shows_every_default() {
-        let table = |text: &str| text.parse::<toml::Table>().expect("a table");
-        let shipped = include_str!("../../deploy/kentd.toml");
-        let _: Settings = toml::from_str(shipped).expect("well-formed");
-        let (mut expected, mut shipped) =
-            (table(&toml::to_string(&Settings::defaults()).expect("text")), table(shipped));
+        let shipped: Settings = toml::from_str(include_str!("../../deploy/kentd.toml")).expect("well-formed");
+        let [mut shipped, mut expected] = [shipped, Settings::defaults()]
+            .map(|settings| toml::to_string(&settings).expect("text").parse::<toml::Table>().expect("a table"));
         // A service keeps its data elsewhere than a trial does.
-        assert!(expected.remove("data").is_some() && shipped.remove("data").is_some());
+        assert!(shipped.remove("data").is_some() && expected.remove("data").is_some());
         assert_eq!(shipped, expected);
     }
 
