@@ -20,6 +20,7 @@ mod it {
     mod migrate;
     mod operator;
     mod paper;
+    mod pipes;
     mod promises;
     mod proxy;
     mod python;

@@ -110,7 +110,7 @@ pub(crate) enum DaemonCommand {
     /// Write a consistent snapshot of everything the daemon stores to a file.
     #[command(after_help = BACKUP_HELP)]
     Backup {
-        /// The file to write. An existing file is replaced once the backup is complete.
+        /// The file to write, or `-` for standard output. An existing file is replaced once the backup is complete.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::process::{self, Command};
 
@@ -17,11 +17,14 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output::Out;
 
-/// Writes the backup to a temporary file, and renames it when it is complete.
+/// Writes the backup to standard output for `-`, and otherwise to a temporary file, which it renames when it is complete.
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        return to_stdout(daemon).await;
+    }
     let mut part_path = file.as_os_str().to_owned();
     part_path.push(".part");
-    let (records, bytes) = match receive(Path::new(&part_path), daemon).await {
+    let (records, bytes) = match to_file(Path::new(&part_path), daemon).await {
         Ok(received) => received,
         Err(failure) => {
             // OK because the next backup overwrites a leftover file.
@@ -36,8 +39,28 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     out.text(&format!("{}: {records} records, {}\n", file.display(), HumanBytes(bytes)))
 }
 
-async fn receive(part_path: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> {
+async fn to_stdout(daemon: &Daemon) -> Result<(), Failure> {
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return Err(Failure::Usage("standard output is a terminal; write the backup to a file or a pipe".to_owned()));
+    }
+    let mut written = BufWriter::new(stdout);
+    let (records, bytes) = receive(&mut written, daemon).await?;
+    written.flush().map_err(Failure::Output)?;
+    eprintln!("kent: {records} records, {}", HumanBytes(bytes));
+    Ok(())
+}
+
+async fn to_file(part_path: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> {
     let mut written = BufWriter::new(File::create(part_path).map_err(cannot_write)?);
+    let received = receive(&mut written, daemon).await?;
+    let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
+    file.sync_all().map_err(cannot_write)?;
+    Ok(received)
+}
+
+/// Writes the parts of a backup, and returns the number of its records and bytes.
+async fn receive(written: &mut impl Write, daemon: &Daemon) -> Result<(u64, u64), Failure> {
     // No deadline, because a large store takes long.
     let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
     let bar = ProgressBar::new_spinner();
@@ -55,8 +78,6 @@ async fn receive(part_path: &Path, daemon: &Daemon) -> Result<(u64, u64), Failur
         }
     }
     bar.finish_and_clear();
-    let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
-    file.sync_all().map_err(cannot_write)?;
     let records = records.ok_or_else(|| Failure::Answer("the backup ended before it was complete".to_owned()))?;
     if !is_dated {
         eprintln!(

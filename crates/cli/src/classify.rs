@@ -1,7 +1,5 @@
 //! `kent classify`: shows to which regions identifiers belong.
 
-use std::io::{self, BufRead};
-
 use kent_client::Daemon;
 use kent_proto::v1::{Classification, ClassifyRequest, FormerPrefix, classification::Status};
 use serde_json::{Value, json};
@@ -10,6 +8,7 @@ use crate::args::ClassifyArgs;
 use crate::connect::request;
 use crate::describe::prefix_text;
 use crate::failure::Failure;
+use crate::lines::{Line, Lines};
 use crate::names;
 use crate::number;
 use crate::output::{Out, Role};
@@ -59,20 +58,23 @@ pub(crate) fn rows(classification: &Classification) -> Vec<(&'static str, String
 }
 
 pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let mut batches = Batches { space, ids: Vec::new(), headed: false, daemon, out };
+    let mut batches = Batches { space, ids: Vec::new(), invalid: 0, headed: false, daemon, out };
     for operand in operands {
         match operand {
             Operand::Id(id) => batches.push(*id).await?,
-            Operand::Stdin => batches.push_lines(io::stdin().lock()).await?,
+            Operand::Stdin => batches.push_lines().await?,
         }
     }
-    batches.send().await
+    batches.send().await?;
+    if batches.invalid == 0 { Ok(()) } else { Err(Failure::InvalidLines(batches.invalid)) }
 }
 
 /// Collects identifiers, classifies them in batches, and prints the results in order.
 struct Batches<'a> {
     space: &'a str,
     ids: Vec<u128>,
+    /// The number of lines that were not valid.
+    invalid: u64,
     /// The headings of the table have been printed.
     headed: bool,
     daemon: &'a Daemon,
@@ -80,14 +82,27 @@ struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    async fn push_lines(&mut self, lines: impl BufRead) -> Result<(), Failure> {
-        for (index, line) in lines.lines().enumerate() {
-            let line = line.map_err(Failure::Input)?;
-            let id = number::parse_id(line.trim())
-                .map_err(|error| Failure::Usage(format!("standard input, line {}: {error}", index + 1)))?;
-            self.push(id).await?;
+    /// Classifies the lines of standard input as they arrive. An invalid line is reported, and the others are classified.
+    async fn push_lines(&mut self) -> Result<(), Failure> {
+        let mut lines = Lines::of_stdin();
+        loop {
+            let batch = lines.next_batch(BATCH)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for Line { number, text } in batch {
+                match number::parse_id(&text) {
+                    Ok(id) => self.push(id).await?,
+                    Err(error) => {
+                        self.send().await?;
+                        self.invalid += 1;
+                        let failure = Failure::Usage(format!("standard input, line {number}: {error}"));
+                        eprint!("{}", failure.render(self.out.is_json()).unwrap_or_default());
+                    }
+                }
+            }
+            self.send().await?;
         }
-        Ok(())
     }
 
     async fn push(&mut self, id: u128) -> Result<(), Failure> {

@@ -20,6 +20,9 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("{} of the arguments are not valid identifiers", .0.len())]
     InvalidIds(Vec<InvalidId>),
+    /// Lines of standard input that were reported when they were read.
+    #[error("not a valid identifier: {0} of the lines of standard input")]
+    InvalidLines(u64),
     #[error("no daemon answers")]
     NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
@@ -174,7 +177,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
-            Self::Usage(_) | Self::InvalidIds(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
@@ -228,7 +231,7 @@ impl Failure {
     /// The gRPC code that says it best, so that programs have one vocabulary.
     fn code_name(&self) -> &'static str {
         match self {
-            Self::Usage(_) | Self::InvalidIds(_) => "INVALID_ARGUMENT",
+            Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
@@ -238,7 +241,7 @@ impl Failure {
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Usage(_) | Self::InvalidIds(_) => "BAD_USAGE",
+            Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
@@ -258,7 +261,7 @@ fn no_daemon_text(tried: &[Tried]) -> String {
 }
 
 impl InvalidId {
-    fn render(&self, json: bool) -> String {
+    pub(crate) fn render(&self, json: bool) -> String {
         let Self { text, code, message } = self;
         if !json {
             return format!("error: {text:?} is not a valid identifier: {message} ({code})\n");

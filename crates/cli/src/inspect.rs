@@ -1,7 +1,6 @@
 //! `kent inspect`: explains identifiers, as JSON or with a drawing of their bits.
 
-use std::io::{self, BufRead};
-use std::{iter, mem};
+use std::mem;
 
 use kent_client::Client;
 use kent_codec::{Inspection, Reading};
@@ -15,6 +14,7 @@ use crate::args::InspectArgs;
 use crate::bits::{self, Run};
 use crate::classify;
 use crate::failure::{Failure, InvalidId};
+use crate::lines::Lines;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
@@ -25,51 +25,76 @@ const BATCH: usize = 1000;
 /// The argument that stands for standard input.
 const STDIN: &str = "-";
 
-/// Shows every valid identifier, with its region if requested, and then fails with the invalid ones.
+/// Shows every valid identifier, with its region if requested. Fails with the invalid arguments; invalid lines of standard input
+/// are reported where they are read.
 pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
-    let (reading, mut invalid, mut shown) = (args.reading(), Vec::new(), false);
-    let mut texts = args.ids.iter().flat_map(|id| texts(id));
-    loop {
-        let batch = texts.by_ref().take(BATCH).collect::<Result<Vec<String>, Failure>>()?;
-        if batch.is_empty() {
-            break;
-        }
-        let places = match regions {
-            Some(regions) => regions.of(&batch)?,
-            None => vec![None; batch.len()],
-        };
-        let (json, palette) = (out.is_json(), out.palette());
-        let show = |(text, place): (&String, &Option<Classification>)| {
-            kent_codec::inspect(text, &reading).map(|inspection| show(&inspection, place.as_ref(), json, palette))
-        };
-        // In parallel, because each answer is independent and bound by computation.
-        let answers: Vec<_> = batch.par_iter().zip(&places).map(show).collect();
-        for (text, answer) in batch.into_iter().zip(answers) {
-            match answer {
-                Ok(answer) => {
-                    if mem::replace(&mut shown, true) && !json {
-                        out.text("\n")?;
-                    }
-                    out.text(&answer)?;
-                }
-                Err(error) => invalid.push(InvalidId { text, code: error.code, message: error.message }),
+    let mut shower = Shower { reading: args.reading(), regions, shown: false, out };
+    let (mut invalid, mut invalid_lines) = (Vec::new(), 0);
+    // Arguments are shown together, up to the lines of standard input.
+    for ids in args.ids.chunk_by(|id, next| id != STDIN && next != STDIN) {
+        if ids != [STDIN] {
+            for batch in ids.chunks(BATCH) {
+                invalid.extend(shower.show(batch)?);
             }
+            continue;
+        }
+        let mut lines = Lines::of_stdin();
+        loop {
+            let batch: Vec<String> = lines.next_batch(BATCH)?.into_iter().map(|line| line.text).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let refused = shower.show(&batch)?;
+            shower.out.flush()?;
+            invalid_lines += refused.len() as u64; // OK because a usize has 64 bits at most
+            refused.iter().for_each(|id| eprint!("{}", id.render(shower.out.is_json())));
         }
     }
-    if invalid.is_empty() { Ok(()) } else { Err(Failure::InvalidIds(invalid)) }
+    match (invalid.is_empty(), invalid_lines) {
+        (false, _) => Err(Failure::InvalidIds(invalid)),
+        (true, 0) => Ok(()),
+        (true, lines) => Err(Failure::InvalidLines(lines)),
+    }
 }
 
-/// The text itself or, for `-`, the lines of standard input that are not empty.
-fn texts(id: &str) -> Box<dyn Iterator<Item = Result<String, Failure>>> {
-    if id != STDIN {
-        return Box::new(iter::once(Ok(id.to_owned())));
+/// Shows identifiers in batches.
+struct Shower<'a> {
+    reading: Reading,
+    regions: Option<&'a Regions<'a>>,
+    /// Whether an identifier was shown before.
+    shown: bool,
+    out: &'a mut Out,
+}
+
+impl Shower<'_> {
+    /// Shows the valid identifiers, and returns the invalid ones.
+    fn show(&mut self, texts: &[String]) -> Result<Vec<InvalidId>, Failure> {
+        let places = match self.regions {
+            Some(regions) => regions.of(texts)?,
+            None => vec![None; texts.len()],
+        };
+        let (json, palette) = (self.out.is_json(), self.out.palette());
+        let show = |(text, place): (&String, &Option<Classification>)| {
+            kent_codec::inspect(text, &self.reading).map(|inspection| show(&inspection, place.as_ref(), json, palette))
+        };
+        // In parallel, because each answer is independent and bound by computation.
+        let answers: Vec<_> = texts.par_iter().zip(&places).map(show).collect();
+        let mut invalid = Vec::new();
+        for (text, answer) in texts.iter().zip(answers) {
+            match answer {
+                Ok(answer) => {
+                    if mem::replace(&mut self.shown, true) && !json {
+                        self.out.text("\n")?;
+                    }
+                    self.out.text(&answer)?;
+                }
+                Err(error) => {
+                    invalid.push(InvalidId { text: text.clone(), code: error.code, message: error.message });
+                }
+            }
+        }
+        Ok(invalid)
     }
-    let lines = io::stdin().lock().lines();
-    Box::new(
-        lines
-            .map(|line| line.map(|line| line.trim().to_owned()).map_err(Failure::Input))
-            .filter(|line| !matches!(line, Ok(line) if line.is_empty())),
-    )
 }
 
 /// Classifies identifiers within a space by requests to a daemon.

@@ -15,6 +15,7 @@ mod edit;
 mod failure;
 mod history;
 mod inspect;
+mod lines;
 mod names;
 mod number;
 mod output;

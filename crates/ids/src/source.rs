@@ -2,6 +2,7 @@
 
 use alloc::{
     borrow::ToOwned,
+    format,
     string::{String, ToString},
     vec::Vec,
 };
@@ -58,7 +59,11 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SourceError {
     /// No format or series has this token.
-    #[error("there is no source {token:?}: use {}, serial:SYMBOL, region:NAME or region:NAME@SPACE", known_tokens())]
+    #[error(
+        "there is no source {token:?}: {}use {}, serial:SYMBOL, region:NAME or region:NAME@SPACE",
+        hint(token),
+        known_tokens()
+    )]
     Unknown {
         /// The text.
         token: String,
@@ -177,6 +182,45 @@ fn shown(text: &str) -> String {
 /// The number of characters of a text that an error repeats: a bit more than the longest name.
 const SHOWN_MAX: usize = 80;
 
+/// What the author of an unknown token probably wants, with what separates it from the next words.
+fn hint(token: &str) -> String {
+    let spelled = normal(token);
+    let mut known = Format::all().map(|format| format.token()).chain(["uid11-fullrand"]);
+    if let Some(known) = known.find(|known| normal(known) == spelled) {
+        return format!("did you mean {known}? Otherwise ");
+    }
+    let wanted = match spelled.as_str() {
+        "uuid4" | "uuid" | "random" | "nanoid" => {
+            "random identifiers need no service, make them in process (UUIDv4). Otherwise "
+        }
+        "uuid3" | "uuid5" => {
+            "identifiers of names need no service, make them in process or with `kent codec`. Otherwise "
+        }
+        "ulid" | "ksuid" => "uuidv7 is time-ordered, too. Otherwise ",
+        "snowflake" => "did you mean uid11-snowish? Otherwise ",
+        _ if check_name(token).is_ok() && !spelled.starts_with("uuid") => {
+            return format!("did you mean region:{token}? Otherwise ");
+        }
+        _ => match token.split_once(':') {
+            Some((scheme, name)) if scheme.eq_ignore_ascii_case("region") => {
+                return format!("did you mean region:{name}? Otherwise ");
+            }
+            _ => "",
+        },
+    };
+    wanted.to_string()
+}
+
+/// A token without case, hyphens and the `v` of a version: `UUID-v7` and `v7` are `uuid7`.
+fn normal(token: &str) -> String {
+    let plain: String =
+        token.chars().filter(char::is_ascii_alphanumeric).map(|symbol| symbol.to_ascii_lowercase()).collect();
+    match plain.strip_prefix("uuidv").or_else(|| plain.strip_prefix('v')) {
+        Some(version) if version.starts_with(|symbol: char| symbol.is_ascii_digit()) => format!("uuid{version}"),
+        _ => plain,
+    }
+}
+
 fn known_tokens() -> String {
     let formats = Format::all().map(|format| format.token().to_string());
     formats.chain([Series::FullRand.token()]).collect::<Vec<_>>().join(", ")
@@ -216,7 +260,21 @@ mod tests {
         let known = known.as_str();
         check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
         check_err("", &["there is no source \"\": ", known].concat());
-        check_err("Region:a", &["there is no source \"Region:a\": ", known].concat());
+        for (token, hint) in [
+            ("uuid7", "did you mean uuidv7? Otherwise "),
+            ("UUIDv7", "did you mean uuidv7? Otherwise "),
+            ("uuid-v6", "did you mean uuidv6? Otherwise "),
+            ("v7", "did you mean uuidv7? Otherwise "),
+            ("uuidv8_draft01_60", "did you mean uuidv8-draft01-60? Otherwise "),
+            ("fullrand", "did you mean region:fullrand? Otherwise "),
+            ("UID11 fullrand", "did you mean uid11-fullrand? Otherwise "),
+            ("uuidv4", "random identifiers need no service, make them in process (UUIDv4). Otherwise "),
+            ("snowflake", "did you mean uid11-snowish? Otherwise "),
+            ("orders", "did you mean region:orders? Otherwise "),
+            ("Region:a", "did you mean region:a? Otherwise "),
+        ] {
+            check_err(token, &["there is no source \"", token, "\": ", hint, known].concat());
+        }
         check_err("region:", "region \"\": the name is empty: a name has 1 to 63 symbols");
         check_err("region:a@", "space \"\": the name is empty: a name has 1 to 63 symbols");
         check_err("region:-a", "region \"-a\": a name must begin with one of a-z A-Z 0-9");

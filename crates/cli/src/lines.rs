@@ -1,0 +1,86 @@
+//! Lines of an input, in batches of what has arrived: a slow pipe is answered line by line, a fast one in large requests.
+
+use std::io::{self, BufRead, BufReader, Read, Stdin};
+
+use crate::failure::Failure;
+
+/// The size of the buffer: what one read of a pipe can return.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The lines of an input that are not empty, trimmed.
+pub(crate) struct Lines<R> {
+    reader: BufReader<R>,
+    number: u64,
+}
+
+/// A line, and its number, from 1.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) number: u64,
+    pub(crate) text: String,
+}
+
+impl Lines<Stdin> {
+    pub(crate) fn of_stdin() -> Self {
+        Self::new(io::stdin())
+    }
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { reader: BufReader::with_capacity(BUFFER_BYTES, input), number: 0 }
+    }
+
+    /// Waits for a line, and returns it with the complete lines that have arrived with it, `most` in all. Returns none at the end.
+    pub(crate) fn next_batch(&mut self, most: usize) -> Result<Vec<Line>, Failure> {
+        let mut batch = Vec::new();
+        while batch.is_empty() || batch.len() < most && self.reader.buffer().contains(&b'\n') {
+            let mut text = String::new();
+            if self.reader.read_line(&mut text).map_err(Failure::Input)? == 0 {
+                break;
+            }
+            self.number += 1;
+            let text = text.trim();
+            if !text.is_empty() {
+                batch.push(Line { number: self.number, text: text.to_owned() });
+            }
+        }
+        Ok(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An input that arrives in pieces.
+    struct Pieces(Vec<&'static str>);
+
+    impl Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let piece = self.0.remove(0);
+            buffer[..piece.len()].copy_from_slice(piece.as_bytes());
+            Ok(piece.len())
+        }
+    }
+
+    #[test]
+    fn ok_what_has_arrived_is_returned_at_once() {
+        let mut lines = Lines::new(Pieces(vec!["1\n", "2\n3\n4", "5\n\n 6 \n", "7"]));
+        let mut next = |most| -> Vec<(u64, String)> {
+            let batch = lines.next_batch(most).expect("read");
+            batch.into_iter().map(|line| (line.number, line.text)).collect()
+        };
+        let owned = |lines: &[(u64, &str)]| -> Vec<(u64, String)> {
+            lines.iter().map(|(number, text)| (*number, (*text).to_owned())).collect()
+        };
+        assert_eq!(next(9), owned(&[(1, "1")]));
+        assert_eq!(next(9), owned(&[(2, "2"), (3, "3")]));
+        assert_eq!(next(2), owned(&[(4, "45"), (6, "6")]));
+        assert_eq!(next(9), owned(&[(7, "7")]));
+        assert_eq!(next(9), owned(&[]));
+    }
+}

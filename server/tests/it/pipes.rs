@@ -1,0 +1,64 @@
+//! `kent` in pipes: lines are answered as they arrive, a bad line costs no other, and `-` is standard output.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    process::{Child, Command, Stdio},
+};
+
+use super::{
+    backup::restore,
+    operator::{Operator, kent_binary},
+};
+
+fn start(operator: &Operator, words: &str) -> Child {
+    let mut command = Command::new(kent_binary());
+    command.args(words.split_whitespace()).env("KENT_ENDPOINT", operator.daemon.grpc_address());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kent starts")
+}
+
+/// A slow pipe, as that of `tail -f`: each line is answered before the next one is written.
+#[test]
+fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
+    let operator = Operator::new();
+    for (words, bad) in [("classify - --json", "line 2"), ("inspect - --json", "zebra")] {
+        let mut kent = start(&operator, words);
+        let (mut input, mut output) = (kent.stdin.take().expect("piped"), kent.stdout.take().expect("piped"));
+        let mut answers = BufReader::new(&mut output);
+        let mut ask = |text: &str| {
+            writeln!(input, "{text}").expect("kent reads");
+            input.flush().expect("written");
+        };
+        let mut answer = || {
+            let mut line = String::new();
+            answers.read_line(&mut line).expect("kent answers");
+            line
+        };
+        ask("5");
+        assert!(answer().contains('5'), "{words}");
+        ask("zebra\n6");
+        assert!(answer().contains('6'), "{words}: the line after a bad one");
+        drop(input);
+        assert_eq!(answer(), "", "{words}");
+        let ended = kent.wait_with_output().expect("kent ends");
+        let said = String::from_utf8(ended.stderr).expect("UTF-8");
+        assert_eq!(ended.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(bad), "{words}: {said}");
+    }
+}
+
+#[test]
+fn ok_a_backup_goes_to_standard_output() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 10");
+    let mut kent = start(&operator, "backup -");
+    let mut backup = Vec::new();
+    kent.stdout.take().expect("piped").read_to_end(&mut backup).expect("read");
+    let ended = kent.wait_with_output().expect("kent ends");
+    let said = String::from_utf8(ended.stderr).expect("UTF-8");
+    assert!(ended.status.success() && said.contains("records"), "{said}");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("kent.backup");
+    std::fs::write(&file, backup).expect("written");
+    let restored = restore(&file, &dir.path().join("new"), &["--dry-run"]);
+    assert!(restored.status.success(), "{restored:?}");
+}
