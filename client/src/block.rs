@@ -25,7 +25,7 @@ pub struct FetchBlock<T> {
 
 impl<T: Identifier> Handle<T> {
     /// Fetches a block of `count` identifiers from the daemon, independent of the prefetched ones. With a
-    /// [`request_id`](FetchBlock::request ID), every retry returns the same block.
+    /// [`request_id`](FetchBlock::request_id), every retry returns the same block.
     pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
         FetchBlock { shared: self.shared().clone(), count, request_id: String::new(), kind: PhantomData }
     }
