@@ -80,7 +80,7 @@ impl From<&Block> for PackedIdentifiers {
 /// From this count on, seeding a separate generator of random tails pays off.
 const MANY: u64 = 64;
 
-/// Passes a block's identifiers to `take`, some at a time.
+/// Passes the packed identifiers of a block to `take`, in batches.
 fn pack(block: &Block, take: impl FnMut(&[u8])) {
     match block.count() {
         0..MANY => block.pack(rand::rng(), take),

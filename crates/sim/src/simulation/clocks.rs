@@ -46,7 +46,7 @@ const OFFSETS_SYNCHRONIZED: [i128; 4] = [0, 0, -200 * MILLI, 200 * MILLI];
 
 /// Constant offsets of a machine's wall clock from true time.
 const CONSTANT: [i128; 8] = [0, 0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -5 * SECOND, 10 * 60 * SECOND, -HOUR];
-/// Drifts of a machine's wall clock in millionths.
+/// Drift rates of a machine's wall clock, in parts per million.
 const DRIFTS: [i128; 7] = [0, 0, 50, -50, 500, -20_000, 20_000];
 
 /// Constant offsets and drifts for the other bounds. Such runs last for hours, in which a drift must not exceed a minute.

@@ -1,4 +1,4 @@
-//! Frames: messages with a checksum in whole blocks, for the journal and the archive.
+//! Frames: messages with checksums, padded to whole blocks, for the journal and the archive.
 //!
 //! ```text
 //! offset  bytes  contents
