@@ -311,7 +311,8 @@ pub(crate) enum TextArg {
 /// List, create or forget series. A series counts numbers under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
-    /// List all series: how many numbers are reserved, and whether an operator or a caller's first request created it.
+    /// List all series. Show, for each, how many numbers are reserved and whether an operator or a caller's first request
+    /// created it.
     #[command(visible_alias = "list", after_help = "Examples:\n  kent series ls\n  kent series ls --json")]
     Ls,
     /// Create series, or take over series that callers' requests created: these no longer count toward
@@ -364,7 +365,7 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// A file that `kent table export` wrote; - reads standard input and requires --yes.
+    /// A file written by `kent table export`, or - for standard input, which requires --yes or --dry-run.
     pub(crate) file: String,
     /// Do not ask for confirmation.
     #[arg(long)]

@@ -18,7 +18,7 @@ pub struct Prefix {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadPrefix {
     /// A character other than 0 and 1.
-    #[error("a prefix consists of 0 and 1, but this one has {found:?} at character {at}")]
+    #[error("a prefix consists of 0s and 1s, but character {} of this one is {found:?}", at + 1)]
     Character {
         /// The character.
         found: char,

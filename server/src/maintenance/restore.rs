@@ -196,7 +196,7 @@ pub enum RestoreError {
         floor: Source,
     },
     /// A floor exceeds the capacity of the source.
-    #[error("--floor {floor}: it has only {capacity} numbers")]
+    #[error("--floor {floor}: the floor is too high, because {floor} has only {capacity} numbers")]
     FloorTooHigh {
         /// The source.
         floor: Source,
