@@ -330,7 +330,7 @@ mod tests {
     fn ok_a_chunk_of_exactly_the_dropping_version_is_kept() {
         for is_answered in [false, true] {
             let mut counter = counter();
-            let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("room");
+            let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("space is left");
             if is_answered {
                 counter.on_committed(plan.clone(), 2);
             }
