@@ -3,5 +3,6 @@
 mod it {
     mod clock;
     mod histories;
+    mod hostile;
     mod world;
 }
