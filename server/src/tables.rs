@@ -10,3 +10,5 @@ pub(crate) mod space;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod hostile;

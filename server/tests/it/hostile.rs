@@ -8,9 +8,11 @@ use std::{
 
 use kent_proto::v1::{Encoding, UpdateRegionRequest};
 
+use kent_test_etcd::Etcd;
+
 use super::{
-    backup::create,
-    harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
+    backup::{create, said},
+    harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request},
 };
 
 fn copy(from: &Path, to: &Path) {
@@ -62,7 +64,7 @@ async fn err_an_old_copy_is_refused_in_the_same_environment() {
 async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd() {
     let dir = data_dir();
     let (data, state) = (dir.path().join("data"), dir.path().join("service"));
-    let by_systemd = |command: &mut Command| drop(command.env("STATE_DIRECTORY", &state));
+    let by_systemd = |command: &mut Command| _ = command.env("STATE_DIRECTORY", &state);
     put_back(&data, &data, by_systemd, |_| {}).await;
 }
 
@@ -72,7 +74,7 @@ async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd(
 async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     let dir = data_dir();
     let (data, witness) = (dir.path().join("data"), dir.path().join("witness"));
-    put_back(&data, &data, |command| drop(command.arg("--witness").arg(&witness)), |_| {}).await;
+    put_back(&data, &data, |command| _ = command.arg("--witness").arg(&witness), |_| {}).await;
 }
 
 /// A snapshot of the data's disk is mounted beside it, and the daemon is started on that with unchanged settings.
@@ -81,8 +83,41 @@ async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
 async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
     let (state, home) = (dir.path().join("service"), other.path().join("home"));
-    let usual = |command: &mut Command| drop(command.env("STATE_DIRECTORY", &state).env("XDG_STATE_HOME", &home));
+    let usual = |command: &mut Command| _ = command.env("STATE_DIRECTORY", &state).env("XDG_STATE_HOME", &home);
     put_back(&dir.path().join("data"), &other.path().join("snapshot"), usual, usual).await;
+}
+
+/// cluster.md: "If someone starts an old copy of the directory, made before the move, on the same machine, the witness there
+/// detects it." The daemon is a service of systemd, as in deploy/kentd.service; the operator runs `kent migrate` in a shell.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "finding 2"]
+async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let service = || {
+        let mut command = kentd(&at("data"));
+        command.env("STATE_DIRECTORY", format!("{}:{}", at("data").display(), at("service").display()));
+        Daemon::try_spawn(command.stderr(Stdio::null()))
+    };
+    let daemon = service().expect("started");
+    create(&daemon, "orders").await;
+    daemon.kill();
+    copy(&at("data"), &at("kept"));
+    let etcd = Etcd::start(1);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    keep_home(&mut command);
+    let from = format!("sled:{}", at("data").display());
+    let moved = command.args(["migrate", "--from", &from, "--to", &etcd.address("kent"), "--yes"]).output().expect("it ran");
+    assert!(moved.status.success(), "{}", said(&moved));
+    let mut ledger = Ledger::default();
+    let replica = Daemon::spawn(kentd(&at("unused")).args(["--store", &etcd.address("kent")]));
+    take(&replica, &mut ledger).await;
+    fs::remove_dir_all(at("data")).expect("removed");
+    copy(&at("kept"), &at("data"));
+    if let Some(daemon) = service() {
+        take(&daemon, &mut ledger).await;
+        panic!("the old copy was started, and issued");
+    }
 }
 
 /// The data's disk is not mounted after a reboot: its mount point is an empty directory. `--archive` has a guard for that.
