@@ -10,5 +10,3 @@ pub(crate) mod space;
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod hostile;

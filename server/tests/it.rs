@@ -15,7 +15,6 @@ mod it {
     mod edits;
     mod exchange;
     mod harness;
-    mod hostile;
     mod imports;
     mod large;
     mod migrate;
@@ -35,4 +34,5 @@ mod it {
     mod transfer;
     mod watch;
     mod wire;
+    mod witness;
 }

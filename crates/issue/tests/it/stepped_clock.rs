@@ -1,12 +1,10 @@
-//! Attacks of a hostile review. A test that is ignored shows a finding: it fails on the present code.
+//! The pace by a wall clock that is stepped back again and again.
 
 use std::{num::NonZeroU64, time::Duration};
 
-use kent_ids::{Position, UnixNanos};
-use kent_issue::{Bound, Chunk, Counter, Lapse, PaceClock, Reserved, Stored, affordable, pay};
+use kent_ids::UnixNanos;
+use kent_issue::{Lapse, PaceClock, affordable, pay};
 use kent_regions::Pace;
-
-use super::world::{Daemon, Records, ms};
 
 const SECOND: i128 = 1_000_000_000;
 const START: i128 = 1_800_000_000 * SECOND;
@@ -69,17 +67,19 @@ fn reserved_and_skipped(up_for_hours: u32, busy_seconds: u32, clock_error: Durat
 }
 
 #[test]
-#[ignore = "finding 1"]
 fn ok_the_pace_clock_is_never_ahead_of_every_wall_clock() {
     for hours in [24, 240, 720, 9000] {
         let mut host = Stepped::up_for(hours);
         let ahead = host.pace_time().get() - host.truth;
-        assert!(ahead <= SECOND, "up for {hours} h: ahead by {} ms, the wall clock never by more than 400 ms", ahead / 1_000_000);
+        assert!(
+            ahead <= SECOND,
+            "up for {hours} h: ahead by {} ms, the wall clock never by more than 400 ms",
+            ahead / 1_000_000
+        );
     }
 }
 
 #[test]
-#[ignore = "finding 1"]
 fn ok_a_restore_skips_what_a_host_with_a_stepped_wall_clock_reserved() {
     // "If NTP keeps all clocks right, --clock-error 1s is enough."
     let (reserved, skipped) = reserved_and_skipped(720, 60, Duration::from_secs(1));
@@ -87,48 +87,7 @@ fn ok_a_restore_skips_what_a_host_with_a_stepped_wall_clock_reserved() {
 }
 
 #[test]
-#[ignore = "finding 1"]
 fn ok_a_restore_by_the_default_skips_what_a_host_with_a_stepped_wall_clock_reserved() {
     let (reserved, skipped) = reserved_and_skipped(10_000, 3600, Duration::from_secs(3600));
     assert!(skipped >= reserved, "up for 417 days, --clock-error 1h: {reserved} reserved, {skipped} skipped");
-}
-
-/// safety.md: a clone "issues the same identifiers as the original, until one of the two next asks the store".
-#[test]
-#[ignore = "finding 4"]
-fn ok_a_clone_issues_no_suffix_again_once_the_original_has_asked_the_store() {
-    let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
-    let read = |version, below| {
-        Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } }
-    };
-    let mut original = Counter::new(Chunk::default());
-    let plan = original.plan_chunk(read(0, 0), 1, &bound, Duration::ZERO).expect("a chunk");
-    original.on_committed(plan, 1);
-    assert_eq!(original.grant(10), Ok(Position::ZERO));
-    let mut clone = original.clone();
-    // The original stops cleanly: it asks the store, which takes the rest of its chunk back.
-    let returned = original.plan_give_back().expect("a rest").reserved();
-    assert_eq!(returned.below, Position::new(10));
-    // Another daemon reserves it.
-    let mut other = Counter::new(Chunk::default());
-    let plan = other.plan_chunk(Stored { version: 2, value: returned }, 1, &bound, Duration::ZERO).expect("a chunk");
-    other.on_committed(plan, 3);
-    let of_other = other.grant(1).expect("granted");
-    assert_ne!(clone.grant(1), Ok(of_other), "the clone and a third daemon grant the same suffix");
-}
-
-#[test]
-#[ignore = "finding 4"]
-fn ok_a_clone_issues_no_timestamp_again_once_the_original_has_asked_the_store() {
-    let (mut records, mut original) = (Records::default(), Daemon::start(1));
-    original.take(&mut records, ms(0));
-    let mut clone = Daemon { issuer: original.issuer.clone() };
-    assert_eq!(original.extend(&mut records, ms(1500)), None, "the original has asked the store");
-    let of_original = original.grant("xid", 1, ms(1600)).expect("granted");
-    let of_clone = clone.grant("xid", 1, ms(1600)).expect("granted from the first window");
-    assert_ne!(
-        (of_clone.block.slot_constants().map(|it| it.slot), of_clone.block.first()),
-        (of_original.block.slot_constants().map(|it| it.slot), of_original.block.first()),
-        "the same xid"
-    );
 }

@@ -1,4 +1,4 @@
-//! Attacks of a hostile review on real daemons. A test that is ignored shows a finding: it fails on the present code.
+//! Old copies of a store that are put back, and stores whose disk is absent.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use kent_proto::v1::{Encoding, UpdateRegionRequest};
+use kent_proto::v1::Encoding;
 
 use kent_test_etcd::Etcd;
 
@@ -60,7 +60,6 @@ async fn err_an_old_copy_is_refused_in_the_same_environment() {
 
 /// systemd sets `$STATE_DIRECTORY` for the service; an operator who looks after the machine starts the daemon by hand.
 #[tokio::test]
-#[ignore = "finding 2"]
 async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd() {
     let dir = data_dir();
     let (data, state) = (dir.path().join("data"), dir.path().join("service"));
@@ -70,7 +69,6 @@ async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd(
 
 /// The setting is forgotten once. An archive that is forgotten once is refused.
 #[tokio::test]
-#[ignore = "finding 2"]
 async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     let dir = data_dir();
     let (data, witness) = (dir.path().join("data"), dir.path().join("witness"));
@@ -79,7 +77,6 @@ async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
 
 /// A snapshot of the data's disk is mounted beside it, and the daemon is started on that with unchanged settings.
 #[tokio::test]
-#[ignore = "finding 2"]
 async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
     let (state, home) = (dir.path().join("service"), other.path().join("home"));
@@ -90,7 +87,6 @@ async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
 /// cluster.md: "If someone starts an old copy of the directory, made before the move, on the same machine, the witness there
 /// detects it." The daemon is a service of systemd, as in deploy/kentd.service; the operator runs `kent migrate` in a shell.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "finding 2"]
 async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
@@ -107,7 +103,8 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
     keep_home(&mut command);
     let from = format!("sled:{}", at("data").display());
-    let moved = command.args(["migrate", "--from", &from, "--to", &etcd.address("kent"), "--yes"]).output().expect("it ran");
+    let moved =
+        command.args(["migrate", "--from", &from, "--to", &etcd.address("kent"), "--yes"]).output().expect("it ran");
     assert!(moved.status.success(), "{}", said(&moved));
     let mut ledger = Ledger::default();
     let replica = Daemon::spawn(kentd(&at("unused")).args(["--store", &etcd.address("kent")]));
@@ -122,7 +119,6 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
 
 /// The data's disk is not mounted after a reboot: its mount point is an empty directory. `--archive` has a guard for that.
 #[tokio::test]
-#[ignore = "finding 7"]
 async fn err_an_empty_mount_point_is_no_new_store() {
     let dir = data_dir();
     let (data, state) = (dir.path().join("data"), dir.path().join("state"));
@@ -135,27 +131,5 @@ async fn err_an_empty_mount_point_is_no_new_store() {
         daemon.kill();
         fs::rename(&data, dir.path().join(format!("unmounted-{round}"))).expect("moved");
         fs::create_dir(&data).expect("an empty mount point");
-    }
-}
-
-/// An operator declares numbers as used twice with one request ID, by a script with a fixed one. The grants of strict regions
-/// refuse a request ID that comes back with another count.
-#[tokio::test]
-#[ignore = "finding 8"]
-async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
-    let dir = data_dir();
-    let daemon = Daemon::start(&dir.path().join("data"));
-    create(&daemon, "orders").await;
-    let declare = |next: u128| UpdateRegionRequest {
-        name: "spaces/default/regions/orders".to_owned(),
-        next: Some(next.into()),
-        request_id: "used-numbers".to_owned(),
-        ..UpdateRegionRequest::default()
-    };
-    daemon.regions().update_region(declare(5000)).await.expect("declared");
-    if daemon.regions().update_region(declare(9000)).await.is_ok() {
-        let reply = daemon.allocator().allocate(request("region:orders", 1, Encoding::Lease)).await.expect("granted");
-        let id = identifiers(reply.get_ref())[0] & ((1 << 40) - 1);
-        assert!(id >= 9000, "the call said that all numbers below 9000 are in use, and {id} was issued");
     }
 }
