@@ -81,13 +81,13 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
     arena.close()
 }
 
-/// The bare transport and the daemon under each load.
+/// Returns the bare transport and the daemon under each load, as contenders.
 fn both<'a>(arena: &'a Arena, loads: &'a [(u64, Load)], axis: &'static str) -> Vec<Contender<'a>> {
     let pair = |(value, load): &'a (u64, Load)| [arena.bare(load).at(axis, *value), arena.kentd(load).at(axis, *value)];
     loads.iter().flat_map(pair).collect()
 }
 
-/// A daemon with this number of regions, including the one to grant from.
+/// Starts a daemon with this number of regions, including the one to grant from.
 fn daemon(arena: &Arena, regions: u64) -> anyhow::Result<(Served, TempDir)> {
     interrupt::check()?;
     let data = tempfile::tempdir()?;
