@@ -1,4 +1,4 @@
-//! Measures contenders in turn, slice by slice: A B C, A B C. All scenarios share this loop, its table and its JSON.
+//! Measures contenders in turn, slice by slice: A B C, A B C. Most scenarios share this loop, its table and its JSON.
 //!
 //! Machines are shared and noisy, and a disturbance affects neighbouring slices alike. So ratios are computed within each round,
 //! and reported as the median over the rounds.
@@ -15,7 +15,7 @@ use crate::{
     interrupt,
 };
 
-/// Options common to all scenarios.
+/// Options that most scenarios share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Number of slices per contender, after one to warm up.

@@ -63,7 +63,7 @@ const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
-/// The size of one read in bytes: responses to a few hundred calls.
+/// The size of one read in bytes: responses to more than a hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {

@@ -28,7 +28,7 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 500, 2000], value_name = "COUNT,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: Vec<u64>,
-    /// Numbers of identifiers per block. The largest blocks wait for the clock, which allows 17 billion uuidv7 per second.
+    /// Numbers of identifiers per block. The largest blocks wait for the clock, which allows 4 billion uuidv7 per second.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..), value_name = "COUNT,...")]
     counts: Vec<u64>,

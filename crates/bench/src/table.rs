@@ -47,7 +47,7 @@ pub(crate) struct TableArgs {
     seed: u64,
 }
 
-/// The number of subregions per edit, which is the maximum of a transaction.
+/// The number of subregions per edit, which is below the limit of a transaction.
 const BATCH: u64 = 56;
 /// The region that contains all regions of the measurement.
 const TOP: &str = "top";

@@ -1,4 +1,4 @@
-//! Runs every scenario briefly and without peers. Each must measure the expected contenders and leave no files or processes.
+//! Runs most scenarios briefly and without peers. Each must measure the expected contenders and leave no files or processes.
 //!
 //! The daemon and the command are those in the directory of `kent-bench`, which a test run of the whole workspace builds.
 

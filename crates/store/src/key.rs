@@ -8,8 +8,8 @@ use std::fmt;
 
 /// The longest key, in bytes.
 ///
-/// Kent's longest paths, with names of at most 63 bytes, have fewer than 160 bytes. The limit exists because sled keeps
-/// whole keys in its index nodes, and etcd keeps them in memory.
+/// Kent's longest keys, those of request IDs in deeply delegated spaces, have at most 236 bytes. The limit exists
+/// because sled keeps whole keys in its index nodes, and etcd keeps them in memory.
 pub const KEY_BYTES_MAX: usize = 255;
 
 /// The name of one stored value: 1 to [`KEY_BYTES_MAX`] bytes of UTF-8 without control characters.

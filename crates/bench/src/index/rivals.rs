@@ -1,6 +1,6 @@
 //! The methods that `kent-bench index` compares for finding the region of an identifier.
 //!
-//! Each method uses the narrowest sufficient integers, 64 or 128 bits, and stores only prefixes and region numbers.
+//! Each method uses the narrowest sufficient integers that it supports, 64 or 128 bits, and stores only prefixes and region numbers.
 
 use std::{
     collections::{BTreeMap, HashMap},
