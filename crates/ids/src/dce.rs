@@ -38,9 +38,9 @@ impl Variant {
 /// The two UUIDs that are not identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Special {
-    /// All bits zero.
+    /// The nil UUID, whose bits are all zero.
     Nil,
-    /// All bits one (RFC 9562, section 5.10).
+    /// The max UUID, whose bits are all one (RFC 9562, section 5.10).
     Max,
 }
 
