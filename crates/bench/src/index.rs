@@ -107,8 +107,8 @@ fn size(args: &IndexArgs, bits: u8, regions: u32, bar: &ProgressBar) -> anyhow::
 }
 
 impl Measured {
-    /// Builds the search structure again, unless a build takes longer than a second, and looks up all identifiers. The
-    /// sum of the answers must be the same for all methods.
+    /// Builds the search structure in each round, or only in the first one if a build takes longer than a second, and
+    /// looks up all identifiers. The sum of the answers must be the same for all methods.
     fn round(&mut self, table: &Table, streams: &[Vec<u128>], sums: &mut [Option<u64>]) -> anyhow::Result<()> {
         let built = match self.built.take() {
             Some(built) if self.build.median() < 1.0 => built,

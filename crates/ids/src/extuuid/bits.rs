@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-/// Writes fields.
+/// Writes fields, and returns the bits of all fields together.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     bits: u128,
