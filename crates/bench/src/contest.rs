@@ -254,7 +254,7 @@ impl Contest {
         let mut all: Vec<Outcome> =
             contenders.iter().map(|one| Outcome { label: one.label.clone(), ..Outcome::default() }).collect();
         self.bar.inc_length(u64::from(self.options.rounds + 1) * contenders.len() as u64); // OK because there are few
-        // The first round warms up.
+        // The first round is for warm-up and is not recorded.
         for round in 0..=self.options.rounds {
             for (contender, outcome) in contenders.iter_mut().zip(&mut all) {
                 interrupt::check()?;
