@@ -117,7 +117,8 @@ fn ok_scale() {
 #[test]
 fn ok_plot() {
     let (dir, out) = (temp_dir(), temp_dir());
-    let json = bench(dir.path(), "grant --peers none --rounds 1 --millis 30 --json").output().expect("kent-bench starts");
+    let json =
+        bench(dir.path(), "grant --peers none --rounds 1 --millis 30 --json").output().expect("kent-bench starts");
     let file = out.path().join("run.jsonl");
     fs::write(&file, json.stdout).expect("written");
     let status = bench(dir.path(), "plot").arg(&file).arg("--out").arg(out.path()).status().expect("kent-bench starts");

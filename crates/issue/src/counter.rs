@@ -394,7 +394,11 @@ mod tests {
         assert_eq!(counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2), None);
         counter.grant(1).expect("in hand");
         assert!(counter.is_low());
-        assert_eq!(counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2), None, "another daemon has reserved suffixes");
+        assert_eq!(
+            counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2),
+            None,
+            "another daemon has reserved suffixes"
+        );
         for read in [stored(3, 30), stored(2, 60)] {
             assert_eq!(counter.plan_ahead(read, &below(1000), SECOND * 2), None, "the record has changed");
         }

@@ -247,7 +247,11 @@ mod tests {
             // The restoring host's clock is behind that of the daemon.
             let (skipped, paid_then) = restored_at(now - 100 - ERROR).skip(pace(1000), read);
             assert_eq!(skipped, reserved, "paid until {paid:?}");
-            assert_eq!(affordable(pace(1000), paid_then, after(now - 100)), 0, "the counter issues nothing until the end of the lapse");
+            assert_eq!(
+                affordable(pace(1000), paid_then, after(now - 100)),
+                0,
+                "the counter issues nothing until the end of the lapse"
+            );
             assert_eq!(affordable(pace(1000), paid_then, after(now - 100 + 1)), 1000);
         }
     }

@@ -215,8 +215,8 @@ impl Inner {
                 Err(Failure::Unanswered(status)) => unanswered = Some(status),
             }
         }
-        let status =
-            unanswered.unwrap_or_else(|| Status::unavailable("the store's identity was created, but etcd does not return it"));
+        let status = unanswered
+            .unwrap_or_else(|| Status::unavailable("the store's identity was created, but etcd does not return it"));
         Err(unavailable(&status).into())
     }
 

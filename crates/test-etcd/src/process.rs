@@ -13,7 +13,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 pub fn pause(child: &Child) {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::STOP).expect("the process runs");
-    let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).expect("it is a child process").expect("its status has changed");
+    let (_, status) =
+        waitpid(Some(pid), WaitOptions::UNTRACED).expect("it is a child process").expect("its status has changed");
     assert!(status.stopped(), "the process ended: {status:?}");
 }
 

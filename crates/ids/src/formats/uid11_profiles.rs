@@ -98,7 +98,7 @@ impl Layout for SnowishFormat {
             ts,
             unix_ms,
             Field::small("machine", machine as u32, "the generator; in Kent, the slot"), // OK because the machine has 10 bits
-            Field::small("seq", seq as u32, "a counter within the millisecond"),           // OK because the counter has 12 bits
+            Field::small("seq", seq as u32, "a counter within the millisecond"), // OK because the counter has 12 bits
         ]))
     }
 

@@ -238,7 +238,11 @@ fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Res
         Field::text("subsec86", format!("{rest:022x}"), "the 86 bits that begin with the fraction"),
     ]);
     if let Some(layout) = layout {
-        fields.push(Field::group("layout", layout_fields(layout, rest), "the fields of these bits in the requested layout"));
+        fields.push(Field::group(
+            "layout",
+            layout_fields(layout, rest),
+            "the fields of these bits in the requested layout",
+        ));
     }
     Ok(fields)
 }

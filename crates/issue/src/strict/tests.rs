@@ -91,7 +91,13 @@ fn ok_grants_of_one_commit_are_consecutive() {
         ),
         ("an unknown counter", unsure, vec![ask(1), named(1, &a)], vec!["unsure", "unsure"], 7),
         ("an earlier grant and an unknown counter", unsure, vec![again(named(2, &a), 0, 2)], vec!["before 0"], 7),
-        ("the same request ID twice in one commit", stored(7), vec![named(1, &a), named(1, &a)], vec!["from 7", "again"], 8),
+        (
+            "the same request ID twice in one commit",
+            stored(7),
+            vec![named(1, &a), named(1, &a)],
+            vec!["from 7", "again"],
+            8,
+        ),
         ("granted before", stored(7), vec![again(named(2, &a), 3, 2), ask(1)], vec!["before 3", "from 7"], 8),
         ("granted before with another count", stored(7), vec![again(named(3, &a), 3, 2)], vec!["reused 2"], 7),
         (
@@ -108,7 +114,13 @@ fn ok_grants_of_one_commit_are_consecutive() {
             vec!["from 7", "from 8", "too many"],
             9,
         ),
-        ("the number of undated request IDs was not read", unread, vec![named(1, &a), dated(1, &b, 0)], vec!["again", "from 7"], 8),
+        (
+            "the number of undated request IDs was not read",
+            unread,
+            vec![named(1, &a), dated(1, &b, 0)],
+            vec!["again", "from 7"],
+            8,
+        ),
         (
             "dated request IDs are not counted",
             stored(7),

@@ -138,7 +138,10 @@ fn ok_a_committed_extension_without_an_answer_costs_the_slot() {
     let (mut records, mut daemon) = started(0);
     let plan = daemon.issuer.plan_extension(ms(2000)).expect("due");
     let slot = plan.slot();
-    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)), "the extension is not committed yet");
+    assert!(
+        matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)),
+        "the extension is not committed yet"
+    );
     records.commit(&plan).expect("committed, although the answer is lost");
     assert_eq!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     daemon.take(&mut records, ms(2001));
@@ -197,7 +200,11 @@ fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
     assert_eq!(daemon.issuer.window_left(ms(0)), Duration::from_secs(3));
     assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(500).get() - 1)), None);
     let plan = daemon.issuer.plan_extension(ms(500)).expect("due");
-    assert_eq!(plan.record().reserved_until, UnixSeconds::new(1_700_000_006), "0.5 s plus a window of 4 s plus 1 s, rounded up");
+    assert_eq!(
+        plan.record().reserved_until,
+        UnixSeconds::new(1_700_000_006),
+        "0.5 s plus a window of 4 s plus 1 s, rounded up"
+    );
     assert_eq!(plan.record().seen, UnixSeconds::new(1_700_000_001));
     daemon.extend(&mut records, ms(500));
     // The next extension is due when 3/4 of 4 s, plus 1 s, are left.

@@ -192,7 +192,8 @@ impl Run {
                 match kentd::attest(&environment, witness.path()).await {
                     Ok(()) => drop(self.attested.fetch_max(number, Ordering::Relaxed)),
                     Err(StartError::Witness(error @ WitnessError::OldCopy { .. })) => {
-                        return self.violation(format!("the witness mistakes the store in use for an old copy: {error}"));
+                        return self
+                            .violation(format!("the witness mistakes the store in use for an old copy: {error}"));
                     }
                     Err(_) => {
                         time::sleep(self.dice.millis(100, 1000)).await;
