@@ -9,6 +9,6 @@ pub(crate) mod retention;
 pub(crate) mod space;
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod tests;

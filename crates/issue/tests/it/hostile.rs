@@ -74,7 +74,11 @@ fn ok_the_pace_clock_is_never_ahead_of_every_wall_clock() {
     for hours in [24, 240, 720, 9000] {
         let mut host = Stepped::up_for(hours);
         let ahead = host.pace_time().get() - host.truth;
-        assert!(ahead <= SECOND, "up for {hours} h: ahead by {} ms, the wall clock never by more than 400 ms", ahead / 1_000_000);
+        assert!(
+            ahead <= SECOND,
+            "up for {hours} h: ahead by {} ms, the wall clock never by more than 400 ms",
+            ahead / 1_000_000
+        );
     }
 }
 
@@ -98,9 +102,8 @@ fn ok_a_restore_by_the_default_skips_what_a_host_with_a_stepped_wall_clock_reser
 #[ignore = "finding 4"]
 fn ok_a_clone_issues_no_suffix_again_once_the_original_has_asked_the_store() {
     let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
-    let read = |version, below| {
-        Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } }
-    };
+    let read =
+        |version, below| Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } };
     let mut original = Counter::new(Chunk::default());
     let plan = original.plan_chunk(read(0, 0), 1, &bound, Duration::ZERO).expect("a chunk");
     original.on_committed(plan, 1);

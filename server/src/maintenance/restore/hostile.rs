@@ -81,7 +81,8 @@ fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
     // Made on Monday afternoon, from the store that was lost on Monday evening.
     let older = backup(monday.offset(8 * HOUR), &[], &[]);
     let newer = || backup(monday.offset(7 * DAY), &[], &[earlier]);
-    let older = OlderBackup::of(Path::new("older"), older, &newer()).expect("accepted as an older backup of the same store");
+    let older =
+        OlderBackup::of(Path::new("older"), older, &newer()).expect("accepted as an older backup of the same store");
     let now = monday.offset(7 * DAY + HOUR);
     let flags = args(&["--table-unchanged"]);
     let alone = plan(&flags, newer(), None, now, &SystemEntropy).expect("planned");
@@ -96,10 +97,8 @@ fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
 #[ignore = "finding 3"]
 fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
     let monday = TAKEN;
-    let earlier = Restored {
-        lapse: Lapse { since: Lapse::begin(monday), until: monday.offset(7 * DAY) },
-        tables_edited: false,
-    };
+    let earlier =
+        Restored { lapse: Lapse { since: Lapse::begin(monday), until: monday.offset(7 * DAY) }, tables_edited: false };
     let (series, token): (kent_ids::Series, _) = ("serial:LATE".parse().expect("a series"), "serial:LATE");
     let (pace, capacity) = (kent_issue::series_pace(&series), Count::Below(series.end().get()));
     // The store that was lost had begun the series on Monday, and issued at its pace until it was backed up on Saturday.
@@ -109,7 +108,8 @@ fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
     let older = backup(saturday, &[(token, of_lost)], &[]);
     // The store that was restored on Sunday from Monday's backup did not use the series.
     let newer = || backup(monday.offset(7 * DAY + HOUR), &[], &[earlier]);
-    let older = OlderBackup::of(Path::new("older"), older, &newer()).expect("accepted as an older backup of the same store");
+    let older =
+        OlderBackup::of(Path::new("older"), older, &newer()).expect("accepted as an older backup of the same store");
     let now = monday.offset(7 * DAY + 2 * HOUR);
     let flags = args(&["--table-unchanged"]);
     let start = |older| {
