@@ -4,11 +4,14 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
+use kent_client::Client;
 use kent_proto::v1::{CreateRegionRequest, Encoding, UpdateRegionRequest};
 
 use kent_test_etcd::Etcd;
+use tokio::time::timeout;
 
 use super::{
     backup::{backup, create, restore, said},
@@ -221,4 +224,42 @@ async fn ok_a_second_restore_by_the_same_floor_issues_nothing_twice() {
         take(&daemon, &mut ledger).await;
         daemon.kill();
     }
+}
+
+/// An attack that the code withstood: tasks share a handle, and drop their futures at any moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
+    let dir = data_dir();
+    let daemon = Daemon::start(&dir.path().join("data"));
+    create(&daemon, "orders").await;
+    let client =
+        Client::builder().endpoint(daemon.grpc_address()).block_size(7).block_size_max(50).build().expect("valid");
+    let (orders, sevens) = (client.region("orders"), client.uuid_v7());
+    let tasks = (0..8_u64).map(|task| {
+        let (orders, sevens) = (orders.clone(), sevens.clone());
+        tokio::spawn(async move {
+            let (mut numbers, mut uuids) = (Vec::new(), Vec::new());
+            for round in 0..1500_u64 {
+                let patience = Duration::from_micros((round * 37 + task * 101) % 900);
+                match round % 4 {
+                    0 => numbers.extend(timeout(patience, orders.next()).await.ok().and_then(Result::ok)),
+                    1 => numbers.extend(
+                        timeout(patience, orders.take(31)).await.ok().and_then(Result::ok).into_iter().flatten(),
+                    ),
+                    2 => uuids.extend(timeout(patience, sevens.next()).await.ok().and_then(Result::ok)),
+                    _ => uuids.extend(
+                        timeout(patience, sevens.take(13)).await.ok().and_then(Result::ok).into_iter().flatten(),
+                    ),
+                }
+            }
+            (numbers, uuids)
+        })
+    });
+    let mut ledger = Ledger::default();
+    for ended in futures_util::future::join_all(tasks).await {
+        let (numbers, uuids) = ended.expect("no panic");
+        ledger.record("region:orders", numbers);
+        ledger.record("uuidv7", uuids.into_iter().map(|uuid| uuid.as_u128()));
+    }
+    assert!(ledger.len() > 5000, "{} were received", ledger.len());
 }
