@@ -263,3 +263,75 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
     }
     assert!(ledger.len() > 5000, "{} were received", ledger.len());
 }
+
+/// A replica was started before the move, so `kent migrate` refuses the prefix. The operator removes the prefix and repeats the
+/// command; the replica hangs meanwhile (otherwise its announcement keeps the prefix from being empty, and the move is refused
+/// again). It goes on in the moved store, with the key of the one that was removed.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "finding 12"]
+async fn err_a_replica_does_not_go_on_in_another_store_under_the_same_prefix() {
+    let (dir, etcd) = (data_dir(), Etcd::start(1));
+    let (data, address) = (dir.path().join("data"), etcd.address("kent"));
+    let daemon = Daemon::start(&data);
+    create(&daemon, "orders").await;
+    daemon.signal("TERM");
+    daemon.wait().await;
+    let replica = || Daemon::spawn(kentd(&dir.path().join("unused")).args(["--store", &address]));
+    let early = replica();
+    let migrate = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+        keep_home(&mut command);
+        let from = format!("sled:{}", data.display());
+        command.args(["migrate", "--from", &from, "--to", &address, "--yes"]).output().expect("it ran")
+    };
+    let refused = migrate();
+    assert!(!refused.status.success() && said(&refused).contains("holds a store already"), "{}", said(&refused));
+    early.pause();
+    let removed = Command::new("etcdctl")
+        .env("ETCDCTL_API", "3")
+        .arg(format!("--endpoints={}", etcd.clients()[0]))
+        .args(["del", "--prefix", "kent/"])
+        .stdout(Stdio::null())
+        .status();
+    assert!(removed.expect("etcdctl runs").success());
+    let moved = migrate();
+    assert!(moved.status.success(), "{}", said(&moved));
+    early.resume();
+    let late = replica();
+    // The early replica has to extend its window, which it can do only in the moved store.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let mut ledger = Ledger::default();
+    let many = |daemon: &Daemon| {
+        let mut client = daemon.allocator();
+        async move { client.allocate(request("xid", 60_000, Encoding::Packed)).await }
+    };
+    for _ in 0..20 {
+        let (one, other) = tokio::join!(many(&early), many(&late));
+        for reply in [one, other].into_iter().flatten() {
+            ledger.record("xid", identifiers(reply.get_ref()));
+        }
+    }
+}
+
+/// A running replica finds a counter that is lower than what it has issued from it itself: the records were removed, or etcd was
+/// rolled back and the next heartbeat is some seconds away.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "finding 13"]
+async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
+    let (dir, etcd) = (data_dir(), Etcd::start(1));
+    let replica = Daemon::spawn(kentd(&dir.path().join("unused")).args(["--store", &etcd.address("kent")]));
+    let mut ledger = Ledger::default();
+    let take = async |count| replica.allocator().allocate(request("uid11-fullrand", count, Encoding::Packed)).await;
+    ledger.record("uid11-fullrand", identifiers(take(100).await.expect("granted").get_ref()));
+    let removed = Command::new("etcdctl")
+        .env("ETCDCTL_API", "3")
+        .arg(format!("--endpoints={}", etcd.clients()[0]))
+        .args(["del", "--prefix", "kent/data/series/"])
+        .stdout(Stdio::null())
+        .status();
+    assert!(removed.expect("etcdctl runs").success());
+    // More than the rest of its chunk.
+    if let Ok(reply) = take(3000).await {
+        ledger.record("uid11-fullrand", identifiers(reply.get_ref()));
+    }
+}

@@ -196,3 +196,21 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     assert_eq!(granted.len(), all, "a suffix was granted twice");
     assert!(all > 4000 && granted.iter().all(|suffix| *suffix < u128::MAX), "{all}");
 }
+
+/// A record that is lower than what this daemon has issued itself shows that the store was rolled back.
+#[test]
+#[ignore = "finding 13"]
+fn err_a_counter_does_not_continue_below_what_it_has_granted() {
+    let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
+    let read =
+        |version, below| Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } };
+    let mut counter = Counter::new(Chunk::default());
+    let plan = counter.plan_chunk(read(7, 5000), 1000, &bound, Duration::ZERO).expect("a chunk");
+    counter.on_committed(plan, 8);
+    assert_eq!(counter.grant(1000), Ok(Position::new(5000)));
+    // etcd was rolled back to a snapshot, and others have written since, so its revision is higher again.
+    let Ok(plan) = counter.plan_chunk(read(9, 4000), 2000, &bound, Duration::ZERO) else { return };
+    counter.on_committed(plan, 10);
+    let first = counter.grant(2000).expect("granted");
+    assert!(first >= Position::new(6000), "from {first} on, although 5000 to 5999 were granted before");
+}
