@@ -9,6 +9,4 @@ pub(crate) mod retention;
 pub(crate) mod space;
 
 #[cfg(test)]
-mod hostile;
-#[cfg(test)]
 mod tests;

@@ -4,5 +4,6 @@ mod it {
     mod clock;
     mod histories;
     mod hostile;
+    mod stepped_clock;
     mod world;
 }

@@ -383,4 +383,4 @@ fn plan(
 mod tests;
 
 #[cfg(test)]
-mod hostile;
+mod lapse_tests;

@@ -3,137 +3,16 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::{Format, Position, UnixNanos, UnixSeconds};
-use kent_issue::{Bound, Chunk, Counter, Lapse, PaceClock, Reserved, Stored, affordable, pay};
+use kent_issue::{Bound, Chunk, Counter, Reserved, Stored};
 use kent_regions::Pace;
 
-use super::world::{Daemon, Ledger, Records, ms};
+use super::world::{Daemon, Ledger, Records};
 
 const SECOND: i128 = 1_000_000_000;
 const START: i128 = 1_800_000_000 * SECOND;
 
 fn pace(count: u64) -> Pace {
     Pace::per_second(NonZeroU64::new(count).expect("a pace"))
-}
-
-/// A host whose oscillator is 111 ppm fast. Every hour its wall clock is 0.4 s ahead and is stepped back to true time, so it is
-/// never ahead by more than that. The time since boot is not stepped.
-struct Stepped {
-    clock: PaceClock,
-    /// True time in nanoseconds.
-    truth: i128,
-    steady: Duration,
-}
-
-impl Stepped {
-    fn up_for(hours: u32) -> Self {
-        let mut host = Self { clock: PaceClock::default(), truth: START, steady: Duration::ZERO };
-        host.clock.read(Some(UnixNanos::new(host.truth)), host.steady);
-        for _ in 0..hours {
-            host.truth += 3600 * SECOND;
-            host.steady += Duration::from_millis(3_600_400);
-            host.clock.read(Some(UnixNanos::new(host.truth + SECOND * 4 / 10)), host.steady);
-            host.clock.read(Some(UnixNanos::new(host.truth)), host.steady);
-        }
-        host
-    }
-
-    /// The time by which counters are paid.
-    fn pace_time(&mut self) -> UnixNanos {
-        self.clock.read(Some(UnixNanos::new(self.truth)), self.steady)
-    }
-
-    fn pass(&mut self, seconds: u32) {
-        self.truth += i128::from(seconds) * SECOND;
-        self.steady += Duration::from_secs(seconds.into());
-    }
-}
-
-/// The numbers that a lost store reserved after its backup, and those that a restore a minute after the loss skips.
-fn reserved_and_skipped(up_for_hours: u32, busy_seconds: u32, clock_error: Duration) -> (u128, u128) {
-    let mut host = Stepped::up_for(up_for_hours);
-    // The counter is in use when the backup is made.
-    let paid = pay(pace(1000), UnixNanos::new(0), host.pace_time(), 1).expect("one number");
-    let taken = UnixNanos::new(host.truth);
-    let (mut paid_later, mut reserved) = (paid, 0);
-    for _ in 0..busy_seconds {
-        host.pass(1);
-        let now = host.pace_time();
-        let count = affordable(pace(1000), paid_later, now);
-        paid_later = pay(pace(1000), paid_later, now, count).expect("affordable");
-        reserved += count;
-    }
-    // The clock of the restoring host is right.
-    let restored = UnixNanos::new(host.truth + 60 * SECOND);
-    let lapse = Lapse::since_backup(taken, paid, restored, clock_error).expect("a clock that is right");
-    (reserved, lapse.skip(pace(1000), paid).0)
-}
-
-#[test]
-#[ignore = "finding 1"]
-fn ok_the_pace_clock_is_never_ahead_of_every_wall_clock() {
-    for hours in [24, 240, 720, 9000] {
-        let mut host = Stepped::up_for(hours);
-        let ahead = host.pace_time().get() - host.truth;
-        assert!(
-            ahead <= SECOND,
-            "up for {hours} h: ahead by {} ms, the wall clock never by more than 400 ms",
-            ahead / 1_000_000
-        );
-    }
-}
-
-#[test]
-#[ignore = "finding 1"]
-fn ok_a_restore_skips_what_a_host_with_a_stepped_wall_clock_reserved() {
-    // "If NTP keeps all clocks right, --clock-error 1s is enough."
-    let (reserved, skipped) = reserved_and_skipped(720, 60, Duration::from_secs(1));
-    assert!(skipped >= reserved, "up for 30 days, --clock-error 1s: {reserved} reserved, {skipped} skipped");
-}
-
-#[test]
-#[ignore = "finding 1"]
-fn ok_a_restore_by_the_default_skips_what_a_host_with_a_stepped_wall_clock_reserved() {
-    let (reserved, skipped) = reserved_and_skipped(10_000, 3600, Duration::from_secs(3600));
-    assert!(skipped >= reserved, "up for 417 days, --clock-error 1h: {reserved} reserved, {skipped} skipped");
-}
-
-/// safety.md: a clone "issues the same identifiers as the original, until one of the two next asks the store".
-#[test]
-#[ignore = "finding 4"]
-fn ok_a_clone_issues_no_suffix_again_once_the_original_has_asked_the_store() {
-    let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
-    let read =
-        |version, below| Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } };
-    let mut original = Counter::new(Chunk::default());
-    let plan = original.plan_chunk(read(0, 0), 1, &bound, Duration::ZERO).expect("a chunk");
-    original.on_committed(plan, 1);
-    assert_eq!(original.grant(10), Ok(Position::ZERO));
-    let mut clone = original.clone();
-    // The original stops cleanly: it asks the store, which takes the rest of its chunk back.
-    let returned = original.plan_give_back().expect("a rest").reserved();
-    assert_eq!(returned.below, Position::new(10));
-    // Another daemon reserves it.
-    let mut other = Counter::new(Chunk::default());
-    let plan = other.plan_chunk(Stored { version: 2, value: returned }, 1, &bound, Duration::ZERO).expect("a chunk");
-    other.on_committed(plan, 3);
-    let of_other = other.grant(1).expect("granted");
-    assert_ne!(clone.grant(1), Ok(of_other), "the clone and a third daemon grant the same suffix");
-}
-
-#[test]
-#[ignore = "finding 4"]
-fn ok_a_clone_issues_no_timestamp_again_once_the_original_has_asked_the_store() {
-    let (mut records, mut original) = (Records::default(), Daemon::start(1));
-    original.take(&mut records, ms(0));
-    let mut clone = Daemon { issuer: original.issuer.clone() };
-    assert_eq!(original.extend(&mut records, ms(1500)), None, "the original has asked the store");
-    let of_original = original.grant("xid", 1, ms(1600)).expect("granted");
-    let of_clone = clone.grant("xid", 1, ms(1600)).expect("granted from the first window");
-    assert_ne!(
-        (of_clone.block.slot_constants().map(|it| it.slot), of_clone.block.first()),
-        (of_original.block.slot_constants().map(|it| it.slot), of_original.block.first()),
-        "the same xid"
-    );
 }
 
 /// An attack that the code withstood: clocks at the limits of 64 bits of seconds, around 1970 and around each format's last tick.
