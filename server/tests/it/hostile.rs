@@ -9,9 +9,8 @@ use std::{
 
 use kent_client::Client;
 use kent_proto::v1::{CreateRegionRequest, Encoding, UpdateRegionRequest};
-
 use kent_test_etcd::Etcd;
-use tokio::time::timeout;
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     backup::{backup, create, restore, said},
@@ -122,9 +121,10 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
     let client =
         Client::builder().endpoint(daemon.grpc_address()).block_size(7).block_size_max(50).build().expect("valid");
     let (orders, sevens) = (client.region("orders"), client.uuid_v7());
-    let tasks = (0..8_u64).map(|task| {
+    let mut tasks = JoinSet::new();
+    for task in 0..8_u64 {
         let (orders, sevens) = (orders.clone(), sevens.clone());
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             let (mut numbers, mut uuids) = (Vec::new(), Vec::new());
             for round in 0..1500_u64 {
                 let patience = Duration::from_micros((round * 37 + task * 101) % 900);
@@ -140,11 +140,10 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
                 }
             }
             (numbers, uuids)
-        })
-    });
+        });
+    }
     let mut ledger = Ledger::default();
-    for ended in futures_util::future::join_all(tasks).await {
-        let (numbers, uuids) = ended.expect("no panic");
+    for (numbers, uuids) in tasks.join_all().await {
         ledger.record("region:orders", numbers);
         ledger.record("uuidv7", uuids.into_iter().map(|uuid| uuid.as_u128()));
     }
