@@ -17,6 +17,7 @@ mod it {
     mod edits;
     mod exchange;
     mod harness;
+    mod hostile;
     mod imports;
     mod large;
     mod migrate;
