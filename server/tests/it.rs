@@ -18,6 +18,7 @@ mod it {
     mod imports;
     mod large;
     mod migrate;
+    mod mistakes;
     mod operator;
     mod paper;
     mod pipes;
