@@ -25,6 +25,7 @@ use crate::{
         past::Past,
         retention::Retention,
         space::Space,
+        undo::UndoCommand,
     },
 };
 
@@ -184,6 +185,33 @@ impl Engine {
     pub(crate) async fn edit(&self, command: EditCommand) -> Result<Edited, EditError> {
         let directory = self.directory.clone();
         let work = self.tasks.spawn_work(async move { directory.edit(&command).await });
+        work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// Reverts the last edit. The work continues if its caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`].
+    pub(crate) async fn undo(&self, command: UndoCommand) -> Result<Edited, EditError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.undo(&command).await });
+        work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// Deletes a space, or only checks whether it can be deleted. The work continues if its caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`].
+    pub(crate) async fn delete_space(
+        &self,
+        name: String,
+        principal: String,
+        validate_only: bool,
+    ) -> Result<Arc<Space>, EditError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.delete_space(&name, principal, validate_only).await });
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 

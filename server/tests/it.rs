@@ -21,6 +21,7 @@ mod it {
     mod imports;
     mod large;
     mod migrate;
+    mod mistakes;
     mod operator;
     mod paper;
     mod pipes;

@@ -13,13 +13,13 @@ use kent_ids::{DEFAULT_SPACE, Series, Source};
 use self::{
     context::CONTEXT_HELP,
     region::REGION_HELP,
-    value::{parse_count, parse_name, parse_source},
+    value::{parse_count, parse_name, parse_source, parse_width},
 };
 pub(crate) use self::{
     context::{ContextCommand, ContextSetArgs},
     region::{
-        CreateArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand, RenameArgs,
-        ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs,
+        CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
+        RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
     },
     value::{NewRegion, parse_space},
 };
@@ -308,7 +308,7 @@ pub(crate) struct InSpace {
     pub(crate) space: String,
 }
 
-/// List spaces, or create one. A space is a table of regions of n-bit identifiers.
+/// List, create or delete spaces. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
@@ -317,12 +317,19 @@ pub(crate) enum SpaceCommand {
     /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
+    /// Delete a space without regions. The space of a delegated region becomes the region's own suffixes again.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent space delete parts\n  kent space delete default/emea --dry-run"
+    )]
+    Delete(SpaceDeleteArgs),
 }
 
 const SPACE_HELP: &str = "\
 Examples:
   kent space ls
-  kent space create parts --bits 32";
+  kent space create parts --bits 32
+  kent space delete parts";
 
 #[derive(Debug, Args)]
 pub(crate) struct SpaceCreateArgs {
@@ -330,11 +337,21 @@ pub(crate) struct SpaceCreateArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width of the space's identifiers in bits.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "N", value_parser = parse_width)]
     pub(crate) bits: u32,
     /// The text form of its identifiers.
     #[arg(long, value_name = "FORM", default_value = "decimal")]
     pub(crate) text: TextArg,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SpaceDeleteArgs {
+    /// The name of the space, such as parts or default/emea.
+    #[arg(value_parser = parse_space)]
+    pub(crate) name: String,
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -483,11 +500,22 @@ mod tests {
             ("region expand a --by 1 --expect-revision 0", false),
             ("region split a --by 1", true),
             ("region split a --by 1 --new b:3 --new c:4:1", true),
+            ("region delete a --unused --dry-run", true),
+            ("region delete", false),
+            ("region undo", true),
+            ("region undo a --space parts", true),
+            ("region set a --no-cap --no-strict --auto-expand 80:2", true),
+            ("region set a --cap 5 --no-cap", false),
+            ("region set a --strict --no-strict", false),
+            ("region set a --chunk 1:8 --no-chunk", false),
+            ("region set a --no-policy --no-cap", false),
             ("region subdivide a --by 1", false),
             ("region subdivide a --by 1 --new b::0 --abstract", true),
             ("space create parts --bits 32", true),
             ("space create parts --bits 129", false),
             ("space create parts", false),
+            ("space delete default/emea", true),
+            ("space delete", false),
             ("series create serial:A serialB:b", true),
             ("series forget", false),
             ("series create region:a", false),

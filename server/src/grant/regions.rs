@@ -158,6 +158,7 @@ impl RegionGrants {
             edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
+            undoes: None,
         };
         match self.directory.edit(&command).await {
             Ok(_) => {

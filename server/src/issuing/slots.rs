@@ -76,7 +76,15 @@ impl Slots {
         let Environment { store, clock, entropy } = environment;
         let holder = HolderId::new(entropy::bytes(&*entropy));
         let state = State { issuer: TimeIssuer::new(policy, holder, key), trusted: TrustedClock::new(trust) };
-        Self { store, clock, entropy, founded, state: Mutex::new(state), wanted: Notify::new(), supplied: Notify::new() }
+        Self {
+            store,
+            clock,
+            entropy,
+            founded,
+            state: Mutex::new(state),
+            wanted: Notify::new(),
+            supplied: Notify::new(),
+        }
     }
 
     /// The holder id of this run.
@@ -423,4 +431,3 @@ fn stored_slot(versioned: &kent_store::Versioned) -> Result<Stored<SlotRecord>, 
 fn replaced() -> StoreFailure {
     StoreFailure::Replaced { found: keys::CLUSTER.to_string() }
 }
-

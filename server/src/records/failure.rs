@@ -17,7 +17,9 @@ pub enum StoreFailure {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// The store was replaced or rolled back while the daemon was running.
-    #[error("the store was replaced or rolled back under this daemon ({found}): end all replicas before you start one again")]
+    #[error(
+        "the store was replaced or rolled back under this daemon ({found}): end all replicas before you start one again"
+    )]
     Replaced {
         /// The record that shows it.
         found: String,

@@ -44,7 +44,10 @@ pub enum NotWhole {
 /// # Errors
 ///
 /// [`LoadError`] if the daemon must not issue from the store.
-pub(crate) async fn load_or_found(store: &dyn Store, entropy: &dyn Entropy) -> Result<(ClusterKey, Version), LoadError> {
+pub(crate) async fn load_or_found(
+    store: &dyn Store,
+    entropy: &dyn Entropy,
+) -> Result<(ClusterKey, Version), LoadError> {
     loop {
         let known = store.get(&keys::CLUSTER).await.map_err(StoreFailure::from)?;
         if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {

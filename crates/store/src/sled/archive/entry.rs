@@ -168,7 +168,9 @@ impl Seeker {
 impl Seeker {
     /// Returns true if the store's archive is still in another directory than this one.
     fn is_left(&self, place: &Place) -> Result<bool, ArchiveError> {
-        let Some(mark) = self.mark.as_ref().filter(|mark| Path::new(&mark.dir) != place.named) else { return Ok(false) };
+        let Some(mark) = self.mark.as_ref().filter(|mark| Path::new(&mark.dir) != place.named) else {
+            return Ok(false);
+        };
         let before = Path::new(&mark.dir).join(self.id.to_string());
         // The same directory may have several paths.
         if before.canonicalize().ok() == place.dir.canonicalize().ok() || Listing::of(&before)?.bases.is_empty() {
