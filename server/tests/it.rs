@@ -28,6 +28,7 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
+    mod seals;
     mod shutdown;
     mod silence;
     mod tables;

@@ -210,6 +210,10 @@ fn render(response: &EditResponse, palette: Palette) -> String {
     if !response.freed_prefixes.is_empty() {
         text.push_str(&format!("free now: {}\n", response.freed_prefixes.join(", ")));
     }
+    if let Some(by) = response.region.as_ref().and_then(describe::covering_seal) {
+        let covered = format!("nothing is granted from it, because it is sealed with {by}");
+        text.push_str(&format!("{}\n", palette.paint(Role::Warning, &covered)));
+    }
     if !response.unconfirmed.is_empty() {
         let replicas = response.unconfirmed.join(", ");
         let within = response.effective_within_ms.div_ceil(1000);
@@ -311,6 +315,16 @@ free now: 001, 011
 revision 7 → 8
 "
         );
+    }
+
+    #[test]
+    fn ok_an_edit_below_a_seal_says_so() {
+        let mut response = split_response(false);
+        let region = response.region.as_mut().expect("there");
+        region.sealed_by = names::region("default", "all");
+        let text = render(&response, Palette::PLAIN);
+        let line = "nothing is granted from it, because it is sealed with all (kent region unseal all)\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use crate::{
-    attributes::{Order, Patch, Policy},
+    attributes::{ChunkPolicy, Order, Patch, Policy},
     count::Count,
     pace::Pace,
     prefix::Prefix,
@@ -138,7 +138,7 @@ pub struct NewRegion {
     /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
-    /// pace and policy, its counter is at least its parent's, and it is sealed if its parent is.
+    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it as any subregion.
     pub start: Start,
 }
 
@@ -146,6 +146,18 @@ impl Edit {
     /// Whether the edit declares numbers as issued.
     pub const fn names_a_floor(&self) -> bool {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
+    }
+
+    /// Whether the edit may stop grants that a daemon could make before it: a seal, a cap, a strict policy, or numbers that are
+    /// declared as issued. So its author waits until every daemon follows it.
+    pub const fn stops_grants(&self) -> bool {
+        let Self::Update { patch, .. } = self else { return false };
+        let Patch { sealed, policy, next, .. } = patch;
+        let limits = match policy {
+            Some(policy) => policy.cap.is_some() || matches!(policy.chunk, ChunkPolicy::Strict),
+            None => false,
+        };
+        matches!(sealed, Some(true)) || next.is_some() || limits
     }
 
     /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update its main
@@ -206,6 +218,24 @@ mod tests {
         ] {
             assert_eq!((edit.operation(), edit.subject()), (operation, "r"));
             assert_eq!(edit.names_a_floor(), operation == "note", "{operation}");
+        }
+    }
+
+    #[test]
+    fn ok_seals_caps_strict_policies_and_declared_numbers_stop_grants() {
+        let update = |patch| Edit::Update { name: "r".into(), patch };
+        let policy = |policy| update(Patch { policy: Some(policy), ..Patch::default() });
+        for (edit, stops) in [
+            (Edit::Expand { name: "r".into(), by: 1 }, false),
+            (update(Patch { owner: Some("ops".into()), ..Patch::default() }), false),
+            (update(Patch { sealed: Some(true), ..Patch::default() }), true),
+            (update(Patch { sealed: Some(false), ..Patch::default() }), false),
+            (update(Patch { next: Some(Count::Below(3)), ..Patch::default() }), true),
+            (policy(Policy::default()), false),
+            (policy(Policy { cap: Some(Count::Below(3)), ..Policy::default() }), true),
+            (policy(Policy { chunk: ChunkPolicy::Strict, ..Policy::default() }), true),
+        ] {
+            assert_eq!(edit.stops_grants(), stops, "{edit:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Applies the edits of other replicas.
 
 use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
-use kent_regions::{Plan, RegionNumber, Revision, Table};
+use kent_regions::{Change, ChunkPolicy, Plan, RegionNumber, Revision, Table};
 use kent_store::{Key, Versioned};
 use tracing::info;
 
@@ -36,7 +36,8 @@ impl Directory {
         self.reload(space).await
     }
 
-    /// Applies a space record that another replica has written: a new space, or edits of one. Returns true if a region was sealed.
+    /// Applies a space record that another replica has written: a new space, or edits of one. Returns true if another replica may be
+    /// waiting for our confirmation.
     pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
         let key = keys::parse_space(key).map_err(StoreFailure::from)?;
         let space = match self.by_key(key) {
@@ -58,10 +59,10 @@ impl Directory {
     }
 
     /// Applies the edits up to a record of the space one by one from its history, or reads the whole table if there are too many.
-    /// Returns true if a region was sealed.
+    /// Returns true if another replica may be waiting for our confirmation.
     async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
-        let mut sealed = false;
+        let mut is_awaited = false;
         while space.versions(RegionNumber(0)).0 < record.version {
             let present = space.read(Table::revision);
             let missing = facts.revision.0.saturating_sub(present.0);
@@ -70,7 +71,7 @@ impl Directory {
                 _ => None,
             };
             match step {
-                Some(step_sealed) => sealed |= step_sealed,
+                Some(is_step_awaited) => is_awaited |= is_step_awaited,
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
                     space.replace(State::load(&*self.store, space.key()).await?);
@@ -81,16 +82,17 @@ impl Directory {
                 }
             }
         }
-        Ok(sealed)
+        Ok(is_awaited)
     }
 
-    /// Applies one edit of another replica. Returns whether it sealed a region, or `None` if it cannot be applied.
+    /// Applies one edit of another replica. Returns whether that replica may be waiting for our confirmation, or `None` if the edit
+    /// cannot be applied.
     async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {
             return Ok(None);
         }
-        let (sealed, declared) = (sealed(&entry.changes), entry.declared);
+        let (is_awaited, declared) = (entry.declared || may_stop_grants(&entry.changes), entry.declared);
         let plan = Plan::made(revision, entry.changes);
         // The identity matters only for the latest edit, and only that one is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
@@ -104,12 +106,15 @@ impl Directory {
             }
             space.refresh_reserved(&*self.store, change.after.number).await?;
         }
-        Ok(Some(sealed))
+        self.give_back_forbidden(space, &plan).await;
+        Ok(Some(is_awaited))
     }
 }
 
-/// Whether another replica may be waiting for our confirmation of these changes: one affects a region that is sealed, even if it
-/// was sealed before.
-fn sealed(changes: &[kent_regions::Change]) -> bool {
-    changes.iter().any(|change| change.after.sealed)
+/// Whether these changes may be those of an edit that stops grants (`Edit::stops_grants`): a region is sealed, capped or strict, even
+/// if it was before.
+fn may_stop_grants(changes: &[Change]) -> bool {
+    changes.iter().any(|Change { after, .. }| {
+        after.sealed || after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict
+    })
 }

@@ -40,10 +40,13 @@ pub(crate) enum RegionCommand {
         after_help = "Example:\n  kent region delegate emea\n  kent region create orders --suffix 20 --space default/emea"
     )]
     Delegate(NamedArgs),
-    /// Stop granting from a region. Issued identifiers stay valid.
+    /// Stop granting from a region and everything inside it. Issued identifiers stay valid.
+    ///
+    /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated regions in
+    /// it, to any depth, also those made later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
-    /// Resume granting from a sealed region.
+    /// Lift the seal of a region. Seals of regions inside it, and of regions around it, stay.
     #[command(after_help = UNSEAL_HELP)]
     Unseal(NamedArgs),
     Rename(RenameArgs),
@@ -303,7 +306,7 @@ pub(crate) struct PolicyArgs {
     /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
     #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
-    /// Issue at most N identifiers in total.
+    /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
     #[arg(long, value_name = "N", value_parser = parse_u128)]
     pub(crate) cap: Option<u128>,
     /// Reserve chunks of MIN to MAX suffixes.

@@ -4,7 +4,6 @@ use super::{Plan, create::check_next};
 use crate::{
     attributes::{Patch, Texts},
     refusal::Refusal,
-    region::Kind,
     table::Table,
 };
 
@@ -42,9 +41,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
         after.policy = policy.into();
     }
     if let Some(next) = patch.next {
-        if region.kind == Kind::Closed {
-            return Err(Refusal::Closed { region: name.into() });
-        }
+        table.check_not_closed(region)?;
         region.check_not_delegated()?;
         after.issued = region.issued.max(check_next(next, region.suffix, region.order)?);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, Policy, Prefix, RegionNumber,
+    Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, Policy, Prefix, RegionNumber, Seal,
     Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -278,7 +278,8 @@ fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &E
 fn is_grantable(table: &Table, id: u128) -> bool {
     let found = table.classify(id).expect("an identifier of the space");
     let (Some(region), Status::Member { suffix, .. }) = (found.path.last(), found.status) else { return false };
-    region.check_granting().is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
+    let seal = Seal::over([(table, *region)]);
+    region.check_granting(seal).is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
 }
 
 proptest! {
