@@ -31,6 +31,7 @@ mod it {
     mod seals;
     mod shutdown;
     mod silence;
+    mod suggestions;
     mod tables;
     mod transfer;
     mod watch;

@@ -24,6 +24,8 @@ mod region;
 mod series;
 mod space;
 mod status;
+#[cfg(test)]
+mod suggestions;
 mod table;
 mod transfer;
 mod tree;
