@@ -36,4 +36,5 @@ mod it {
     mod transfer;
     mod watch;
     mod wire;
+    mod witness;
 }
