@@ -32,8 +32,10 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
+    mod seals;
     mod shutdown;
     mod silence;
+    mod suggestions;
     mod tables;
     mod transfer;
     mod watch;

@@ -32,6 +32,8 @@ mod series;
 mod settings;
 mod space;
 mod status;
+#[cfg(test)]
+mod suggestions;
 mod table;
 mod transfer;
 mod tree;

@@ -131,7 +131,7 @@ settings! {
         chunk_max: u64 = "1048576" ["1" to "4294967296"], "KENT_CHUNK_MAX" "COUNT":
             "Largest number of a region's suffixes to reserve in one commit";
         series_on_demand: u64 = "1000" ["0" to "1000000"], "KENT_SERIES_ON_DEMAND" "COUNT":
-            "Maximum number of series that requests create on demand; operators create more with `kent series create`";
+            "Maximum number of series that requests create on demand; operators create more with `kent series create SERIES`";
     }
     "Clock" {
         clock_tolerance: Span = "500ms" ["0s" to "1s"], "KENT_CLOCK_TOLERANCE" "DURATION":

@@ -134,7 +134,8 @@ impl<'f> Target<'f> {
             let next = |region: &Entry| region.reserved.map_or(0, |reserved| reserved.0);
             let (here, file) = (next(here), next(entry));
             differs.push(format!(
-                "its counter is {here} in the table, {file} in the file (raise it with `kent region set --next`)"
+                "its counter is {here} in the table, {file} in the file (raise it with `kent region set {} --next {file} --space SPACE`)",
+                entry.name
             ));
         }
         match (differs.is_empty(), unfinished.is_empty()) {
