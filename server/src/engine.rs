@@ -83,7 +83,7 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let Environment { store, clock, entropy } = environment.clone();
-        let key = founding::load_or_found(&*store, &*entropy).await?;
+        let (key, founded) = founding::load_or_found(&*store, &*entropy).await?;
         let (found, _) = schema_in_force(&*store).await?;
         if found > config.schema {
             return Err(LoadError::NewerSchema { found, known: config.schema });
@@ -96,7 +96,7 @@ impl Engine {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
         };
-        let slots = Arc::new(Slots::new(environment.clone(), config.clock(), config.trust(), key));
+        let slots = Arc::new(Slots::new(environment.clone(), config.clock(), config.trust(), (key, founded)));
         let requests = Requests::load(&*store, config.requests(), slots.clone()).await?;
         let directory = Arc::new(Directory::load(environment.clone(), config.chunk(), requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;

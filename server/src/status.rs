@@ -257,6 +257,7 @@ fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Stat
         StoreFailure::Commit(CommitError::Corrupt(_) | CommitError::NewerSchema(_))
         | StoreFailure::Read(ReadError::Corrupt(_) | ReadError::NewerSchema(_))
         | StoreFailure::Malformed(_) => with_reason(Code::DataLoss, "DAMAGED", message),
+        StoreFailure::Replaced { .. } => with_reason(Code::Internal, "BROKEN_INVARIANT", message),
     }
 }
 

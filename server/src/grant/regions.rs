@@ -376,6 +376,8 @@ impl RegionGrants {
             Attempt::Refused(CounterRefusal::TooFast(refused)) => {
                 Err(AllocateError::too_fast(subject(&space, &space.region_name(number)), facts.pace, count, refused))
             }
+            // `Cell::try_reserve` returns it as an error.
+            Attempt::Refused(CounterRefusal::RolledBack { .. }) => Ok(()),
             Attempt::Unsure => Err(unsure(&space, &space.region_name(number))),
         }
     }

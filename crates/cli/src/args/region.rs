@@ -17,13 +17,16 @@ use super::value::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
-    #[command(after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json")]
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json"
+    )]
     Ls(InSpace),
     /// Draw the regions as a tree.
     #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
     Tree(TreeArgs),
     /// Show everything about one region.
-    #[command(after_help = "Example:\n  kent region show orders")]
+    #[command(visible_aliases = ["get", "describe"], after_help = "Example:\n  kent region show orders")]
     Show(ShowArgs),
     Create(CreateArgs),
     /// Move bits from a region's expansion zone to its suffix. Each bit doubles the capacity.
@@ -55,7 +58,10 @@ pub(crate) enum RegionCommand {
     ///
     /// Its name and its prefix become free. Its number is never used again. `kent region seal` stops the grants of a region
     /// that cannot be deleted.
-    #[command(after_help = "Examples:\n  kent region delete ordrs\n  kent region delete orders --dry-run")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent region delete ordrs\n  kent region delete orders --dry-run"
+    )]
     Delete(DeleteArgs),
     /// Revert the last edit of a region, or of the whole space, by another edit.
     ///
@@ -107,6 +113,9 @@ pub(crate) struct EditArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not ask before an edit that cannot be undone. A command whose standard input is not a terminal never asks.
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Fail if the table is no longer at revision R.
     #[arg(long, value_name = "R", value_parser = parse_revision)]
     pub(crate) expect_revision: Option<u64>,
