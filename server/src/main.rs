@@ -43,7 +43,12 @@ fn main() -> ExitCode {
         return fail(USAGE, &error);
     }
     match runtime() {
-        Ok(runtime) => runtime.block_on(run(config)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run(config));
+            // Looking up the name of a host may still block a thread.
+            runtime.shutdown_background();
+            code
+        }
         Err(error) => fail(1, &error),
     }
 }
@@ -61,7 +66,15 @@ async fn run(config: Config) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(1, &error),
     };
-    let daemon = match Daemon::start(config).await {
+    let started = tokio::select! {
+        biased;
+        name = signals.next() => {
+            info!(signal = name, "stopped before the daemon served");
+            return ExitCode::SUCCESS;
+        }
+        started = Daemon::start(config) => started,
+    };
+    let daemon = match started {
         Ok(daemon) => daemon,
         Err(error) => {
             error!(error = chain(&error), "kentd cannot start");

@@ -17,6 +17,7 @@ mod it {
     mod harness;
     mod imports;
     mod large;
+    mod metrics;
     mod migrate;
     mod operator;
     mod paper;
@@ -30,6 +31,7 @@ mod it {
     mod retention;
     mod shutdown;
     mod silence;
+    mod start;
     mod tables;
     mod transfer;
     mod watch;
