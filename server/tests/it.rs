@@ -12,6 +12,7 @@ mod it {
     mod crates;
     mod disk;
     mod docs;
+    mod doctor;
     mod edits;
     mod exchange;
     mod harness;

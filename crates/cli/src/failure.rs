@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// `kent doctor` found something wrong, and has shown it.
+    #[error("something is wrong")]
+    Unwell,
 }
 
 /// A text that is not a valid identifier, and the reason.
@@ -184,13 +187,14 @@ impl Failure {
             | Self::Answer(_)
             | Self::Input(_)
             | Self::Output(_)
-            | Self::Runtime(_) => ExitCode::from(1),
+            | Self::Runtime(_)
+            | Self::Unwell => ExitCode::from(1),
         }
     }
 
-    /// The message for standard error; `None` after Ctrl-C or if the reader closed the pipe.
+    /// The message for standard error; `None` after Ctrl-C, if the reader closed the pipe, or if standard output has said it.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
-        if self.is_closed_pipe() || matches!(self, Self::Interrupted) {
+        if self.is_closed_pipe() || matches!(self, Self::Interrupted | Self::Unwell) {
             return None;
         }
         Some(match self {
@@ -235,6 +239,7 @@ impl Failure {
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
+            Self::Unwell => "FAILED_PRECONDITION",
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
         }
     }
@@ -244,6 +249,7 @@ impl Failure {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
+            Self::Unwell => "UNWELL",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
         }

@@ -11,6 +11,7 @@ mod classify;
 mod codec;
 mod connect;
 mod describe;
+mod doctor;
 mod edit;
 mod failure;
 mod history;
@@ -113,6 +114,7 @@ async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
 }
