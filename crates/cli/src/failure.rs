@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// The answer to a question was no.
+    #[error("not confirmed: nothing was changed")]
+    NotConfirmed,
     /// `kent doctor` found something wrong, and has shown it.
     #[error("something is wrong")]
     Unwell,
@@ -188,6 +191,7 @@ impl Failure {
             | Self::Input(_)
             | Self::Output(_)
             | Self::Runtime(_)
+            | Self::NotConfirmed
             | Self::Unwell => ExitCode::from(1),
         }
     }
@@ -237,7 +241,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
-            Self::Interrupted => "CANCELLED",
+            Self::Interrupted | Self::NotConfirmed => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
             Self::Unwell => "FAILED_PRECONDITION",
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
@@ -249,6 +253,7 @@ impl Failure {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
+            Self::NotConfirmed => "NOT_CONFIRMED",
             Self::Unwell => "UNWELL",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
