@@ -131,7 +131,7 @@ pub(crate) fn covering_seal(region: &Region) -> Option<String> {
 }
 
 /// A forecast in the largest unit of which it has at least two.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
         [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
     let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("seconds", 1.0));

@@ -16,6 +16,7 @@ mod connect;
 mod context;
 mod contexts;
 mod describe;
+mod doctor;
 mod edit;
 mod failure;
 mod history;
@@ -137,6 +138,7 @@ async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
 }

@@ -529,10 +529,16 @@ pub struct Usage {
     pub rate: f64,
 }
 
+impl Usage {
+    /// The number of issued suffixes if this many are reserved, as far as this daemon knows.
+    pub fn issued(&self, reserved: Count) -> Count {
+        reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
+    }
+}
+
 /// Converts a region to a message.
 pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) -> v1::Region {
-    let unused = usage.unused;
-    let issued = region.issued.get().map_or(region.issued, |reserved| Count::Below(reserved.saturating_sub(unused)));
+    let issued = usage.issued(region.issued);
     v1::Region {
         name: region_name(space, &region.name),
         number: region.number.0,
