@@ -16,6 +16,8 @@ use alloc::{
     vec::Vec,
 };
 
+pub use self::create::Choice;
+
 use crate::{
     count::Count,
     edit::Edit,
