@@ -12,6 +12,7 @@ use kent_ids::Block;
 use kent_proto::v1::{AllocateRequest, Encoding};
 use thread_local::ThreadLocal;
 use tokio::{sync::watch, time};
+use tonic::Status;
 
 use crate::{
     age::Ages,
@@ -300,7 +301,12 @@ impl Shared {
     }
 
     /// Fetches a block that does not go through the stock. An empty request ID means none.
-    pub(crate) async fn fetch_block(&self, count: u64, request_id: String) -> Result<Block, Error> {
+    pub(crate) async fn fetch_block(
+        &self,
+        count: u64,
+        request_id: String,
+        report: impl Fn(&Status),
+    ) -> Result<Block, Error> {
         let ask = AllocateRequest { request_id, ..lease(&self.source, count) };
         let admits = |block: &Block| {
             // A retry with a request ID returns the block of the first grant, whose revision can be older.
@@ -311,7 +317,7 @@ impl Shared {
             }
             admitted
         };
-        let block = self.connection.allocate(&ask, admits).await?;
+        let block = self.connection.allocate(&ask, admits, report).await?;
         // If the program has forked in the meantime, the block belongs to the parent.
         self.origin.check()?;
         self.lock().passed_through(&block);
@@ -329,7 +335,7 @@ const LAG: Duration = Duration::from_millis(20);
 /// Fetches a block. Returns `None` if the fences reject it. Its age counts from the start of the request.
 async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
-    let block: Block = connection.allocate(&lease(source, count), |_| true).await?;
+    let block: Block = connection.allocate(&lease(source, count), |_| true, |_| ()).await?;
     connection.origin().check()?;
     if fences.admit(source, &block) {
         return Ok(Some(Fresh { block, asked }));
