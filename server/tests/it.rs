@@ -17,6 +17,7 @@ mod it {
     mod harness;
     mod imports;
     mod large;
+    mod listing;
     mod migrate;
     mod operator;
     mod paper;

@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time for which a request is retried once a daemon has answered, because replicas and stores may restart.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client for endpoints separated by commas, which are tried in this order.
 pub(crate) fn client(endpoints: &str) -> Result<Client, ConfigError> {

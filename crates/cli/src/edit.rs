@@ -15,12 +15,13 @@ use crate::args::{
     SubdivideArgs,
 };
 use crate::connect::request;
-use crate::describe::{self, prefix_text};
+use crate::describe;
 use crate::failure::Failure;
 use crate::names;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::plan;
+use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table};
 
 /// The value of `expected_revision` that accepts any revision.
@@ -60,8 +61,40 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
     );
     match daemon.regions().create_region(message).await {
         Err(refusal) if args.plan => plan::write(args, &refusal, out),
-        answer => write(&answer?.into_inner(), out),
+        answer => {
+            let response = answer?.into_inner();
+            write(&response, out)?;
+            response.region.iter().flat_map(warnings).try_for_each(|(reason, message)| out.warn(reason, &message))
+        }
     }
+}
+
+/// What an operator may regret about a new region: its zone and its suffix are hard to change later.
+fn warnings(region: &Region) -> Vec<(&'static str, String)> {
+    let (name, suffix) = (names::short(&region.name), region.suffix_bits);
+    let prefix = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
+    let bits = prefix.saturating_add(region.zone_bits).saturating_add(suffix);
+    let mut warnings = Vec::new();
+    if bits.saturating_sub(suffix) < 3 {
+        let share = ["the whole space", "half of the space", "a quarter of the space"];
+        let share = share.get(bits.saturating_sub(suffix) as usize).copied().unwrap_or_default(); // OK because it is below 3
+        let least = bits.saturating_sub(3);
+        warnings.push((
+            "LARGE_SUFFIX",
+            format!("the suffix of {name} takes {share}; {least} bits would take an eighth, and a region can be expanded later"),
+        ));
+    }
+    if region.zone_bits == 0 {
+        let capacity = number::power_of_two(&region.capacity);
+        warnings.push((
+            "NO_ZONE",
+            format!(
+                "{name} has no expansion zone, so it can never be expanded beyond {capacity} identifiers, split or subdivided; \
+                 --zone or a shorter --prefix keeps bits for that"
+            ),
+        ));
+    }
+    warnings
 }
 
 const fn order(order: OrderArg) -> Order {
@@ -186,13 +219,12 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         return out.json(&to_json(response));
     }
-    let text = render(response, out.palette());
-    out.text(&text)
+    out.fitted(|palette| render(response, palette))
 }
 
 /// Every changed region before and after the edit, the freed prefixes, and the revision.
 fn render(response: &EditResponse, palette: Palette) -> String {
-    let mut text = changes(&response.changes).render(palette);
+    let mut text = changes(&response.changes, palette.prefixes).render(palette);
     for change in &response.changes {
         let attributes = |region: &Option<Region>| region.as_ref().map(describe::attributes).unwrap_or_default();
         let (before, after) = (attributes(&change.before), attributes(&change.after));
@@ -208,7 +240,8 @@ fn render(response: &EditResponse, palette: Palette) -> String {
         text.push_str(&format!("split to free the prefix: {}\n", names::short(&response.donor)));
     }
     if !response.freed_prefixes.is_empty() {
-        text.push_str(&format!("free now: {}\n", response.freed_prefixes.join(", ")));
+        let freed: Vec<_> = response.freed_prefixes.iter().map(|prefix| palette.prefixes.text(prefix)).collect();
+        text.push_str(&format!("free now: {}\n", freed.join(", ")));
     }
     if !response.unconfirmed.is_empty() {
         let replicas = response.unconfirmed.join(", ");
@@ -226,7 +259,7 @@ fn render(response: &EditResponse, palette: Palette) -> String {
     text
 }
 
-fn changes(changes: &[RegionChange]) -> Table {
+fn changes(changes: &[RegionChange], prefixes: PrefixFormat) -> Table {
     let mut table = Table::new(["", "REGION", "PREFIX", ">Z", ">S", ">CAPACITY", "STATE"]);
     for RegionChange { before, after } in changes {
         let Some(after) = after else { continue };
@@ -234,15 +267,15 @@ fn changes(changes: &[RegionChange]) -> Table {
             Some(_) => ("~", Role::Warning),
             None => ("+", Role::Good),
         };
-        let cell = |show: fn(&Region) -> String| step(before.as_ref().map(show), show(after), role);
+        let cell = |show: &dyn Fn(&Region) -> String| step(before.as_ref().map(show), show(after), role);
         table.row([
             Cell::new(role, mark),
-            cell(|region| names::short(&region.name).to_owned()),
-            cell(|region| prefix_text(&region.prefix).to_owned()),
-            cell(|region| region.zone_bits.to_string()),
-            cell(|region| region.suffix_bits.to_string()),
-            cell(|region| number::power_of_two(&region.capacity)),
-            cell(describe::state),
+            cell(&|region| names::short(&region.name).to_owned()),
+            cell(&|region| prefixes.text(&region.prefix)),
+            cell(&|region| region.zone_bits.to_string()),
+            cell(&|region| region.suffix_bits.to_string()),
+            cell(&|region| number::power_of_two(&region.capacity)),
+            cell(&describe::state),
         ]);
     }
     table
@@ -282,6 +315,23 @@ mod tests {
 
     use super::*;
     use crate::describe::samples::region;
+
+    #[test]
+    fn ok_a_large_suffix_and_a_missing_zone_are_warned_of() {
+        for (prefix, zone, expected) in [
+            ("", 0, &["the whole space; 13 bits", "beyond 2^16 identifiers"][..]),
+            ("0", 0, &["half of the space; 13 bits", "beyond 2^15 identifiers"]),
+            ("0", 1, &["a quarter of the space; 13 bits"]),
+            ("0", 2, &[]),
+            ("0101", 0, &["beyond 2^12 identifiers"]),
+        ] {
+            let warnings = warnings(&region("orders", "", prefix, zone, Kind::Open));
+            assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+            for ((_, message), part) in warnings.iter().zip(expected) {
+                assert!(message.contains(part), "{message}");
+            }
+        }
+    }
 
     fn split_response(validate_only: bool) -> EditResponse {
         let (before, after) = (region("orders", "", "0", 5, Kind::Open), region("orders", "", "000", 3, Kind::Open));

@@ -12,7 +12,7 @@ use tokio::time;
 
 use crate::args::{HistoryArgs, WatchArgs};
 use crate::connect::request;
-use crate::describe::{self, prefix_text};
+use crate::describe;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::{Out, Palette, Role};
@@ -106,15 +106,14 @@ fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Fai
     if out.is_json() {
         return out.json(&json!({"revision": revision, "region": describe::to_json(region)}));
     }
-    out.text(&format!("  {}\n", place(region)))
+    out.text(&format!("  {}\n", place(region, out.palette())))
 }
 
 fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         return out.json(&to_json(entry));
     }
-    let text = render(entry, out.palette());
-    out.text(&text)
+    out.fitted(|palette| render(entry, palette))
 }
 
 /// One line for the edit, and one for each region it changed.
@@ -125,6 +124,7 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
         text.push_str(&format!(": {}", entry.reason));
     }
     text.push('\n');
+    let place = |region: &Region| place(region, palette);
     for RegionChange { before, after } in &entry.changes {
         let line = match (before, after) {
             (Some(before), Some(after)) if place(before) == place(after) => format!("  ~ {}", place(after)),
@@ -139,8 +139,8 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
 }
 
 /// A region with its prefix, widths and state in short form.
-fn place(region: &Region) -> String {
-    let (name, prefix) = (names::short(&region.name), prefix_text(&region.prefix));
+fn place(region: &Region, palette: Palette) -> String {
+    let (name, prefix) = (names::short(&region.name), palette.prefixes.text(&region.prefix));
     format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, describe::state(region))
 }
 

@@ -13,13 +13,18 @@ mod connect;
 mod describe;
 mod edit;
 mod failure;
+mod filter;
+mod free;
 mod history;
 mod inspect;
 mod lines;
+mod list;
 mod names;
 mod number;
 mod output;
+mod pages;
 mod plan;
+mod prefix;
 mod region;
 mod series;
 mod space;
@@ -82,12 +87,13 @@ fn report(failure: &Failure, json: bool) -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     let (json, client) = (cli.global.json, cli.global.endpoint);
+    let out = Out::new(json, cli.global.prefix_format);
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete(shell),
-        Command::Inspect(args) => with_output(json, |out| {
+        Command::Inspect(args) => with_output(out, |out| {
             let regions = match &args.space {
-                Some(space) => Some(inspect::Regions { space, client: &client, runtime: runtime()? }),
+                Some(space) => Some(inspect::Regions::new(space, &client, runtime()?)?),
                 None => None,
             };
             inspect::run(&args, regions.as_ref(), out)
@@ -95,7 +101,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
         Command::Alloc(args) => alloc::run(&args, client, &runtime()?, json),
-        Command::Daemon(command) => with_output(json, |out| runtime()?.block_on(run_on_daemon(command, &client, out))),
+        Command::Daemon(command) => with_output(out, |out| runtime()?.block_on(run_on_daemon(command, &client, out))),
     }
 }
 
@@ -118,8 +124,7 @@ async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -
 }
 
 /// Runs a command and flushes its output, even if it failed half-way.
-fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut out = Out::new(json);
+fn with_output(mut out: Out, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
     let result = command(&mut out);
     let flushed = out.flush();
     result.and(flushed)

@@ -9,3 +9,9 @@ pub(crate) fn short(resource: &str) -> &str {
         None => resource.strip_prefix("spaces/").unwrap_or(resource),
     }
 }
+
+/// The name of a region's space, from the region's resource name.
+pub(crate) fn space_of(region: &str) -> &str {
+    let space = region.strip_prefix("spaces/").unwrap_or(region);
+    space.rsplit_once("/regions/").map_or(space, |(space, _)| space)
+}

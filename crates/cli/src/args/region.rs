@@ -5,7 +5,11 @@ use std::num::NonZeroU64;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
-use super::value::{Bits, NewRegion, parse_auto_expand, parse_chunk, parse_label, parse_name, parse_pace, parse_u128};
+use super::list::{LS_HELP, LsArgs};
+use super::value::{
+    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_name, parse_pace, parse_positive,
+    parse_revision, parse_u128, parse_width,
+};
 
 /// Show and edit the regions of a space.
 ///
@@ -14,9 +18,9 @@ use super::value::{Bits, NewRegion, parse_auto_expand, parse_chunk, parse_label,
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
-    #[command(after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json")]
-    Ls(InSpace),
-    /// Draw the regions as a tree.
+    #[command(after_help = LS_HELP)]
+    Ls(LsArgs),
+    /// Draw the regions as a tree, with those of delegated spaces below the delegated region, as REGION@SPACE.
     #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
     Tree(TreeArgs),
     /// Show everything about one region.
@@ -63,7 +67,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct TreeArgs {
     /// Draw at most N levels.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_positive, allow_negative_numbers = true)]
     pub(crate) depth: Option<u32>,
     /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
@@ -93,7 +97,7 @@ pub(crate) struct EditArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Fail if the table is no longer at revision R.
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "R", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) expect_revision: Option<u64>,
     /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
@@ -114,16 +118,16 @@ pub(crate) struct CreateArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width of the suffix in bits: the region can issue 2^S identifiers.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(0..=128))]
+    #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) suffix: u32,
     /// The width of the expansion zone in bits, reserved for growth.
-    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = clap::value_parser!(u32).range(0..=128))]
+    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
-    /// The prefix as zeros and ones. The expansion zone takes the bits between prefix and suffix.
+    /// The prefix as zeros and ones, or like 0xb4/6 or b400::/6. The expansion zone takes the bits between prefix and suffix.
     #[arg(long, value_name = "BITS")]
     pub(crate) prefix: Option<Bits>,
     /// The first suffix to issue. All suffixes below it count as issued, for example by an earlier system.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128)]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) next: u128,
     /// The order in which suffixes are issued: sequential, scrambled (consecutive identifiers differ widely in value), or
     /// external (you choose the numbers: the daemon grants none, and `kent region id` composes identifiers from them). It
@@ -133,7 +137,7 @@ pub(crate) struct CreateArgs {
     /// Issue at most N identifiers per second on average. It cannot be changed later: a restore from a backup skips as many
     /// identifiers as the region may have issued since then at this pace, so a small pace loses fewer [default: 2^20 for a
     /// suffix of up to 40 bits, 2^30 from 50 bits on].
-    #[arg(long, value_name = "N", value_parser = parse_pace)]
+    #[arg(long, value_name = "N", value_parser = parse_pace, allow_negative_numbers = true)]
     pub(crate) pace: Option<NonZeroU64>,
     /// If no prefix is free, split the region that loses least.
     #[arg(long, conflicts_with = "split_donor")]
@@ -179,7 +183,7 @@ pub(crate) struct ResizeArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of bits.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -196,7 +200,7 @@ pub(crate) struct SplitArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of zeros to append to the prefix.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest that
     /// are free.
@@ -223,7 +227,7 @@ pub(crate) struct SubdivideArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of bits by which the subregions' prefixes are longer.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
     /// that are free.
@@ -285,7 +289,7 @@ pub(crate) struct SetArgs {
     #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, Option<String>)>,
     /// Count all suffixes below N as issued. After a restore, choose N above every suffix in use.
-    #[arg(long, value_name = "N", value_parser = parse_u128)]
+    #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) next: Option<u128>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
@@ -304,7 +308,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
     /// Issue at most N identifiers in total.
-    #[arg(long, value_name = "N", value_parser = parse_u128)]
+    #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
     /// Reserve chunks of MIN to MAX suffixes.
     #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
@@ -330,7 +334,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: Option<String>,
     /// Show at most N edits.
-    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive, allow_negative_numbers = true)]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -346,7 +350,7 @@ pub(crate) struct IdArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The suffixes; with --back, the identifiers.
-    #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128)]
+    #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) numbers: Vec<u128>,
     /// Convert identifiers back to suffixes.
     #[arg(long)]
