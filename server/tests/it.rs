@@ -35,4 +35,5 @@ mod it {
     mod transfer;
     mod watch;
     mod wire;
+    mod witness;
 }
