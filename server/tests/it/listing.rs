@@ -1,6 +1,8 @@
 //! `kent` shows tables: lists with conditions, trees with delegated spaces, free blocks, and prefixes in other forms.
 
+use kent_proto::v1::ListFreeBlocksRequest;
 use serde_json::{Value, json};
+use tonic::Code;
 
 use super::operator::Operator;
 
@@ -169,6 +171,39 @@ fn ok_free_blocks_and_the_place_that_create_takes() {
     operator.refused("space free nothing", "NO_SUCH_SPACE");
     let (code, _, stderr) = operator.run("space free --zone 3");
     assert!(code == 2 && stderr.contains("--suffix"), "{stderr}");
+}
+
+#[tokio::test]
+async fn ok_free_blocks_come_in_pages() {
+    let operator = Operator::new();
+    operator.kent("region create a --prefix 00001 --suffix 10");
+    let mut regions = operator.daemon.regions();
+    let (mut prefixes, mut page_token) = (Vec::new(), String::new());
+    let ask = ListFreeBlocksRequest { parent: "spaces/default".to_owned(), page_size: 2, ..Default::default() };
+    loop {
+        let page = ListFreeBlocksRequest { page_token, suffix_bits: Some(40), ..ask.clone() };
+        let page = regions.list_free_blocks(page).await.expect("a page").into_inner();
+        assert!(page.blocks.len() <= 2 && page.revision == 1);
+        assert_eq!(page.choice.map(|choice| choice.block).as_deref(), Some("00000"));
+        prefixes.extend(page.blocks.into_iter().map(|block| block.prefix));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(prefixes, ["1", "01", "001", "0001", "00000"]);
+    for (bad, field) in [
+        (ListFreeBlocksRequest { page_token: "after:x".to_owned(), ..ask.clone() }, "page_token"),
+        (ListFreeBlocksRequest { page_token: "2".to_owned(), ..ask.clone() }, "page_token"),
+        (ListFreeBlocksRequest { zone_bits: Some(1), ..ask.clone() }, "zone_bits"),
+        (ListFreeBlocksRequest { parent: String::new(), ..ask.clone() }, "parent"),
+    ] {
+        let refused = regions.list_free_blocks(bad).await.expect_err(field);
+        assert!(refused.code() == Code::InvalidArgument && refused.message().contains(field), "{refused}");
+    }
+    let wide = ListFreeBlocksRequest { at_least_bits: 4_000_000_000, suffix_bits: Some(4_000_000_000), ..ask };
+    let none = regions.list_free_blocks(wide).await.expect("an empty page").into_inner();
+    assert!(none.blocks.is_empty() && none.choice.is_none());
 }
 
 #[test]
