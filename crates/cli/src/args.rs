@@ -66,7 +66,7 @@ pub(crate) struct Global {
     pub(crate) endpoint: Client,
     /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Wherever a command takes a prefix,
     /// it takes each of these forms.
-    #[arg(long, global = true, env = "KENT_PREFIX_FORMAT", value_name = "FORMAT")]
+    #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) prefix_format: Option<PrefixFormat>,
 }
 
