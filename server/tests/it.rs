@@ -8,6 +8,8 @@ mod it {
     mod client;
     mod clocks;
     mod cluster;
+    mod completion;
+    mod confirm;
     mod crash;
     mod crates;
     mod disk;

@@ -23,9 +23,10 @@ use tokio::time::{sleep, timeout};
 use self::printer::{Fetched, Printer, Tally};
 use self::waiting::Waiting;
 use crate::args::AllocArgs;
-use crate::connect::{REQUEST_TIMEOUT, request};
+use crate::connect::{request, request_timeout};
 use crate::failure::{Failure, rounded};
 use crate::names;
+use crate::notice;
 use crate::number::Form;
 
 /// The size of the first block in identifiers. It is small, so that the first identifier appears immediately.
@@ -52,11 +53,12 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     let mut printer = Printer::new(json, tally.clone(), stopped.clone());
     let limit = match args.timeout {
         Some(limit) => format!("at --timeout {}", humantime::format_duration(limit)),
-        None => format!("after {}", humantime::format_duration(REQUEST_TIMEOUT)),
+        None => format!("after {}", humantime::format_duration(request_timeout())),
     };
-    let waiting = Waiting::new(args.source.to_string(), limit, printer.bar(), json);
+    let source = args.source();
+    let waiting = Waiting::new(source.to_string(), limit, printer.bar(), json);
     let fetcher = Fetcher {
-        source: args.source.clone(),
+        source,
         request_id: args.request_id.clone(),
         missing: args.count.get(),
         limit: args.timeout,
@@ -75,7 +77,9 @@ fn with_hint(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(mut refusal) => {
             if let Some(delay) = refusal.retry_after {
-                let limit = humantime::format_duration(rounded(delay + REQUEST_TIMEOUT)).to_string().replace(' ', "");
+                let limit = humantime::format_duration(rounded(delay.saturating_add(request_timeout())))
+                    .to_string()
+                    .replace(' ', "");
                 refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} waits for it")));
             }
             Failure::Refused(refusal)
@@ -90,7 +94,7 @@ async fn stop_on_ctrl_c(stop: watch::Sender<bool>, tally: Tally, json: bool) {
         stop.send_replace(true);
         // OK because both a second Ctrl-C and the end of the grace period lead to the exit.
         let _ = timeout(GRACE, tokio::signal::ctrl_c()).await;
-        eprint!("{}", tally.stopped_by(Failure::Interrupted).render(json).unwrap_or_default());
+        notice::write(&tally.stopped_by(Failure::Interrupted).render(json).unwrap_or_default(), json);
         process::exit(130);
     }
 }

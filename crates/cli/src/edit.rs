@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use kent_client::Daemon;
+use kent_client::tonic::{Response, Status};
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
     NewRegion, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
@@ -14,10 +15,12 @@ use crate::args::{
     self, CreateArgs, EditArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, ResizeArgs, SetArgs, SplitArgs,
     SubdivideArgs,
 };
+use crate::confirm;
 use crate::connect::request;
 use crate::describe;
 use crate::failure::Failure;
 use crate::names;
+use crate::notice;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::plan;
@@ -42,35 +45,37 @@ macro_rules! edit_request {
 
 pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &EditArgs { dry_run: args.edit.dry_run || args.plan, ..args.edit.clone() };
-    let message = edit_request!(
-        edit,
-        CreateRegionRequest {
-            parent: names::space(&edit.space.space),
-            region_id: args.name.clone(),
-            suffix_bits: args.suffix,
-            zone_bits: args.zone,
-            prefix: args.prefix.as_ref().map(ToString::to_string),
-            next: Some(args.next.into()),
-            auto_split: args.auto_split,
-            split_donor: args.split_donor.clone().unwrap_or_default(),
-            order: order(args.order).into(),
-            pace: args.pace.map_or(0, NonZeroU64::get),
-            sealed: false,
-            policy: None,
-        }
-    );
-    match daemon.regions().create_region(message).await {
-        Err(refusal) if args.plan => plan::write(args, &refusal, out),
-        answer => {
-            let response = answer?.into_inner();
-            write(&response, out)?;
-            response.region.iter().flat_map(warnings).try_for_each(|(reason, message)| out.warn(reason, &message))
-        }
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            CreateRegionRequest {
+                parent: names::space(&edit.space.space),
+                region_id: args.name.clone(),
+                suffix_bits: args.suffix,
+                zone_bits: args.zone,
+                prefix: args.prefix.as_ref().map(ToString::to_string),
+                next: Some(args.next.into()),
+                auto_split: args.auto_split,
+                split_donor: args.split_donor.clone().unwrap_or_default(),
+                order: order(args.order).into(),
+                pace: args.pace.map_or(0, NonZeroU64::get),
+                sealed: false,
+                policy: None,
+            }
+        );
+        daemon.regions().create_region(message).await
+    };
+    match args.plan {
+        true => match call(edit).await {
+            Err(refusal) => plan::write(args, &refusal, out),
+            Ok(answer) => write(&answer.into_inner(), out),
+        },
+        false => make(edit, call, out).await,
     }
 }
 
 /// What an operator may regret about a new region: its zone and its suffix are hard to change later.
-fn warnings(region: &Region) -> Vec<(&'static str, String)> {
+fn warnings(region: &Region) -> Vec<String> {
     let (name, suffix) = (names::short(&region.name), region.suffix_bits);
     let prefix = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
     let bits = prefix.saturating_add(region.zone_bits).saturating_add(suffix);
@@ -79,19 +84,15 @@ fn warnings(region: &Region) -> Vec<(&'static str, String)> {
         let share = ["the whole space", "half of the space", "a quarter of the space"];
         let share = share.get(bits.saturating_sub(suffix) as usize).copied().unwrap_or_default(); // OK because it is below 3
         let least = bits.saturating_sub(3);
-        warnings.push((
-            "LARGE_SUFFIX",
-            format!("the suffix of {name} takes {share}; {least} bits would take an eighth, and a region can be expanded later"),
+        warnings.push(format!(
+            "the suffix of {name} takes {share}; {least} bits would take an eighth, and a region can be expanded later"
         ));
     }
     if region.zone_bits == 0 {
         let capacity = number::power_of_two(&region.capacity);
-        warnings.push((
-            "NO_ZONE",
-            format!(
-                "{name} has no expansion zone, so it can never be expanded beyond {capacity} identifiers, split or subdivided; \
-                 --zone or a shorter --prefix keeps bits for that"
-            ),
+        warnings.push(format!(
+            "{name} has no expansion zone, so it can never be expanded beyond {capacity} identifiers, split or subdivided; --zone \
+             or a shorter --prefix keeps bits for that"
         ));
     }
     warnings
@@ -118,30 +119,34 @@ pub(crate) async fn shrink(args: &ResizeArgs, daemon: &Daemon, out: &mut Out) ->
 }
 
 pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
-    let message = edit_request!(
-        edit,
-        SplitRegionRequest {
-            name: region_name(edit, &args.name),
-            by_bits: args.by,
-            new_regions: new_regions(&args.new_regions),
-        }
-    );
-    write(&daemon.regions().split_region(message).await?.into_inner(), out)
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            SplitRegionRequest {
+                name: region_name(edit, &args.name),
+                by_bits: args.by,
+                new_regions: new_regions(&args.new_regions),
+            }
+        );
+        daemon.regions().split_region(message).await
+    };
+    make(&args.edit, call, out).await
 }
 
 pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
-    let message = edit_request!(
-        edit,
-        AddSubregionsRequest {
-            name: region_name(edit, &args.name),
-            by_bits: args.by,
-            new_regions: new_regions(&args.new_regions),
-            r#abstract: args.is_abstract,
-        }
-    );
-    write(&daemon.regions().add_subregions(message).await?.into_inner(), out)
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            AddSubregionsRequest {
+                name: region_name(edit, &args.name),
+                by_bits: args.by,
+                new_regions: new_regions(&args.new_regions),
+                r#abstract: args.is_abstract,
+            }
+        );
+        daemon.regions().add_subregions(message).await
+    };
+    make(&args.edit, call, out).await
 }
 
 pub(crate) async fn delegate(args: &NamedArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -171,21 +176,26 @@ pub(crate) async fn rename(args: &RenameArgs, daemon: &Daemon, out: &mut Out) ->
 }
 
 pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
     let (set, removed): (Vec<_>, Vec<_>) = args.labels.iter().cloned().partition(|(_, value)| value.is_some());
-    let message = edit_request!(
-        edit,
-        UpdateRegionRequest {
-            name: region_name(edit, &args.name),
-            owner: args.owner.clone(),
-            description: args.description.clone(),
-            set_labels: set.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
-            remove_labels: removed.into_iter().map(|(name, _)| name).collect(),
-            policy: policy(&args.policy),
-            next: args.next.map(Into::into),
-        }
-    );
-    write(&daemon.regions().update_region(message).await?.into_inner(), out)
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            UpdateRegionRequest {
+                name: region_name(edit, &args.name),
+                owner: args.owner.clone(),
+                description: args.description.clone(),
+                set_labels: set.iter().cloned().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
+                remove_labels: removed.iter().map(|(name, _)| name.clone()).collect(),
+                policy: policy(&args.policy),
+                next: args.next.map(Into::into),
+            }
+        );
+        daemon.regions().update_region(message).await
+    };
+    match args.next {
+        Some(_) => make(&args.edit, call, out).await,
+        None => write(&call(&args.edit).await?.into_inner(), out),
+    }
 }
 
 /// The policy from the arguments, or `None` if no policy option was given.
@@ -199,6 +209,29 @@ fn policy(args: &PolicyArgs) -> Option<Policy> {
     let cap = args.cap.map(|cap| cap.to_string()).unwrap_or_default();
     let policy = Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict };
     (args.no_policy || policy != Policy::default()).then_some(policy)
+}
+
+/// Makes an edit. If a person can answer, asks for confirmation first if the edit cannot be undone.
+async fn make(
+    edit: &EditArgs,
+    call: impl AsyncFn(&EditArgs) -> Result<Response<EditResponse>, Status>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let mut edit = edit.clone();
+    if !edit.yes && !edit.dry_run && confirm::is_possible() {
+        let plan = call(&EditArgs { dry_run: true, ..edit.clone() }).await?.into_inner();
+        if let Some(why) = confirm::permanence(&plan) {
+            notice::write(&render(&plan, out.palette()), false);
+            if !confirm::ask(&format!("This cannot be undone: {why}. Make the edit?"))? {
+                return Err(Failure::NotConfirmed);
+            }
+            // A named edit may have been made already, at another revision.
+            if edit.request_id.is_empty() {
+                edit.expect_revision = Some(plan.base_revision);
+            }
+        }
+    }
+    write(&call(&edit).await?.into_inner(), out)
 }
 
 fn region_name(edit: &EditArgs, name: &str) -> String {
@@ -217,9 +250,18 @@ fn new_regions(new_regions: &[args::NewRegion]) -> Vec<NewRegion> {
 
 fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
-        return out.json(&to_json(response));
+        out.json(&to_json(response))?;
+    } else {
+        out.fitted(|palette| render(response, palette))?;
     }
-    out.fitted(|palette| render(response, palette))
+    let created = response.changes.iter().filter(|change| change.before.is_none());
+    let created =
+        created.filter_map(|change| change.after.as_ref()).filter(|after| response.region.as_ref() == Some(after));
+    let warnings: Vec<String> = created.flat_map(warnings).collect();
+    // After what standard output has so far.
+    out.flush()?;
+    warnings.iter().for_each(|warning| notice::warn(warning, out.is_json()));
+    Ok(())
 }
 
 /// Every changed region before and after the edit, the freed prefixes, and the revision.
@@ -327,7 +369,7 @@ mod tests {
         ] {
             let warnings = warnings(&region("orders", "", prefix, zone, Kind::Open));
             assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
-            for ((_, message), part) in warnings.iter().zip(expected) {
+            for (message, part) in warnings.iter().zip(expected) {
                 assert!(message.contains(part), "{message}");
             }
         }

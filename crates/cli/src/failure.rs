@@ -41,6 +41,9 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// The answer to a question was no.
+    #[error("not confirmed: nothing was changed")]
+    NotConfirmed,
     #[error("{}", timed_out(*limit, waiting_for.as_deref()))]
     TimedOut { limit: Duration, waiting_for: Option<String> },
     /// `kent alloc` stopped before it had printed all identifiers.
@@ -205,6 +208,7 @@ impl Failure {
             | Self::Input(_)
             | Self::Output(_)
             | Self::Runtime(_)
+            | Self::NotConfirmed
             | Self::TimedOut { .. }
             | Self::Stopped { .. } => ExitCode::from(1),
         }
@@ -271,7 +275,7 @@ impl Failure {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::TimedOut { .. } => "DEADLINE_EXCEEDED",
-            Self::Interrupted => "CANCELLED",
+            Self::Interrupted | Self::NotConfirmed => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "INTERNAL",
         }
@@ -283,6 +287,7 @@ impl Failure {
             Self::TimedOut { .. } => "TIMEOUT",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
+            Self::NotConfirmed => "NOT_CONFIRMED",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "IO",
         }

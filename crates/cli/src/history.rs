@@ -15,6 +15,7 @@ use crate::connect::request;
 use crate::describe;
 use crate::failure::Failure;
 use crate::names;
+use crate::notice::{self, Repeated};
 use crate::output::{Out, Palette, Role};
 
 /// The maximum number of edits per page.
@@ -46,18 +47,21 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
 pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> Result<(), Failure> {
     let mut after = args.after;
     let mut daemon = client.connect().await?;
+    let mut lost = Repeated::default();
     loop {
         match follow(args, &daemon, &mut after, out).await {
             Ok(()) => {}
             Err(Failure::Refused(refusal)) if refusal.is_transient() => {
                 if refusal.needs_snapshot() {
-                    eprintln!("kent: changes after revision {after} were missed; printing all current regions again");
+                    let missed =
+                        format!("changes after revision {after} were missed; printing all current regions again");
+                    notice::warn(&missed, out.is_json());
                     after = 0;
                 }
             }
             Err(failure) => return Err(failure),
         }
-        eprintln!("kent: lost the daemon; resuming after revision {after} once a daemon answers");
+        lost.warn(&format!("lost the daemon; resuming after revision {after} once a daemon answers"), out.is_json());
         daemon.leave();
         daemon = loop {
             time::sleep(PAUSE).await;

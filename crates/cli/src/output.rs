@@ -1,4 +1,5 @@
-//! Standard output: text for people or one JSON object per line for programs, in colour only on a terminal.
+//! Standard output: text for people or one JSON object per line for programs, in colour only on a terminal, and in plain ASCII if
+//! the locale requires it.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -7,8 +8,8 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use serde_json::json;
 
+use crate::charset;
 use crate::failure::Failure;
 use crate::prefix::PrefixFormat;
 
@@ -28,7 +29,7 @@ impl Out {
         let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
         let width = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
         let fit = if prefixes.is_none() { width() } else { None };
-        let palette = Palette { colour, prefixes: prefixes.unwrap_or_default() };
+        let palette = Palette { colour, ascii: charset::is_ascii(), prefixes: prefixes.unwrap_or_default() };
         Self { json, palette, fit, stream: BufWriter::new(stdout) }
     }
 
@@ -63,18 +64,10 @@ impl Out {
         }
     }
 
-    /// Writes a warning to standard error, after what has been written so far.
-    pub(crate) fn warn(&mut self, reason: &str, message: &str) -> Result<(), Failure> {
-        self.flush()?;
-        match self.json {
-            true => eprintln!("{}", json!({"warning": {"reason": reason, "message": message}})),
-            false => eprintln!("warning: {message}"),
-        }
-        Ok(())
-    }
-
     /// Writes text, which contains its own line feeds.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        // JSON is UTF-8 in every locale.
+        let text = if self.palette.ascii && !self.json { charset::to_ascii(text) } else { text.into() };
         self.stream.write_all(text.as_bytes()).map_err(Failure::Output)
     }
 
@@ -89,9 +82,11 @@ fn is_wider(text: &str, width: usize) -> bool {
 }
 
 /// Paints text in colours, or leaves it plain, and says how prefixes are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
     pub(crate) colour: bool,
+    /// Drawings use only ASCII.
+    pub(crate) ascii: bool,
     pub(crate) prefixes: PrefixFormat,
 }
 
@@ -112,7 +107,7 @@ pub(crate) enum Role {
 impl Palette {
     /// Without colours.
     #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { colour: false, prefixes: PrefixFormat::Bits };
+    pub(crate) const PLAIN: Self = Self { colour: false, ascii: false, prefixes: PrefixFormat::Bits };
 
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
         let mut painted = String::new();

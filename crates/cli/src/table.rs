@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use crate::charset;
 use crate::output::{Palette, Role};
 
 /// The space between two columns.
@@ -13,6 +14,7 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+#[derive(Clone)]
 struct Column {
     heading: &'static str,
     align: Align,
@@ -79,6 +81,9 @@ impl Table {
     /// A part of a longer table: the first part, without `widths`, has the headings and sets the least widths of the columns of
     /// the other parts.
     pub(crate) fn render_part(&self, widths: &mut Vec<usize>, palette: Palette) -> String {
+        if palette.ascii && self.rows.iter().flatten().any(|cell| !cell.text.is_ascii()) {
+            return self.to_ascii().render_part(widths, palette);
+        }
         let headings: Vec<_> = self.columns.iter().map(|column| Cell::new(Role::Heading, column.heading)).collect();
         let headings = widths.is_empty().then_some(&headings);
         let here = self.widths();
@@ -89,6 +94,15 @@ impl Table {
             self.write_row(&mut text, row, widths, palette);
         }
         text
+    }
+
+    /// The table with symbols of ASCII, some of which are wider.
+    fn to_ascii(&self) -> Self {
+        let cell = |cell: &Cell| Cell::new(cell.role, charset::to_ascii(&cell.text));
+        Self {
+            columns: self.columns.clone(),
+            rows: self.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+        }
     }
 
     fn widths(&self) -> Vec<usize> {

@@ -10,6 +10,7 @@ use kent_client::Block;
 use kent_ids::Id;
 use tokio::sync::{mpsc, watch};
 
+use crate::charset;
 use crate::failure::Failure;
 use crate::number::{self, Form};
 
@@ -145,7 +146,7 @@ impl Progress {
                 .with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
                     write_grouped(state.per_sec() as u64, out);
                 });
-            bar.set_style(style);
+            bar.set_style(if charset::is_ascii() { style.progress_chars("#>-") } else { style });
         }
         Self { bar, shares_terminal: io::stdout().is_terminal() }
     }

@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use crate::failure::Refusal;
+use crate::notice;
 use crate::number;
 
 /// The time without an identifier after which the first message is printed. Each further message takes twice as long.
@@ -54,7 +55,7 @@ impl Waiting {
                 return done;
             }
             let line = self.line(count, began.elapsed());
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| notice::write(&format!("{line}\n"), self.json));
             pause = (pause * 2).min(EVERY_MAX);
         }
     }

@@ -18,13 +18,13 @@ use super::value::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
-    #[command(after_help = LS_HELP)]
+    #[command(visible_alias = "list", after_help = LS_HELP)]
     Ls(LsArgs),
     /// Draw the regions as a tree, with those of delegated spaces below the delegated region, as REGION@SPACE.
     #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
     Tree(TreeArgs),
     /// Show everything about one region.
-    #[command(after_help = "Example:\n  kent region show orders")]
+    #[command(visible_aliases = ["get", "describe"], after_help = "Example:\n  kent region show orders")]
     Show(ShowArgs),
     Create(CreateArgs),
     /// Move bits from a region's expansion zone to its suffix. Each bit doubles the capacity.
@@ -96,6 +96,9 @@ pub(crate) struct EditArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not ask before an edit that cannot be undone. A command whose standard input is not a terminal never asks.
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Fail if the table is no longer at revision R.
     #[arg(long, value_name = "R", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) expect_revision: Option<u64>,

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
-use kent_ids::check_name;
+use kent_ids::{Source, SourceError, check_name};
 
 use crate::number;
 use crate::prefix;
@@ -34,9 +34,17 @@ pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
 }
 
 /// The name of a space. The space of a delegated region has a path as its name, such as default/emea.
-pub(super) fn parse_space(text: &str) -> Result<String, String> {
+pub(crate) fn parse_space(text: &str) -> Result<String, String> {
     text.split('/').try_for_each(|part| parse_name(part).map(drop))?;
     Ok(text.to_owned())
+}
+
+/// A source. The space of a region is empty if the text does not name one.
+pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
+    match text.parse()? {
+        Source::Region { name, .. } if !text.contains('@') => Ok(Source::Region { name, space: String::new() }),
+        source => Ok(source),
+    }
 }
 
 /// A number of identifiers. A unit may follow: k, M or G for thousands, millions or billions.
