@@ -17,10 +17,12 @@ mod it {
     mod edits;
     mod exchange;
     mod harness;
+    mod hostile;
     mod imports;
     mod large;
     mod listing;
     mod migrate;
+    mod mistakes;
     mod operator;
     mod paper;
     mod pipes;

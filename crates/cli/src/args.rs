@@ -20,8 +20,8 @@ pub(crate) use self::{
     context::{ContextCommand, ContextSetArgs},
     list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
-        CreateArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand, RenameArgs,
-        ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs,
+        CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
+        RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
     },
     value::{NewRegion, parse_space},
 };
@@ -329,7 +329,7 @@ pub(crate) struct InSpace {
     pub(crate) space: String,
 }
 
-/// List spaces, show what is free in one, or create one. A space is a table of regions of n-bit identifiers.
+/// List spaces, show what is free in one, create or delete one. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
@@ -339,13 +339,20 @@ pub(crate) enum SpaceCommand {
     /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
+    /// Delete a space without regions. The space of a delegated region becomes the region's own suffixes again.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent space delete parts\n  kent space delete default/emea --dry-run"
+    )]
+    Delete(SpaceDeleteArgs),
 }
 
 const SPACE_HELP: &str = "\
 Examples:
   kent space ls
   kent space free --suffix 40
-  kent space create parts --bits 32";
+  kent space create parts --bits 32
+  kent space delete parts";
 
 #[derive(Debug, Args)]
 pub(crate) struct SpaceCreateArgs {
@@ -358,6 +365,16 @@ pub(crate) struct SpaceCreateArgs {
     /// The text form of its identifiers.
     #[arg(long, value_name = "FORM", default_value = "decimal")]
     pub(crate) text: TextArg,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SpaceDeleteArgs {
+    /// The name of the space, such as parts or default/emea.
+    #[arg(value_parser = parse_space)]
+    pub(crate) name: String,
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -516,6 +533,15 @@ mod tests {
             ("region expand a --by 1 --expect-revision 0", false),
             ("region split a --by 1", true),
             ("region split a --by 1 --new b:3 --new c:4:1", true),
+            ("region delete a --unused --dry-run", true),
+            ("region delete", false),
+            ("region undo", true),
+            ("region undo a --space parts", true),
+            ("region set a --no-cap --no-strict --auto-expand 80:2", true),
+            ("region set a --cap 5 --no-cap", false),
+            ("region set a --strict --no-strict", false),
+            ("region set a --chunk 1:8 --no-chunk", false),
+            ("region set a --no-policy --no-cap", false),
             ("region subdivide a --by 1", false),
             ("region subdivide a --by 1 --new b::0 --abstract", true),
             ("space create parts --bits 32", true),
@@ -533,6 +559,8 @@ mod tests {
             ("region create a --suffix 4 --prefix b400::/6", true),
             ("region create a --suffix 4 --prefix 0xb5/6", false),
             ("space create parts", false),
+            ("space delete default/emea", true),
+            ("space delete", false),
             ("series create serial:A serialB:b", true),
             ("series forget", false),
             ("series create region:a", false),

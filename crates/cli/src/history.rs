@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use kent_client::tonic::Request;
 use kent_client::{Client, Daemon};
-use kent_proto::v1::{
-    HistoryEntry, ListHistoryRequest, Region, RegionChange, WatchTableRequest, watch_table_response::Event,
-};
+use kent_proto::v1::{HistoryEntry, ListHistoryRequest, Region, WatchTableRequest, watch_table_response::Event};
 use serde_json::{Value, json};
 use tokio::time;
 
@@ -120,7 +118,7 @@ fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     out.fitted(|palette| render(entry, palette))
 }
 
-/// One line for the edit, and one for each region it changed.
+/// One line for the edit, one for each region it changed, and one for each attribute before and after.
 fn render(entry: &HistoryEntry, palette: Palette) -> String {
     let revision = palette.paint(Role::Heading, &format!("revision {}", entry.revision));
     let mut text = format!("{revision}  {}  {} by {}", entry.time, entry.operation, entry.principal);
@@ -129,15 +127,25 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
     }
     text.push('\n');
     let place = |region: &Region| place(region, palette);
-    for RegionChange { before, after } in &entry.changes {
-        let line = match (before, after) {
+    if entry.undoes != 0 && !entry.reason.ends_with(&format!("undo of revision {}", entry.undoes)) {
+        text.push_str(&format!("  undo of revision {}\n", entry.undoes));
+    }
+    for (at, change) in entry.changes.iter().enumerate() {
+        let line = match (&change.before, &change.after) {
             (Some(before), Some(after)) if place(before) == place(after) => format!("  ~ {}", place(after)),
             (Some(before), Some(after)) => format!("  ~ {} → {}", place(before), place(after)),
             (None, Some(after)) => format!("  + {}", place(after)),
-            (_, None) => continue,
+            (Some(before), None) => format!("  - {}", place(before)),
+            (None, None) => continue,
         };
         text.push_str(&line);
         text.push('\n');
+        text.push_str(&describe::steps(change, "    ", palette));
+        if at == 0 && !entry.declared.is_empty() {
+            let counters = [("-", &entry.declared_before), ("+", &entry.declared)];
+            let lines = counters.map(|(mark, count)| format!("    {mark}  counted as issued: {count}\n"));
+            text.push_str(&lines.concat());
+        }
     }
     text
 }
@@ -162,6 +170,9 @@ pub(crate) fn to_json(entry: &HistoryEntry) -> Value {
         "operation": entry.operation,
         "reason": entry.reason,
         "request_id": entry.request_id,
+        "undoes": (entry.undoes != 0).then_some(entry.undoes),
+        "declared_before": (!entry.declared_before.is_empty()).then_some(&entry.declared_before),
+        "declared": (!entry.declared.is_empty()).then_some(&entry.declared),
         "changes": changes.collect::<Value>(),
     })
 }

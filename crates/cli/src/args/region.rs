@@ -52,6 +52,21 @@ pub(crate) enum RegionCommand {
     Unseal(NamedArgs),
     Rename(RenameArgs),
     Set(SetArgs),
+    /// Delete a region without subregions, if none of its suffixes was ever issued or reserved.
+    ///
+    /// Its name and its prefix become free. Its number is never used again. `kent region seal` stops the grants of a region
+    /// that cannot be deleted.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent region delete ordrs\n  kent region delete orders --dry-run"
+    )]
+    Delete(DeleteArgs),
+    /// Revert the last edit of a region, or of the whole space, by another edit.
+    ///
+    /// The daemon refuses, with the reason, if no edit reverts it: numbers may be in use, or a prefix would become shorter. An
+    /// undo can itself be undone.
+    #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
+    Undo(UndoArgs),
     History(HistoryArgs),
     Id(IdArgs),
 }
@@ -233,7 +248,7 @@ pub(crate) struct SubdivideArgs {
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
-    /// that are free.
+    /// that are free, all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
     /// Assign the all-zero bits although other subregions do not exist yet. The missing subregions stay reserved.
@@ -259,6 +274,29 @@ pub(crate) struct NamedArgs {
     pub(crate) edit: EditArgs,
 }
 
+/// The arguments of `delete`.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// Confirm that no number of an external region is in use: you chose the numbers, so the daemon does not know.
+    #[arg(long)]
+    pub(crate) unused: bool,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// The arguments of `undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// Revert the last edit of this region. By default, the last edit of the space.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
 /// Rename a region. It keeps its number, its identifiers and its history.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent region rename orders purchases")]
@@ -275,7 +313,7 @@ pub(crate) struct RenameArgs {
 
 /// Change a region's owner, description, labels, policies, or the number of suffixes that count as issued.
 ///
-/// Attributes without an option stay unchanged. An option for any policy replaces all policies.
+/// Attributes without an option stay unchanged; `--no-...` options clear a policy.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct SetArgs {
@@ -305,21 +343,33 @@ pub(crate) struct SetArgs {
 #[group(id = "policies", multiple = true)]
 pub(crate) struct PolicyArgs {
     /// Remove all policies: no automatic expansion, no cap, and chunk sizes chosen by the daemon.
-    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict"])]
+    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict", "no_auto_expand", "no_cap", "no_chunk", "no_strict"])]
     pub(crate) no_policy: bool,
     /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
     #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
+    /// Never expand automatically.
+    #[arg(long, conflicts_with = "auto_expand")]
+    pub(crate) no_auto_expand: bool,
     /// Issue at most N identifiers in total.
     #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
+    /// Issue as many identifiers as fit the suffix.
+    #[arg(long, conflicts_with = "cap")]
+    pub(crate) no_cap: bool,
     /// Reserve chunks of MIN to MAX suffixes.
     #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
     pub(crate) chunk: Option<(u64, u64)>,
+    /// Let the daemon choose the size of chunks.
+    #[arg(long, conflicts_with = "chunk")]
+    pub(crate) no_chunk: bool,
     /// Issue numbers without gaps: every grant is durable before the answer, and a request with `kent alloc --request-id`
     /// is granted once.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Reserve chunks again, which can leave gaps.
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) no_strict: bool,
 }
 
 const SET_HELP: &str = "\

@@ -12,7 +12,7 @@ use crate::prefix;
 
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     match text.split_once('=') {
-        Some(("", _)) | None => Err("expected NAME=VALUE, or NAME= to remove the label".to_owned()),
+        Some(("", _)) | None => Err("expected NAME=VALUE such as team=shop, or NAME= to remove the label".to_owned()),
         Some((name, value)) => Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned()))),
     }
 }
@@ -28,9 +28,11 @@ pub(super) fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
 }
 
 pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
-    let (min, max) = text.split_once(':').ok_or("expected MIN:MAX, such as 1:64")?;
-    let number = |text: &str| u64::try_from(number::parse(text)?).map_err(|_| format!("{text} is above {}", u64::MAX));
-    Ok((number(min)?, number(max)?))
+    let wrong = |_| "expected MIN:MAX, two numbers of suffixes such as 1:64".to_owned();
+    let (min, max) = text.split_once(':').ok_or(()).map_err(wrong)?;
+    let number =
+        |text: &str| number::parse(text).map_err(|_| ()).and_then(|number| u64::try_from(number).map_err(drop));
+    Ok((number(min).map_err(wrong)?, number(max).map_err(wrong)?))
 }
 
 /// The name of a space. The space of a delegated region has a path as its name, such as default/emea.
@@ -58,33 +60,6 @@ pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
     })
 }
 
-/// A width in bits, such as that of a suffix.
-pub(super) fn parse_bits(text: &str) -> Result<u32, String> {
-    within(text, 0, 128).ok_or_else(|| "expected a number of bits from 0 to 128, such as 40".to_owned())
-}
-
-/// A width in bits of at least one, or a number of bits to move.
-pub(super) fn parse_width(text: &str) -> Result<u32, String> {
-    within(text, 1, 128).ok_or_else(|| "expected a number of bits from 1 to 128, such as 2".to_owned())
-}
-
-/// A number of lines or levels.
-pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
-    let most = u32::MAX;
-    within(text, 1, most.into()).ok_or_else(|| format!("expected a number from 1 to {most}, such as 20"))
-}
-
-pub(super) fn parse_revision(text: &str) -> Result<u64, String> {
-    let most = u64::MAX;
-    within(text, 1, most.into())
-        .ok_or_else(|| format!("expected a revision from 1 to {most}, such as 12 (kent region history lists them)"))
-}
-
-fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
-    let number = number::parse(text).ok().filter(|number| (least..=most).contains(number))?;
-    T::try_from(number).ok()
-}
-
 /// A revision to continue after; 0 is the beginning.
 pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
     within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a revision such as 12, or 0 for all of them".to_owned())
@@ -110,6 +85,33 @@ pub(super) fn parse_pace(text: &str) -> Result<NonZeroU64, String> {
 
 pub(super) fn parse_u128(text: &str) -> Result<u128, String> {
     number::parse(text)
+}
+
+/// A width in bits, such as that of a suffix.
+pub(super) fn parse_bits(text: &str) -> Result<u32, String> {
+    within(text, 0, 128).ok_or_else(|| "expected a number of bits from 0 to 128, such as 40".to_owned())
+}
+
+/// A width in bits of at least one, or a number of bits to move.
+pub(super) fn parse_width(text: &str) -> Result<u32, String> {
+    within(text, 1, 128).ok_or_else(|| "expected a number of bits from 1 to 128, such as 2".to_owned())
+}
+
+/// A number of lines or levels.
+pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
+    let most = u32::MAX;
+    within(text, 1, most.into()).ok_or_else(|| format!("expected a number from 1 to {most}, such as 20"))
+}
+
+pub(super) fn parse_revision(text: &str) -> Result<u64, String> {
+    let most = u64::MAX;
+    within(text, 1, most.into())
+        .ok_or_else(|| format!("expected a revision from 1 to {most}, such as 12 (kent region history lists them)"))
+}
+
+fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
+    let number = number::parse(text).ok().filter(|number| (least..=most).contains(number))?;
+    T::try_from(number).ok()
 }
 
 /// Up to 128 zeros and ones, read in any form of `prefix`.
