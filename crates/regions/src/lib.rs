@@ -28,6 +28,7 @@ mod prefix;
 mod rare;
 mod refusal;
 mod region;
+mod repeat;
 mod restore;
 mod revision;
 mod table;

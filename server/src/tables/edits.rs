@@ -98,6 +98,7 @@ impl Directory {
             let is_unchanged =
                 |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
             if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_made, is_unchanged).await? {
+                self.check_unchanged(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(plan) = self.try_edit(&space, command).await? {
@@ -109,6 +110,25 @@ impl Directory {
             self.reload(&space).await?;
         }
         Err(EditError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Checks that declared numbers are counted as issued still, if the earlier edit changed nothing: its record does not contain
+    /// them, and a counter never goes back.
+    async fn check_unchanged(
+        &self,
+        space: &Arc<Space>,
+        command: &EditCommand,
+        earlier: &Plan,
+    ) -> Result<(), EditError> {
+        if earlier.revision != earlier.base || !command.edit.names_a_floor() {
+            return Ok(());
+        }
+        let counter = self.counter_of(space, &command.edit);
+        let plan = self.plan_edit(space, command, counter.as_ref()).await?;
+        match plan.revision == plan.base {
+            true => Ok(()),
+            false => Err(Invalid::new("request_id", "was used before, for another number of --next").into()),
+        }
     }
 
     /// Waits for other edits of the space, and reads those of other replicas, so that an edit is not rejected as unknown or stale
@@ -462,12 +482,10 @@ fn request(space: &Space, options: &EditOptions) -> Option<Request> {
     Request::new(&options.request_id, RequestScope { space: space.key(), number: None })
 }
 
-/// Whether an edit of the history is of the same kind and region.
+/// Whether an edit of the history is this one.
 fn is_same(entry: &HistoryEntry, edit: &Edit) -> bool {
-    let subject = entry.changes.first().and_then(|change| change.before.as_ref().or(change.after.as_ref()));
-    entry.undoes.is_none()
-        && entry.operation == edit.operation()
-        && subject.is_some_and(|subject| subject.name == edit.subject())
+    let declared = entry.declared.map(|declared| declared.after);
+    entry.undoes.is_none() && entry.operation == edit.operation() && edit.can_have_made(&entry.changes, declared)
 }
 
 /// The plan of an earlier edit that changed nothing.

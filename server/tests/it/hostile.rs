@@ -31,7 +31,6 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
 /// An operator declares numbers as used twice with one request ID, by a script with a fixed one. The grants of strict regions
 /// refuse a request ID that comes back with another count.
 #[tokio::test]
-#[ignore = "finding 8"]
 async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     let dir = data_dir();
     let daemon = Daemon::start(&dir.path().join("data"));
