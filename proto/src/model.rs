@@ -2,6 +2,7 @@
 
 mod block;
 mod copy;
+mod import;
 mod names;
 mod regions;
 
@@ -10,6 +11,7 @@ use tonic::Code;
 
 pub use block::AllocateInput;
 pub use copy::{BadCopy, apply_change, table_of};
+pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use names::{RegionName, SpaceName, region_name, space_name};
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, Usage, classification, edit_response,

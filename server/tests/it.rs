@@ -18,6 +18,7 @@ mod it {
     mod imports;
     mod large;
     mod migrate;
+    mod moving;
     mod operator;
     mod paper;
     mod pipes;

@@ -85,11 +85,13 @@ impl Forest {
     /// Those of [`Table::apply`].
     pub fn apply(&mut self, key: TableKey, plan: &Plan) -> Result<(), Refusal> {
         self.table_mut(key).apply(plan)?;
-        let made = plan.delegated.and_then(|number| self.table(key).get(number));
-        // OK because a region that can be delegated has a suffix of 1 to 128 bits.
-        if let Some((number, Ok(table))) = made.map(|region| (region.number, Table::new(region.suffix.into()))) {
-            self.locals.push(table);
-            self.keys.insert((key, number), TableKey(self.locals.len()));
+        for number in &plan.delegated {
+            let made = self.table(key).get(*number).map(|region| Table::new(region.suffix.into()));
+            // OK because a region that can be delegated has a suffix of 1 to 128 bits.
+            if let Some(Ok(table)) = made {
+                self.locals.push(table);
+                self.keys.insert((key, *number), TableKey(self.locals.len()));
+            }
         }
         Ok(())
     }

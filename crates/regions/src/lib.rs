@@ -36,7 +36,7 @@ pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, Texts};
 pub use classify::{Classification, Status};
 pub use compose::NotComposed;
 pub use count::Count;
-pub use edit::{Donate, Edit, NewRegion, Place, Start, Zone};
+pub use edit::{Donate, Edit, Imported, NewRegion, Place, Start, Zone};
 pub use forest::{Forest, TableKey};
 pub use granting::NotGranting;
 pub use index::Index;

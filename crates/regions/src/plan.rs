@@ -6,6 +6,7 @@
 mod create;
 mod delegate;
 mod divide;
+mod import;
 mod resize;
 #[cfg(test)]
 mod tests;
@@ -47,8 +48,8 @@ pub struct Plan {
     pub counter_move: Option<CounterMove>,
     /// The region whose suffixes below this number are declared as issued.
     pub declared: Option<(RegionNumber, Count)>,
-    /// The region whose suffixes become a separate space.
-    pub delegated: Option<RegionNumber>,
+    /// The regions whose suffixes become separate spaces.
+    pub delegated: Vec<RegionNumber>,
 }
 
 /// One region, before and after.
@@ -88,6 +89,7 @@ impl Table {
             }
             Edit::Delegate { name } => delegate::plan(self, name),
             Edit::Update { name, patch } => update::plan(self, name, patch),
+            Edit::Import { regions } => import::plan(self, regions),
         }
     }
 
@@ -138,7 +140,7 @@ impl Table {
             donor: None,
             counter_move: None,
             declared: None,
-            delegated: None,
+            delegated: Vec::new(),
         }
     }
 
@@ -191,7 +193,7 @@ impl Plan {
             donor,
             counter_move: None,
             declared: None,
-            delegated: None,
+            delegated: Vec::new(),
         }
     }
 

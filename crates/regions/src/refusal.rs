@@ -192,6 +192,14 @@ pub enum Refusal {
     /// `bad-input`: an update that changes nothing.
     #[error("the update changes nothing: give at least one attribute")]
     NoChange,
+    /// `bad-import`: the imported regions break an invariant of the table.
+    #[error("the imported regions do not fit the table: of region {region:?}, {what}")]
+    NotImported {
+        /// The name of the region.
+        region: String,
+        /// The invariant that it breaks.
+        what: &'static str,
+    },
     /// `not-due`: the region's policy does not expand it yet.
     #[error("the policy of region {region:?} does not expand it yet")]
     NotDue {
@@ -305,6 +313,7 @@ impl Refusal {
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::NoChange => "bad-input",
+            Self::NotImported { .. } => "bad-import",
             Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",

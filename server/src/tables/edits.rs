@@ -66,8 +66,8 @@ struct Draft {
     edit: EditId,
     /// The counter that it depends on, which its commit compares.
     counter: Option<(RegionNumber, Stored<stored::Counter>)>,
-    /// The space that a delegation creates.
-    inner: Option<Inner>,
+    /// The spaces of the regions that it delegates.
+    inner: Vec<Inner>,
 }
 
 /// The region whose counter an edit depends on, and its counter.
@@ -176,7 +176,10 @@ impl Directory {
         counter: Option<&EditedCounter>,
     ) -> Result<Plan, EditError> {
         let name = space.name();
-        let Some((number, cell)) = counter else { return space.read(|table| plan(&name, table, command)) };
+        let Some((number, cell)) = counter else {
+            let plan = space.read(|table| plan(&name, table, command))?;
+            return self.check_sure(space, plan);
+        };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
         // checks this; but a delegation starts a new space, so it is checked here.
@@ -188,6 +191,16 @@ impl Directory {
             return Err(EditError::Unsure { space: space.name(), region: space.region_name(*number) });
         }
         space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))
+    }
+
+    /// Refuses to import a delegated region after a restore that may have lost edits: its numbers may have been issued.
+    fn check_sure(&self, space: &Space, plan: Plan) -> Result<Plan, EditError> {
+        let is_unsure = || stored::Counter::of_region(Count::ZERO, &self.restores).unsure;
+        let mut changes = plan.changes.iter().map(|change| &change.after);
+        match changes.find(|region| plan.delegated.contains(&region.number) && is_unsure()) {
+            Some(region) => Err(EditError::Unsure { space: space.name(), region: region.name.clone() }),
+            None => Ok(plan),
+        }
     }
 
     /// Returns the rest of this daemon's chunk, so that the edit depends on the issued suffixes and not on the reserved
@@ -224,14 +237,11 @@ impl Directory {
             }
             None => txn,
         };
-        let txn = match &draft.inner {
-            Some(inner) => {
-                let key = keys::space(&inner.key);
-                let record = space_record(&inner.table, None, draft.edit, inner.constants);
-                txn.expect(key.clone(), Version::ABSENT).put(key, record)
-            }
-            None => txn,
-        };
+        let txn = draft.inner.iter().fold(txn, |txn, inner| {
+            let key = keys::space(&inner.key);
+            let record = space_record(&inner.table, None, draft.edit, inner.constants);
+            txn.expect(key.clone(), Version::ABSENT).put(key, record)
+        });
         match self.store.commit(txn).await {
             Ok(made) => Ok(CommitOutcome::Made(made.version)),
             Err(CommitError::Conflict { .. }) => Ok(CommitOutcome::Conflict),
@@ -260,7 +270,7 @@ impl Directory {
                         warn!(space = space.name(), %error, "cannot read the table again yet");
                     }
                 }
-                if let Some(inner) = inner {
+                for inner in inner {
                     self.insert(&inner.key, State::fresh(inner.table, version, edit, inner.constants))?;
                 }
                 log_edit(space, command, &plan);
@@ -268,10 +278,7 @@ impl Directory {
             CommitOutcome::Unknown(unknown) => {
                 let is_made = match self.reload(space).await {
                     Ok(()) if space.last_edit() != edit => false,
-                    Ok(()) => match &inner {
-                        Some(inner) => self.adopt_space(&inner.key, edit).await.is_ok(),
-                        None => true,
-                    },
+                    Ok(()) => self.adopt_spaces(&inner, edit).await,
                     // The outcome stays unknown; an answer that nothing was done could be wrong.
                     Err(_) => false,
                 };
@@ -283,17 +290,31 @@ impl Directory {
         Ok(Some(plan))
     }
 
-    /// The space that a delegation creates.
-    fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
-        let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
-        self.check_spaces()?;
-        let key = keys::inner_space(space.key(), region.number.0);
-        if !keys::fits(&key) {
-            return Err(EditError::TooDeep { region: region.name.clone() });
+    /// Adds the spaces of delegated regions from the store. Returns whether this edit created them all.
+    async fn adopt_spaces(&self, inner: &[Inner], edit: EditId) -> bool {
+        for inner in inner {
+            if self.adopt_space(&inner.key, edit).await.is_err() {
+                return false;
+            }
         }
-        let problem = |bad: kent_regions::BadWidth| Invalid::new("name", bad);
-        let table = Table::new(region.suffix.into()).map_err(problem)?;
-        Ok(Some(Inner { key, table, constants: (self.new_key(), TextForm::Decimal) }))
+        true
+    }
+
+    /// The spaces of the regions that an edit delegates.
+    fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Vec<Inner>, EditError> {
+        let regions = plan.changes.iter().map(|change| &change.after);
+        let delegated = regions.filter(|region| plan.delegated.contains(&region.number));
+        let inner = delegated.map(|region| {
+            self.check_spaces()?;
+            let key = keys::inner_space(space.key(), region.number.0);
+            if !keys::fits(&key) {
+                return Err(EditError::TooDeep { region: region.name.clone() });
+            }
+            let problem = |bad: kent_regions::BadWidth| Invalid::new("name", bad);
+            let table = Table::new(region.suffix.into()).map_err(problem)?;
+            Ok(Inner { key, table, constants: (self.new_key(), TextForm::Decimal) })
+        });
+        inner.collect()
     }
 
     /// Builds the commit of a plan: its writes, and the versions that it compares.

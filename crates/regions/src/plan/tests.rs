@@ -1,5 +1,6 @@
 //! Tests of every rule of the edits (docs/regions.md lists them), in the order of the checks.
 
+mod import;
 mod places;
 mod start;
 
