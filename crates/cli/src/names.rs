@@ -9,3 +9,11 @@ pub(crate) fn short(resource: &str) -> &str {
         None => resource.strip_prefix("spaces/").unwrap_or(resource),
     }
 }
+
+/// The option of a suggested command that names this space, with a space before it. Empty for the default space.
+pub(crate) fn space_option(space: &str) -> String {
+    match space {
+        kent_ids::DEFAULT_SPACE => String::new(),
+        space => format!(" --space {space}"),
+    }
+}

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::args::CreateArgs;
 use crate::failure::{Failure, Refusal};
+use crate::names;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table};
 
@@ -63,10 +64,7 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
 
 /// The command that splits this donor and creates the region in the freed prefix.
 fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
-    let space = match args.edit.space.space.as_str() {
-        "default" => String::new(),
-        space => format!(" --space {space}"),
-    };
+    let space = names::space_option(&args.edit.space.space);
     let zone = args.zone.map(|bits| format!(" --zone {bits}")).unwrap_or_default();
     let prefix = args.prefix.as_ref().map(|bits| format!(" --prefix {bits}")).unwrap_or_default();
     let (name, suffix, region) = (&args.name, args.suffix, donor.region);
