@@ -22,6 +22,7 @@ mod it {
     mod operator;
     mod paper;
     mod pipes;
+    mod private;
     mod promises;
     mod proxy;
     mod python;

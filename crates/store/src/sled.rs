@@ -47,6 +47,7 @@ mod frame;
 mod journal;
 mod ledger;
 mod newest;
+mod private;
 mod quirks;
 mod record;
 mod snapshot;
