@@ -34,6 +34,7 @@ mod it {
     mod silence;
     mod tables;
     mod transfer;
+    mod unanswered;
     mod watch;
     mod wire;
 }

@@ -14,7 +14,7 @@ pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The deadline of a call. The client sends it along, so that the daemon can wait for its clock or its store until then.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time for which a request is retried once a daemon has answered, because replicas and stores may restart.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

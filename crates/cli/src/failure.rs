@@ -1,5 +1,7 @@
 //! Failures of commands: the exit code and the message on standard error.
 
+mod unanswered;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
@@ -11,6 +13,9 @@ use kent_client::tonic::{Code, Status};
 use kent_proto::model::code_name;
 use serde_json::{Map, Value, json};
 use tonic_types::{ErrorDetails, StatusExt};
+
+pub(crate) use self::unanswered::Edit;
+use self::unanswered::Unanswered;
 
 /// An error that ended a command.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +32,9 @@ pub(crate) enum Failure {
     NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
+    /// A daemon accepted the call, and no answer came.
+    #[error("{0}")]
+    Unanswered(Box<Unanswered>),
     /// The daemon's response violates the protocol.
     #[error("the daemon sent an invalid response: {0}")]
     Answer(String),
@@ -78,7 +86,7 @@ impl From<kent_client::Error> for Failure {
             // The refusal of one daemon says more than the absence of others.
             kent_client::Error::Unavailable { tried, .. } => {
                 match tried.iter().rfind(|tried| !tried.is_unreachable()) {
-                    Some(tried) => tried.status.clone().into(),
+                    Some(tried) => Self::from(tried.status.clone()).at(&tried.endpoint, None),
                     None => Self::NoDaemon { tried },
                 }
             }
@@ -167,6 +175,17 @@ fn violations(details: &ErrorDetails) -> Vec<Violation> {
 }
 
 impl Failure {
+    /// The same failure, which names the endpoint and how to find out about an edit if no answer came.
+    pub(crate) fn at(self, endpoint: &str, edit: Option<Edit>) -> Self {
+        match self {
+            Self::Refused(refusal) => match Unanswered::new(*refusal, endpoint.to_owned(), edit) {
+                Ok(unanswered) => Self::Unanswered(Box::new(unanswered)),
+                Err(refusal) => Self::Refused(Box::new(refusal)),
+            },
+            other => other,
+        }
+    }
+
     /// Returns true if the reader of our output closed the pipe, as in `kent alloc uuidv7 -n 1000 | head`. That is not
     /// an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
@@ -181,6 +200,7 @@ impl Failure {
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
+            | Self::Unanswered(_)
             | Self::Answer(_)
             | Self::Input(_)
             | Self::Output(_)
@@ -204,6 +224,7 @@ impl Failure {
         match self {
             Self::NoDaemon { tried } => no_daemon_text(tried),
             Self::Refused(refusal) => refusal.to_text(),
+            Self::Unanswered(unanswered) => unanswered.to_text(),
             other => format!("error: {other}\n"),
         }
     }
@@ -211,6 +232,9 @@ impl Failure {
     fn to_json(&self) -> Value {
         if let Self::Refused(refusal) = self {
             return refusal.to_json();
+        }
+        if let Self::Unanswered(unanswered) = self {
+            return unanswered.to_json();
         }
         let details = match self {
             Self::NoDaemon { tried } => {
@@ -235,6 +259,7 @@ impl Failure {
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
+            Self::Unanswered(_) => "UNKNOWN",
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
         }
     }
@@ -244,7 +269,7 @@ impl Failure {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
-            Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
+            Self::Refused(_) | Self::Unanswered(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
         }
     }

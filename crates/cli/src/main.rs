@@ -38,7 +38,7 @@ use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command, DaemonCommand};
-use crate::failure::Failure;
+use crate::failure::{Edit, Failure};
 use crate::output::Out;
 
 fn main() -> ExitCode {
@@ -100,6 +100,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
 }
 
 async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
+    let edit = Edit::of(&command);
+    call_daemon(command, client, out).await.map_err(|failure| failure.at(&client.endpoint(), edit))
+}
+
+async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
     match command {
         DaemonCommand::Classify(args) => {
             // Invalid identifiers are rejected before the client connects.
