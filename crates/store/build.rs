@@ -1,4 +1,4 @@
-//! Compiles the part of etcd's API that Kent uses. protox compiles it in process, so a build needs no `protoc`.
+//! Compiles the part of etcd's API that Kent uses. protox compiles it without `protoc`, so a build needs no extra tool.
 
 use std::error::Error;
 

@@ -33,6 +33,8 @@ pub struct Config {
     pub threads: usize,
     /// The directory that records how many times each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
+    /// Whether a new store may begin where the witness has seen another one.
+    pub new_store: bool,
     /// Whether and where the embedded store is archived.
     pub archiving: Archiving,
     /// The certificates that authenticate etcd to the daemon and the daemon to etcd.
@@ -84,6 +86,7 @@ impl Config {
         Ok(Self {
             threads: settings.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
             witness: settings.witness.clone(),
+            new_store: settings.new_store.unwrap_or(false),
             archiving: archiving(&settings, &set)?,
             etcd_tls,
             etcd_credentials,

@@ -115,7 +115,13 @@ impl Daemon {
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let environment = Environment { store: store.clone(), clock, entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
-            count_start(&environment, &witness, &place.location).await?;
+            // Absolute, because a witness knows stores by their location.
+            let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
+            let location = absolute.unwrap_or_else(|| place.location.clone());
+            if data.is_some() && !config.new_store {
+                witness.check_new(&*store, &location).await?;
+            }
+            count_start(&environment, &witness, &location).await?;
         }
         // At least two, so that a call that reads a large table does not delay the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;

@@ -37,4 +37,5 @@ mod it {
     mod unanswered;
     mod watch;
     mod wire;
+    mod witness;
 }

@@ -35,28 +35,28 @@ impl Arena {
         })
     }
 
-    /// The bare transport under a load, as a contender.
+    /// Returns the bare transport under a load, as a contender.
     pub(crate) fn bare<'a>(&'a self, load: &'a Load) -> Contender<'a> {
         Contender::new("bare", || self.slice(&self.bare, load))
     }
 
-    /// The daemon under a load, as a contender.
+    /// Returns the daemon under a load, as a contender.
     pub(crate) fn kentd<'a>(&'a self, load: &'a Load) -> Contender<'a> {
         Contender::new("kentd", || self.slice(&self.daemon, load))
     }
 
-    /// One slice of load on a server.
+    /// Runs one slice of load on a server.
     pub(crate) fn slice(&self, server: &Served, load: &Load) -> anyhow::Result<Slice> {
         let slice = || self.runtime.block_on(load::run(load, &server.address, self.options.length()));
         server.process.watched(slice)
     }
 
-    /// A client of the daemon. Use it inside the runtime.
+    /// Returns a client of the daemon. Use it inside the runtime.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         Ok(Client::new(format!("http://{}", self.daemon.address))?)
     }
 
-    /// The directory that contains the daemon's store, so that files in it are on the same disk.
+    /// Returns the directory that contains the daemon's store, so that files in it are on the same disk.
     pub(crate) fn data(&self) -> &Path {
         self.data.path()
     }

@@ -1,4 +1,5 @@
-//! The bare transport: a tonic server with the threads and settings of the daemon that answers every request with the same message.
+//! The bare transport: a tonic server that has the threads and settings of the daemon, and answers every request with
+//! the same message.
 
 use std::{net::Ipv4Addr, pin::Pin, sync::LazyLock, thread};
 
@@ -53,11 +54,12 @@ impl Allocator for Bare {
     }
 }
 
-/// A message of the same size as the daemon's.
+/// Returns a response of the same size as the daemon's.
 fn answer(request: &AllocateRequest) -> AllocateResponse {
     let identifiers = match request.encoding() {
         Encoding::Packed => {
-            // Not zeros: the kernel shares zero pages, so that a processor would read them faster than real data.
+            // The bytes are not zeros, because the kernel shares zero pages, which a processor reads faster than real
+            // data.
             static BYTES: LazyLock<Bytes> = LazyLock::new(|| vec![0xa5; 16 << 20].into());
             let bytes = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(BYTES.len());
             let data = BYTES.slice(..bytes);

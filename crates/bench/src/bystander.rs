@@ -52,16 +52,16 @@ pub(crate) struct BystanderArgs {
     data: Option<PathBuf>,
 }
 
-/// The bound for the ratio of latencies.
+/// The upper bound of the ratio of latencies.
 const COST: Bound = Bound::AtMost(1.5);
-/// The maximum number of texts per `Codec.Inspect`.
+/// The maximum number of texts per call of `Codec.Inspect`.
 const TEXTS: usize = 1000;
 /// The age of the requested old table, in edits.
 const BACK: u64 = 500;
 const PAGE: u32 = 1000;
 /// The number of streams that fill the strict region, equal to the number of grants that share a commit.
 const STREAMS: u64 = 100;
-/// Requests in flight per stream.
+/// The number of requests in flight per stream.
 const DEPTH: usize = 8;
 
 pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
@@ -145,7 +145,8 @@ async fn fill_stream(address: String, grants: u64) -> anyhow::Result<u64> {
     tokio::try_join!(sending, receiving).map(|((), refused)| refused)
 }
 
-/// Returns whether another request may succeed. An unknown outcome may leave one grant too many, which does no harm here.
+/// Returns true if another request may succeed. A request with an unknown outcome may have made one grant too many,
+/// which does no harm here.
 fn passing(code: i32) -> bool {
     [Code::Unavailable, Code::Unknown].contains(&Code::from(code))
 }
@@ -176,8 +177,8 @@ impl OtherCaller {
         let (address, stop) = (address.to_owned(), Arc::new(AtomicBool::new(false)));
         let stopped = stop.clone();
         let other = thread::spawn(move || {
-            // A real other caller is on another machine, so this one must not take processor time from the daemon.
-            // OK because it fails only where the system forbids changing priorities.
+            // In practice, the other caller is on another machine, so this thread must not take processor time from the
+            // daemon. OK because it fails only where the system forbids changing priorities.
             let _ = set_thread_priority_and_policy(
                 thread_native_id(),
                 ThreadPriority::Min,

@@ -121,7 +121,7 @@ async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Optio
     slice
 }
 
-/// Classifies by the copy on one thread.
+/// Classifies identifiers with the copy, on one thread.
 fn copied(table: &Table, ids: &[u128], options: &Options) -> Slice {
     let (began, mut slice) = (now(), Slice::default());
     while slice.took < options.length() {

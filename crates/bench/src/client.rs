@@ -32,9 +32,9 @@ use crate::{
 
 /// Measure nanoseconds per identifier from the client crate and from generators that need no service.
 ///
-/// `try_next` takes one identifier from the stock of a handle, while the handle prefetches more from a real daemon; the figure
-/// includes the time a caller waits. `take` requests a million identifiers. Several threads share one handle, and the figure is
-/// for all of them together. A stall is the time from one identifier to the next.
+/// `try_next` takes one identifier from the stock of a handle, while the handle prefetches more from a real daemon; the
+/// figure includes the time that a caller waits. `take` requests a million identifiers. Several threads share one
+/// handle, and the figure is for all of them together. A stall is the time from one identifier to the next.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
@@ -121,7 +121,7 @@ fn facts(contest: &Contest, one: &Outcomes, many: &Outcomes) {
 }
 
 impl Generators {
-    /// All generators of single identifiers.
+    /// Returns all generators of single identifiers, as contenders.
     fn contenders(&self, threads: u64) -> Vec<Contender<'_>> {
         vec![
             self.one("uuid now_v7", threads, u64::MAX, || Uuid::now_v7),
@@ -138,7 +138,8 @@ impl Generators {
         ]
     }
 
-    /// Threads that take single identifiers, each from the generator that `make` returns; at most `most` in total.
+    /// Returns a contender whose threads take single identifiers, at most `most` in total, each from the generator that
+    /// `make` returns.
     fn one<'a, T, N: FnMut() -> T>(
         &'a self,
         name: &str,
@@ -178,7 +179,7 @@ impl Generators {
     }
 }
 
-/// A closure that waits for the next identifier of a handle.
+/// Returns a closure that waits for the next identifier of a handle.
 fn blocking<T: Identifier>(handle: &Handle<T>) -> impl FnMut() -> T {
     let handle = handle.clone();
     move || {
@@ -203,7 +204,7 @@ fn spin<T>(length: Duration, most: u64, mut next: impl FnMut() -> T) -> Slice {
     slice
 }
 
-/// The longest time from one identifier to the next.
+/// Returns the longest time from one identifier to the next.
 fn stall<T>(count: u64, bar: &ProgressBar, mut next: impl FnMut() -> Option<T>) -> anyhow::Result<Duration> {
     let (mut longest, mut last, mut taken) = (Duration::ZERO, now(), 0);
     while taken < count {

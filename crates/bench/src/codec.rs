@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CodecArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The time of a process to answer a file, from its start to its end.
+/// Returns the time from the start to the end of a process that answers the requests in a file.
 fn answer(kent: &PathBuf, input: &mut File) -> anyhow::Result<Duration> {
     input.rewind()?;
     let began = now();
@@ -73,7 +73,7 @@ fn answer(kent: &PathBuf, input: &mut File) -> anyhow::Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// The time to parse the lines as JSON and write them again.
+/// Returns the time to parse the lines as JSON and write them again.
 fn bare_json(lines: &[String]) -> anyhow::Result<Duration> {
     let began = now();
     let mut written = 0;

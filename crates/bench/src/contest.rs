@@ -1,4 +1,4 @@
-//! Measures contenders in turn, slice by slice: A B C, A B C. All scenarios share this loop, its table and its JSON.
+//! Measures contenders in turn, slice by slice: A B C, A B C. Most scenarios share this loop, its table and its JSON.
 //!
 //! Machines are shared and noisy, and a disturbance affects neighbouring slices alike. So ratios are computed within each round,
 //! and reported as the median over the rounds.
@@ -15,7 +15,7 @@ use crate::{
     interrupt,
 };
 
-/// Options common to all scenarios.
+/// Options that most scenarios share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Number of slices per contender, after one to warm up.
@@ -36,12 +36,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The length of a slice.
+    /// Returns the length of a slice.
     pub(crate) fn length(&self) -> Duration {
         Duration::from_millis(self.millis)
     }
 
-    /// The runtime for the load.
+    /// Returns the runtime for the load.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         let mut builder = match self.load_threads {
             1 => runtime::Builder::new_current_thread(),
@@ -66,7 +66,7 @@ pub(crate) struct Slice {
 impl Slice {
     /// Records the latency of a call.
     pub(crate) fn call(&mut self, took: Duration) {
-        self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because 4 s is as bad as more
+        self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because a latency above 4 s need not be exact
     }
 
     /// Adds the slice of a concurrent task.
@@ -92,7 +92,7 @@ pub(crate) enum Unit {
 #[derive(Clone, Debug, Default)]
 struct Label {
     name: String,
-    /// The name of its line in a plot.
+    /// The name of the contender's line in a plot.
     series: String,
     at: Option<(&'static str, u64)>,
 }
@@ -111,20 +111,22 @@ impl<'a> Contender<'a> {
         Self { label, is_reference: false, slice: Box::new(slice) }
     }
 
-    /// Sets its position on the axis of a plot. Its name becomes `NAME, VALUE AXIS`; its line in the plot keeps the name.
+    /// Sets the contender's position on the axis of a plot. The contender's name becomes `NAME, VALUE AXIS`, and its
+    /// line in the plot keeps the old name.
     pub(crate) fn at(self, axis: &'static str, value: u64) -> Self {
         let series = self.label.series;
         let name = name_at(&series, value, axis);
         Self { label: Label { name, series, at: Some((axis, value)) }, ..self }
     }
 
-    /// Marks it as a reference. Ratios are relative to the fastest reference, or to the first contender if none is marked.
+    /// Marks the contender as a reference. Ratios are relative to the fastest reference, or to the first contender if
+    /// none is marked.
     pub(crate) fn reference(self) -> Self {
         Self { is_reference: true, ..self }
     }
 }
 
-/// The name of a contender at a position on an axis.
+/// Returns the name of a contender at a position on an axis.
 pub(crate) fn name_at(series: &str, value: u64, axis: &str) -> String {
     let axis = if value == 1 { axis.trim_end_matches('s') } else { axis };
     // OK because values on an axis are far below 2^53.
@@ -159,13 +161,13 @@ impl Outcome {
         }
     }
 
-    /// The median of a percentile of the latency, in microseconds.
+    /// Returns a percentile of the latency in microseconds, as the median over the rounds.
     fn micros(&self, index: usize) -> Option<f64> {
         self.percentiles[index].if_any()
     }
 }
 
-/// The value at a percentile of sorted values.
+/// Returns the value at a percentile of sorted values.
 fn at(sorted: &[u32], share: f64) -> Option<u32> {
     let last = sorted.len().checked_sub(1)?;
     // OK because the length of a slice in memory is far below 2^53.
@@ -180,27 +182,27 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// The ratio of the rates of two contenders, or `None` if either is missing.
+    /// Returns the ratio of the rates of two contenders, or `None` if either is missing.
     pub(crate) fn ratio(&self, one: &str, other: &str) -> Option<f64> {
         Some(self.of(one)?.rates.ratio(&self.of(other)?.rates))
     }
 
-    /// The ratio of a percentile of the latency of two contenders.
+    /// Returns the ratio of a percentile of the latency of two contenders.
     pub(crate) fn percentile_ratio(&self, index: usize, one: &str, other: &str) -> Option<f64> {
         Some(self.of(one)?.percentiles[index].ratio(&self.of(other)?.percentiles[index]))
     }
 
-    /// The median latency in microseconds.
+    /// Returns the median latency in microseconds.
     pub(crate) fn median_micros(&self, name: &str) -> Option<f64> {
         self.of(name)?.micros(0)
     }
 
-    /// The median rate per second.
+    /// Returns the median rate per second.
     pub(crate) fn rate(&self, name: &str) -> Option<f64> {
         Some(self.of(name)?.rates.median())
     }
 
-    /// The highest ratio to the reference among contenders with this prefix.
+    /// Returns the highest ratio to the reference among contenders whose names have this prefix.
     pub(crate) fn best(&self, prefix: &str) -> Option<f64> {
         let reference = &self.all.get(self.reference)?.rates;
         let named = self.all.iter().filter(|outcome| outcome.label.name.starts_with(prefix));
@@ -252,7 +254,7 @@ impl Contest {
         let mut all: Vec<Outcome> =
             contenders.iter().map(|one| Outcome { label: one.label.clone(), ..Outcome::default() }).collect();
         self.bar.inc_length(u64::from(self.options.rounds + 1) * contenders.len() as u64); // OK because there are few
-        // The first round warms up.
+        // The first round is for warm-up and is not recorded.
         for round in 0..=self.options.rounds {
             for (contender, outcome) in contenders.iter_mut().zip(&mut all) {
                 interrupt::check()?;
@@ -273,14 +275,14 @@ impl Contest {
         Ok(outcomes)
     }
 
-    /// The progress bar, for steps that are not slices of contenders.
+    /// Returns the progress bar, for steps that are not slices of contenders.
     pub(crate) fn progress(&self, what: &'static str, steps: u64) -> &ProgressBar {
         self.bar.inc_length(steps);
         self.bar.set_message(what);
         &self.bar
     }
 
-    /// Records a fact to print at the end, unless it was not measured.
+    /// Records a fact to print at the end, if it was measured.
     pub(crate) fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {
         if let Some(value) = value {
             self.facts.borrow_mut().push((what.into(), value, bound));
@@ -320,7 +322,7 @@ impl Contest {
 
     fn row(&self, load: &str, outcome: &Outcome, reference: &Outcome) {
         let (slowest, fastest) = outcome.rates.extremes();
-        // The slowest rate is the largest time.
+        // The slowest rate is the longest time.
         let (low, high) = if matches!(self.unit, Unit::Nanos(_)) { (fastest, slowest) } else { (slowest, fastest) };
         let (rates, ratio) = (outcome.rates.median(), outcome.rates.ratio(&reference.rates));
         let p99 = outcome.micros(2).map(|_| outcome.percentiles[2].ratio(&reference.percentiles[2]));
@@ -374,7 +376,7 @@ impl Contest {
 }
 
 impl Figures {
-    /// The median over the rounds of the ratio to other figures.
+    /// Returns the ratio to other figures, as the median over the rounds.
     fn ratio(&self, other: &Self) -> f64 {
         let ratios: Vec<f64> = self.all().iter().zip(other.all()).map(|(one, other)| one / other).collect();
         median(&ratios)

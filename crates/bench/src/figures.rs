@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The one place where measurements read the clock.
+/// Reads the clock. All measurements use this function.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
@@ -24,29 +24,29 @@ impl Figures {
         self.0.push(figure);
     }
 
-    /// All figures in the order of measurement.
+    /// Returns all figures in the order of measurement.
     pub(crate) fn all(&self) -> &[f64] {
         &self.0
     }
 
-    /// The median; 0 without figures.
+    /// Returns the median, or 0 without figures.
     pub(crate) fn median(&self) -> f64 {
         median(&self.0)
     }
 
-    /// The median, or `None` without figures.
+    /// Returns the median, or `None` without figures.
     pub(crate) fn if_any(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.median())
     }
 
-    /// The smallest and the largest.
+    /// Returns the smallest and the largest figure.
     pub(crate) fn extremes(&self) -> (f64, f64) {
         let fold = |pick: fn(f64, f64) -> f64| self.0.iter().copied().reduce(pick).unwrap_or_default();
         (fold(f64::min), fold(f64::max))
     }
 }
 
-/// The median of figures; 0 for an empty slice.
+/// Returns the median of figures, or 0 for an empty slice.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -58,7 +58,7 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// A figure rounded to an integer, with its digits in groups of three.
+/// Returns a figure rounded to an integer, with its digits in groups of three.
 pub(crate) fn rate(figure: f64) -> String {
     let whole = format!("{figure:.0}");
     let mut grouped = String::new();

@@ -1,4 +1,5 @@
-//! `kent-bench grant` and `stream`: blocks of 1000 uuidv7, from the daemon, the bare transport and peers.
+//! `kent-bench grant` and `kent-bench stream`: grants of 1000 uuidv7 per request by the daemon, the bare transport and
+//! peers.
 
 use clap::Args;
 
@@ -29,7 +30,7 @@ struct Rivals {
     peers: Peers,
 }
 
-/// Unary calls.
+/// Measures unary calls.
 pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
     let rivals = Rivals::open("grant", args, true)?;
     let unary = |connections, in_flight| Load::Unary { request: lease("uuidv7", 1000), connections, in_flight };
@@ -56,14 +57,14 @@ pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
     rivals.arena.close()
 }
 
-/// Pipelined streams.
+/// Measures streams with several requests in flight.
 pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
     let rivals = Rivals::open("stream", args, false)?;
     let stream = |connections, depth| Load::Stream { request: lease("uuidv7", 1000), connections, depth };
     let redis = as_peer(&rivals.peers.redis);
     let one = rivals.run("1 stream, 64 deep", &stream(1, 64), 1, 64, &[("redis", redis)])?;
     let four = rivals.run("4 streams, 16 deep", &stream(4, 16), 4, 16, &[("redis", redis)])?;
-    // Redis as most clients use it: each has its own connection, with one command at a time.
+    // Most clients of Redis send one command at a time, each client on its own connection.
     let fifty = rivals.run(
         "50 streams, 16 deep",
         &stream(50, 16),

@@ -47,7 +47,7 @@ pub(crate) struct IndexArgs {
     plot: Option<PathBuf>,
 }
 
-/// Lookups per measurement: few enough that other work of the machine interrupts only few measurements.
+/// The number of lookups per measurement, which is small so that other work on the machine interrupts few measurements.
 const PIECE: usize = 4096;
 
 /// The measurements of one method on one table.
@@ -107,8 +107,8 @@ fn size(args: &IndexArgs, bits: u8, regions: u32, bar: &ProgressBar) -> anyhow::
 }
 
 impl Measured {
-    /// Builds the method, unless a build takes longer than a second, and looks everything up. The sum of the answers must be the
-    /// same for all methods.
+    /// Builds the search structure in each round, or only in the first one if a build takes longer than a second, and
+    /// looks up all identifiers. The sum of the answers must be the same for all methods.
     fn round(&mut self, table: &Table, streams: &[Vec<u128>], sums: &mut [Option<u64>]) -> anyhow::Result<()> {
         let built = match self.built.take() {
             Some(built) if self.build.median() < 1.0 => built,
@@ -138,7 +138,7 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     (done, began.elapsed())
 }
 
-/// Nanoseconds per item, from items per second.
+/// Returns the median in nanoseconds per item, for figures in items per second.
 fn nanoseconds(figures: &Figures) -> f64 {
     1e9 / figures.median()
 }
@@ -153,7 +153,7 @@ impl Size {
         self.measured.iter().find(|measured| measured.method.name == method.name)
     }
 
-    /// The number of regions.
+    /// Returns the number of regions.
     fn count(&self) -> f64 {
         self.regions as f64 // OK because this is far below 2^53
     }

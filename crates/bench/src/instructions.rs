@@ -36,7 +36,7 @@ pub(crate) struct InstructionsArgs {
     json: bool,
 }
 
-/// Calls one function while valgrind counts.
+/// The arguments of the hidden command `hot`.
 #[derive(Debug, Args)]
 pub(crate) struct HotArgs {
     hot: Hot,
@@ -74,7 +74,7 @@ const CALLS: u64 = 1 << 16;
 pub(crate) fn run(args: &InstructionsArgs) -> anyhow::Result<()> {
     let hot = if args.hot.is_empty() { Hot::value_variants() } else { &args.hot };
     for hot in hot {
-        let name = hot.to_possible_value().context("a variant without a name")?.get_name().to_owned();
+        let name = hot.to_possible_value().context("a variant has no name")?.get_name().to_owned();
         // OK because counts are far below 2^53.
         let each = count(&name, CALLS)?.saturating_sub(count(&name, 0)?) as f64 / CALLS as f64;
         match args.json {
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &InstructionsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The instruction count of a separate process that calls a function `calls` times.
+/// Returns the instruction count of a separate process that calls a function `calls` times.
 fn count(name: &str, calls: u64) -> anyhow::Result<u64> {
     let counted = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
@@ -146,7 +146,7 @@ fn slot_constants() -> anyhow::Result<SlotConstants> {
     Ok(SlotConstants { slot, epoch: SlotEpoch::new(9), node, clock_seq: ClockSeq::from_random(77), key: KEY })
 }
 
-/// A block of `count` identifiers, but at least one.
+/// Returns a block of `count` identifiers, but at least one.
 fn time_based(token: &str, count: u64) -> anyhow::Result<Block> {
     let format = Format::by_token(token).context("unknown format")?;
     Ok(Block::slot(format, slot_constants()?, Position::new(format.line().end().get() / 3), count.max(1))?)

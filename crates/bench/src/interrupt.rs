@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run between two slices. The run then ends the programs it started and removes its files.
+//! Ctrl-C ends a run between two slices. The run then ends the programs that it started, and removes its files.
 
 use std::{
     process,
@@ -17,7 +17,7 @@ const EXIT: i32 = 130;
 /// Handles Ctrl-C from now on. The second Ctrl-C ends the program immediately.
 pub(crate) fn watch() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Registered here, so that the handler is active before the thread runs.
+    // Register the handler here, so that it is active before the thread runs.
     let mut signals = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
     thread::spawn(move || {
         runtime.block_on(async {
@@ -32,7 +32,7 @@ pub(crate) fn watch() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails after Ctrl-C.
+/// Returns an error after Ctrl-C.
 pub(crate) fn check() -> anyhow::Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!("interrupted");

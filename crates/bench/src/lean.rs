@@ -1,9 +1,9 @@
-//! A minimal gRPC client for unary calls, which only writes and reads prepared bytes like the client for Redis. So the server
-//! dominates the measurement.
+//! A minimal gRPC client for unary calls. Like the client for Redis, it writes prepared bytes and only scans the
+//! responses, so that the server dominates the measurement.
 //!
-//! It has the subset of HTTP/2 (RFC 9113) that one method needs. It sends the header fields of a call once per connection and
-//! then by their table indices (RFC 7541, 2.3), as clients do. It checks that a response has a message and ends; a refusal has
-//! no message.
+//! It implements the subset of HTTP/2 (RFC 9113) that one method needs. It sends the header fields of a call in full
+//! once per connection, and then as table indices (RFC 7541, 2.3), like other clients. It checks that a response has a
+//! message and ends; a refusal has no message.
 
 use std::{collections::VecDeque, mem, time::Instant};
 
@@ -26,7 +26,7 @@ pub(crate) struct Lean {
     message: Vec<u8>,
     /// The identifier of the next stream.
     next: u32,
-    /// The server's limit of concurrent calls.
+    /// The server's limit on concurrent calls.
     most: usize,
     in_flight: VecDeque<Call>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Lean {
 struct Call {
     stream: u32,
     sent: Instant,
-    /// Whether the message of its response has arrived.
+    /// Whether the message of the response has arrived.
     is_answered: bool,
 }
 
@@ -63,7 +63,7 @@ const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
-/// The size of one read in bytes: responses to a few hundred calls.
+/// The size of one read in bytes: responses to more than a hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
@@ -72,7 +72,7 @@ impl Lean {
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
         let body = message.encode_to_vec();
-        // OK because a request has some dozens of bytes.
+        // OK because a request has a few dozen bytes.
         let prefixed = [&[0][..], &(body.len() as u32).to_be_bytes(), &body].concat();
         let mut out = PREFACE.to_vec();
         frame(&mut out, SETTINGS, 0, 0, &[]);
@@ -103,7 +103,7 @@ impl Lean {
         Ok(slice)
     }
 
-    /// Makes one call and waits for its end.
+    /// Makes one call, and waits until it ends.
     pub(crate) async fn call(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
         self.calls(1).await?;
         while !self.in_flight.is_empty() {
@@ -167,7 +167,7 @@ impl Lean {
                     .in_flight
                     .iter()
                     .position(|call| call.stream == stream)
-                    .context("a response without a call")?;
+                    .context("received a response without a call")?;
                 let call = &mut self.in_flight[place];
                 call.is_answered |= kind == DATA && !payload.is_empty();
                 if flags & END_STREAM != 0 {
@@ -193,20 +193,20 @@ impl Lean {
     }
 }
 
-/// Reads available bytes into a large buffer: by default a vector grows by less than one response.
+/// Reads the available bytes into a large buffer. By default, a vector grows by less than one response.
 pub(crate) async fn read(stream: &mut TcpStream, received: &mut Vec<u8>) -> anyhow::Result<()> {
     received.reserve(READ_BYTES);
     ensure!(stream.read_buf(received).await? > 0, "the server closed the connection");
     Ok(())
 }
 
-/// The fields that all calls share, as literals that the server adds to its table.
+/// Returns the fields that all calls share, as literals that the server adds to its table.
 fn literal_fields() -> Vec<u8> {
     let mut fields = Vec::new();
     // All names but the last are in the static table (RFC 7541, A).
     for (name, value) in [(&[0x40 | 4][..], PATH), (&[0x40 | 1], "kent"), (&[0x40 | 31], "application/grpc")] {
         fields.extend(name);
-        fields.push(value.len() as u8); // OK because it has fewer than 127 bytes
+        fields.push(value.len() as u8); // OK because a value has fewer than 127 bytes
         fields.extend(value.as_bytes());
     }
     fields.extend(b"\x40\x02te\x08trailers");
@@ -214,7 +214,7 @@ fn literal_fields() -> Vec<u8> {
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    let [_, length @ ..] = (payload.len() as u32).to_be_bytes(); // OK because it has a few hundred bytes
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes(); // OK because a payload has a few hundred bytes
     out.extend(length);
     out.extend([kind, flags]);
     out.extend(stream.to_be_bytes());

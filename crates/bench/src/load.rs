@@ -1,4 +1,4 @@
-//! Load on a server of `Allocator`: unary calls, streams and large responses.
+//! Load on an `Allocator` server: unary calls, streams and large responses.
 //!
 //! Connections are opened before the measured time. The load shares the machine with the server, and is the same for all servers.
 
@@ -28,7 +28,7 @@ pub(crate) enum Load {
     Packed { request: AllocateRequest, depth: usize, most: u64 },
 }
 
-/// Large responses need large windows and frames in the client.
+/// The sizes of the client's windows and frames, which are large for large responses.
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
@@ -46,12 +46,12 @@ pub(crate) async fn connect(address: &str) -> anyhow::Result<Channel> {
     endpoint.connect().await.context("cannot connect")
 }
 
-/// A request for a lease, which the client expands.
+/// Returns a request for a lease, which the client expands.
 pub(crate) fn lease(source: &str, count: u64) -> AllocateRequest {
     AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
 }
 
-/// A request for packed identifiers.
+/// Returns a request for packed identifiers.
 pub(crate) fn packed(source: &str, count: u64) -> AllocateRequest {
     AllocateRequest { encoding: Encoding::Packed.into(), ..lease(source, count) }
 }
@@ -106,7 +106,7 @@ pub(crate) async fn settle(connections: usize) {
     sleep(SETTLE + SETTLE_EACH * u32::try_from(connections).unwrap_or(u32::MAX)).await;
 }
 
-/// The sum of the slices of all tasks, with the time until the last one ends.
+/// Returns the sum of the slices of all tasks, with the time until the last one ends.
 pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Instant) -> anyhow::Result<Slice> {
     let mut sum = Slice::default();
     while let Some(slice) = tasks.join_next().await {
@@ -116,7 +116,7 @@ pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Ins
     Ok(sum)
 }
 
-/// Calls on one connection with `depth` calls in flight, or on several connections one call at a time, in turn.
+/// Makes calls on one connection with `depth` calls in flight, or on several connections in turn, one call at a time.
 async fn call(mut own: Vec<Lean>, depth: usize, end: Instant) -> anyhow::Result<Slice> {
     if own.len() == 1
         && let Some(only) = own.pop()
@@ -134,7 +134,7 @@ async fn call(mut own: Vec<Lean>, depth: usize, end: Instant) -> anyhow::Result<
     }
 }
 
-/// A stream with `depth` requests in flight. Counts responses or, with `bytes`, bytes up to that limit.
+/// Runs a stream with `depth` requests in flight. Counts responses or, with `bytes`, bytes up to that limit.
 async fn stream(
     channel: Channel,
     request: AllocateRequest,

@@ -1,7 +1,7 @@
-//! `kent-bench` compares Kent with the best the same machine can do, within one run.
+//! `kent-bench` compares Kent with the best that the same machine can do, within one run.
 //!
 //! Machines are shared and noisy, so a single figure means little. The benchmarks interleave and repeat the
-//! measurements they compare, and report medians and ratios.
+//! measurements that they compare, and report medians and ratios.
 
 mod arena;
 mod bare;
@@ -31,7 +31,7 @@ mod text;
 
 use clap::{Parser, Subcommand};
 
-/// The allocator of the daemon, so that the bare transport uses the same.
+/// The memory allocator of the daemon, so that the bare transport uses the same one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -24,9 +24,9 @@ pub(crate) struct PackedArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [64, 256, 1024, 2048], value_name = "KIB,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=2048))]
     sizes: Vec<u64>,
-    /// Also measure this ferroid-tonic-server. `cargo install ferroid-tonic-server` builds it and needs protoc. It leaves
-    /// Nagle's algorithm on, which sometimes delays it by 40 ms; for a fair comparison, replace
-    /// `TcpListenerStream::new(tcp)` in its main.rs by `TcpIncoming::from(tcp).with_nodelay(Some(true))`.
+    /// Also measure this ferroid-tonic-server. `cargo install ferroid-tonic-server` builds it and needs protoc. It
+    /// leaves Nagle's algorithm on, which sometimes delays it by 40 ms; for a fair comparison, replace
+    /// `TcpListenerStream::new(tcp)` in its main.rs with `TcpIncoming::from(tcp).with_nodelay(Some(true))`.
     #[arg(long, value_name = "PATH")]
     ferroid: Option<PathBuf>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct PackedArgs {
 /// The name, source and identifier width in bytes of each stream.
 const SOURCES: [(&str, &str, u64); 3] = [("uuidv7", "uuidv7", 16), ("xid", "xid", 8), ("region", "region:packed", 8)];
 
-/// Requests in flight.
+/// The number of requests in flight.
 const DEPTH: usize = 4;
 
 /// The sustained rate of xids per second and slot that the clock allows.

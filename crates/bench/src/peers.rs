@@ -52,7 +52,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Starts Redis and, if `with_databases`, PostgreSQL and etcd.
+    /// Starts the selected peers: Redis and, if `with_databases` is true, PostgreSQL and etcd.
     pub(crate) fn start(args: &PeersArgs, with_databases: bool) -> Self {
         let databases = |named| with_databases && args.wants(named);
         Self {
@@ -85,11 +85,11 @@ pub(crate) trait Peer {
     fn slice(&self, runtime: &Runtime, clients: usize, depth: usize, length: Duration) -> anyhow::Result<Slice>;
 }
 
-/// The time a peer has to start.
+/// The time that a peer has to start.
 const START: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An address with a port that is free now.
+/// Returns an address with a port that is currently free.
 fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

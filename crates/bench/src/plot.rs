@@ -13,8 +13,8 @@ use crate::svg::{self, Axes, Line, Panel};
 
 /// Draw the output of `grant --json` and `scale --json` as SVG.
 ///
-/// Writes two files. latency.svg shows percentiles of the latency of each contender, with one panel per load. scale.svg shows
-/// rates by the number of regions, connections, and identifiers per block.
+/// Write two files: latency.svg shows percentiles of the latency of each contender, with one panel per load, and
+/// scale.svg shows rates by the number of regions, connections, and identifiers per block.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent-bench grant --json > run.jsonl\n  kent-bench scale --json >> run.jsonl\n  \
                         kent-bench plot run.jsonl --out docs")]
@@ -22,15 +22,16 @@ pub(crate) struct PlotArgs {
     /// Files with one JSON object per line.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The directory to write the files to.
+    /// Write the files to this directory.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
 }
 
-/// Percentiles: their names in the input, and their positions on a logarithmic axis (99 % is one of a hundred).
+/// The names of the percentiles in the input, and their positions on a logarithmic axis: 99 % is at 100, because one
+/// call of 100 is slower.
 const PERCENTILES: [(&str, f64); 4] = [("p50_us", 2.0), ("p90_us", 10.0), ("p99_us", 100.0), ("p999_us", 1000.0)];
 
-/// Colors that people with red-green colour blindness can distinguish (Okabe and Ito).
+/// Colors that people with red-green color blindness can distinguish (Okabe and Ito).
 const COLORS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000"];
 
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
@@ -111,15 +112,15 @@ impl Drawn for Axis {
     }
 }
 
-/// The percentile for a position on the axis: 100 becomes "99 %".
+/// Returns the percentile for a position on the axis: 100 becomes "99 %".
 fn share(one_of: f64) -> String {
     let percent = 100.0 - 100.0 / one_of;
     format!("{} %", (percent * 1000.0).round() / 1000.0)
 }
 
-/// One panel per scenario and load in the order of the input, with one line per series.
+/// Returns one panel per scenario and load in the order of the input, with one line per series.
 fn panels(rows: &[Value], is_shown: impl Fn(&Value) -> bool, drawn: impl Drawn) -> Vec<Panel> {
-    // These two have the same colours in all plots.
+    // These two have the same colors in all plots.
     let mut names: Vec<&str> = vec!["bare", "kentd"];
     let mut panels: Vec<([Option<&str>; 2], Panel)> = Vec::new();
     for row in rows.iter().filter(|row| is_shown(row)) {

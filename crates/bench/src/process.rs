@@ -15,15 +15,16 @@ use anyhow::{Context, bail, ensure};
 
 use crate::{contest::Slice, figures::now};
 
-/// A program that runs until it is dropped.
+/// A program that runs until this value is dropped.
 pub(crate) struct Process {
     child: Child,
-    /// Ends the program after this process ends, even if it is killed: its standard input is a pipe from this process.
+    /// A process that ends the program after this process ends, even if this process is killed: it reads a pipe from
+    /// this process.
     reaper: Child,
     signal: &'static str,
 }
 
-/// The time a program has to end before it is killed.
+/// The time that a program has to end before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -45,12 +46,12 @@ impl Process {
         }
     }
 
-    /// Whether the program is still running.
+    /// Returns whether the program is still running.
     pub(crate) fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Shuts the program down by its signal.
+    /// Shuts the program down with its signal.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         ensure!(self.is_running()?, "the program ended too early");
         self.signal()?;
@@ -64,10 +65,11 @@ impl Process {
         Ok(())
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in the process status")?;
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib << 10)
     }
@@ -79,21 +81,21 @@ impl Process {
         Ok(Slice { busy: Some(self.busy()?.saturating_sub(before)), ..slice })
     }
 
-    /// The processor time of the program so far.
+    /// Returns the processor time of the program so far.
     pub(crate) fn busy(&self) -> anyhow::Result<Duration> {
         busy(&fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?)
     }
 }
 
-/// The processor time of a process, from its `stat` file under /proc.
+/// Returns the processor time of a process, from its `stat` file under /proc.
 fn busy(stat: &str) -> anyhow::Result<Duration> {
     // The name may contain spaces and ends at the last parenthesis. User and system time are the 14th and 15th fields.
-    let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
+    let (_, fields) = stat.rsplit_once(')').context("the stat of the process has no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
     Ok(Duration::from_secs(1) / TICKS * ticks)
 }
 
-/// Clock ticks per second in /proc, the same on all architectures of Linux.
+/// The number of clock ticks per second in /proc, which is the same on all architectures of Linux.
 const TICKS: u32 = 100;
 
 impl Drop for Process {
@@ -114,18 +116,18 @@ impl Drop for Process {
 /// A server that prints its address on standard output.
 pub(crate) struct Served {
     pub(crate) process: Process,
-    /// HOST:PORT.
+    /// The address as HOST:PORT.
     pub(crate) address: String,
 }
 
-/// The daemon to measure: `named`, or the `kentd` in the directory of this program.
+/// Returns the command of the daemon to measure: `named`, or the `kentd` in the directory of this program.
 fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
     let mut command = Command::new(sibling("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
     Ok(command)
 }
 
-/// The program `named`, or the program of this workspace in the directory of this program.
+/// Returns the program `named`, or the program of this workspace in the directory of this program.
 pub(crate) fn sibling(name: &str, named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let program = match named {
         Some(path) => path.clone(),
@@ -135,7 +137,7 @@ pub(crate) fn sibling(name: &str, named: Option<&PathBuf>) -> anyhow::Result<Pat
     Ok(program)
 }
 
-/// Finds a program on the path or in the additional directories.
+/// Finds a program in the directories of PATH or in the additional directories.
 pub(crate) fn installed(name: &str, more: &[PathBuf]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(more.iter().cloned()).map(|dir| dir.join(name)).find(|program| program.is_file())
@@ -145,7 +147,7 @@ impl Served {
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let mut process = Process::start(command.stdout(Stdio::piped()), "TERM")?;
         let mut line = String::new();
-        let stdout = process.child.stdout.take().context("its output is piped")?;
+        let stdout = process.child.stdout.take().context("the program's output is not piped")?;
         BufReader::new(stdout).read_line(&mut line)?;
         let Some(address) = line.split_whitespace().find(|word| word.contains(':')) else {
             bail!("expected a line with an address, got {line:?}");
@@ -174,12 +176,12 @@ impl Served {
         Self::start(Command::new(env::current_exe()?).arg("bare"))
     }
 
-    /// Shuts the server down by SIGTERM.
+    /// Shuts the server down with SIGTERM.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         self.process.stop()
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         self.process.resident()
     }

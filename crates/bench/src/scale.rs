@@ -28,7 +28,7 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 500, 2000], value_name = "COUNT,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: Vec<u64>,
-    /// Numbers of identifiers per block. The largest blocks wait for the clock, which allows 17 billion uuidv7 per second.
+    /// Numbers of identifiers per block. The largest blocks wait for the clock, which allows 4 billion uuidv7 per second.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..), value_name = "COUNT,...")]
     counts: Vec<u64>,
@@ -81,13 +81,13 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
     arena.close()
 }
 
-/// The bare transport and the daemon under each load.
+/// Returns the bare transport and the daemon under each load, as contenders.
 fn both<'a>(arena: &'a Arena, loads: &'a [(u64, Load)], axis: &'static str) -> Vec<Contender<'a>> {
     let pair = |(value, load): &'a (u64, Load)| [arena.bare(load).at(axis, *value), arena.kentd(load).at(axis, *value)];
     loads.iter().flat_map(pair).collect()
 }
 
-/// A daemon with this number of regions, including the one to grant from.
+/// Starts a daemon with this number of regions, including the one to grant from.
 fn daemon(arena: &Arena, regions: u64) -> anyhow::Result<(Served, TempDir)> {
     interrupt::check()?;
     let data = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! `kent-bench start`: the time until a daemon serves, and the resources of an idle daemon.
+//! `kent-bench start`: the time until a daemon serves requests, and the resources of an idle daemon.
 
 use std::{path::PathBuf, process::Command, thread, time::Duration};
 

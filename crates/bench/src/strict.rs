@@ -26,7 +26,7 @@ pub(crate) struct StrictArgs {
     options: Options,
 }
 
-/// The approximate size of the store's writes for a grant.
+/// A record of approximately the size that the store writes for a grant.
 const RECORD: [u8; 256] = [b'x'; 256];
 
 pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         regions::create(&client, "plain").await?;
         regions::create_strict(&client, "strict").await
     })?;
-    // On the same disk as the other store.
+    // These directories are on the same disk as the other store.
     let (archive, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let archive = archive.path().to_str().context("the temporary directory's name is not UTF-8")?;
     let more = ["--archive", archive];
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         let client = Client::new(format!("http://{}", archived.address))?;
         regions::create_strict(&client, "strict").await
     })?;
-    // In the directory that contains the store, on the same disk.
+    // This file is in the directory that contains the store, and so on the same disk.
     let file = tempfile::tempfile_in(arena.data())?;
     for in_flight in [1, 64] {
         let [plain, strict] = ["region:plain", "region:strict"].map(|source| Load::Unary {

@@ -7,7 +7,7 @@ pub(crate) struct Panel {
     pub(crate) title: String,
     /// The label of the horizontal axis.
     pub(crate) x: String,
-    /// Formats a power of ten on the horizontal axis.
+    /// Formats the label of a power of ten on the horizontal axis.
     pub(crate) tick: fn(f64) -> String,
     pub(crate) lines: Vec<Line>,
 }
@@ -52,7 +52,7 @@ impl Axis {
         }
     }
 
-    /// The position of a value, from 0 to 1.
+    /// Returns the position of a value, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         (value.log10() - self.from) / (self.to - self.from)
     }
@@ -63,22 +63,22 @@ impl Axis {
     }
 }
 
-/// The axes that cover all points of the panels.
+/// Returns the axes that cover all points of the panels.
 fn axes(panels: &[Panel]) -> (Axis, Axis) {
     let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
     (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)))
 }
 
-/// A number in digits, with millions as "M".
+/// Returns a number in digits, with millions as "M".
 pub(crate) fn digits(value: f64) -> String {
     if value < 1e6 { value.to_string() } else { format!("{} M", value / 1e6) }
 }
 
-/// The panels, two per row, above the legend.
+/// Returns an SVG of the panels, two per row, above the legend.
 pub(crate) fn svg(panels: &[Panel], sharing: Axes) -> String {
     let rows = panels.len().div_ceil(COLUMNS) as f64; // OK because there are few
-    let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK as well
-    let height = chart + LEGEND_ROWS as f64 * LEGEND_STEP + MARGIN / 2.0; // OK as well
+    let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK because there are few
+    let height = chart + LEGEND_ROWS as f64 * LEGEND_STEP + MARGIN / 2.0; // OK because there are few
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
@@ -127,7 +127,7 @@ fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
     format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>\n")
 }
 
-/// The legend of the colors, in columns.
+/// Returns the legend of the colors, in columns.
 fn legend(panels: &[Panel], top: f64) -> String {
     let entry = |(at, line): (usize, &Line)| {
         let (column, row) = ((at / LEGEND_ROWS) as f64, (at % LEGEND_ROWS) as f64); // OK because there are few

@@ -36,7 +36,7 @@ pub(crate) struct TableArgs {
     /// Number of edits of each kind.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     edits: u64,
-    /// Keep the store in this directory, and reuse a store that exists there [default: a temporary directory].
+    /// Keep the store in this directory, and reuse an existing store there [default: a temporary directory].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The daemon to measure [default: kentd in the directory of this program].
@@ -47,7 +47,7 @@ pub(crate) struct TableArgs {
     seed: u64,
 }
 
-/// The number of subregions per edit, the maximum of a transaction.
+/// The number of subregions per edit, which is below the limit of a transaction.
 const BATCH: u64 = 56;
 /// The region that contains all regions of the measurement.
 const TOP: &str = "top";
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     daemon.served.stop()
 }
 
-/// Creates the regions, unless the store already has them. Returns the time it took.
+/// Creates the regions, unless the store already has them. Returns the time that the creation took.
 pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
     let mut stub = client.connect().await?.regions();
     let top = CreateRegionRequest {
@@ -225,7 +225,7 @@ impl Times {
     fn print(mut self, what: &str) {
         self.0.sort();
         let at = |share: f64| {
-            // OK because the length of a slice in memory fits.
+            // OK because the length of a slice in memory is far below 2^53.
             let index = (self.0.len() as f64 * share) as usize;
             self.0.get(index.min(self.0.len() - 1)).map_or(0.0, |took| took.as_secs_f64() * 1e3)
         };
@@ -247,7 +247,7 @@ impl Daemon {
     }
 }
 
-/// The total size in bytes of the files in a directory and its subdirectories.
+/// Returns the total size in bytes of the files in a directory and its subdirectories.
 fn bytes(dir: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,4 @@
-//! `kent-bench text`: encoding and decoding identifiers as text, in process and by the command `kent`.
+//! `kent-bench text`: encoding and decoding identifiers as text, in process and with the command `kent`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -21,7 +21,7 @@ use crate::{
     process::{Served, sibling},
 };
 
-/// Measure identifiers as text: nanoseconds per identifier in process, then lines per second by the command `kent`.
+/// Measure identifiers as text: nanoseconds per identifier in process, then lines per second with the command `kent`.
 ///
 /// uid11s are compared with bs58, which encodes any bytes, and UUIDs with the uuid crate. The command is measured as a whole
 /// process with its standard output sent to /dev/null, and compared with a program that prints UUIDs with the uuid crate.
@@ -155,7 +155,8 @@ fn commands(args: &TextArgs) -> anyhow::Result<()> {
     let uuids = input(args.input, |uuid| uuid.to_string())?;
     let requests = input(args.input, |uuid| format!(r#"{{"verb":"uuid.inspect","in":{{"uuid":"{uuid}"}}}}"#))?;
     let mut contenders = vec![Contender::new("cat", || process(&mut Command::new("cat"), Some(&uuids), args.input))];
-    // An older `kent` given by --kent may not read identifiers from standard input; one line shows whether it does.
+    // An older `kent` given by --kent may not read identifiers from standard input; a test with one line shows whether
+    // it does.
     if process(Command::new(&kent).args(["inspect", "-"]), Some(&input(1, |uuid| uuid.to_string())?), 1).is_ok() {
         contenders.push(reader(&kent, &["inspect", "-"], &uuids, args.input));
         contenders.push(reader(&kent, &["inspect", "-", "--json"], &uuids, args.input));
@@ -173,7 +174,7 @@ fn reader<'a>(kent: &'a Path, arguments: &'a [&'a str], input: &'a File, lines: 
     Contender::new(name, move || process(Command::new(kent).args(arguments), Some(input), lines))
 }
 
-/// A process from its start to its end, with a file as its standard input.
+/// Measures a process from its start to its end, with a file as its standard input.
 fn process(command: &mut Command, input: Option<&File>, lines: u64) -> anyhow::Result<Slice> {
     let stdin = match input {
         Some(mut file) => {
@@ -202,7 +203,7 @@ fn print(lines: u64) -> anyhow::Result<Slice> {
     Ok(Slice { count: lines, took: began.elapsed(), ..Slice::default() })
 }
 
-/// A file of lines, each with a new UUID.
+/// Returns a file of lines, each with a new UUID.
 fn input(lines: u64, line: impl Fn(Uuid) -> String) -> anyhow::Result<File> {
     let mut file = BufWriter::new(tempfile::tempfile()?);
     for _ in 0..lines {

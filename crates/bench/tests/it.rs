@@ -1,4 +1,4 @@
-//! Runs every scenario briefly and without peers. Each must measure the expected contenders and leave no files or processes.
+//! Runs most scenarios briefly and without peers. Each must measure the expected contenders and leave no files or processes.
 //!
 //! The daemon and the command are those in the directory of `kent-bench`, which a test run of the whole workspace builds.
 
@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory for all files of a run, to detect leftovers.
+/// Returns a directory for all files of a run, to detect leftovers.
 fn temp_dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
@@ -34,12 +34,12 @@ fn lines(scenario: &str, arguments: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).expect("one JSON object per line")).collect()
 }
 
-/// Asserts that no files are left, and no process that uses them.
+/// Asserts that no files are left, and no processes that use them.
 #[track_caller]
 fn assert_nothing_left(dir: &Path) {
     let files: Vec<_> = fs::read_dir(dir).expect("the directory exists").collect();
     assert!(files.is_empty(), "{files:?}");
-    for process in fs::read_dir("/proc").expect("it is Linux").flatten() {
+    for process in fs::read_dir("/proc").expect("/proc exists").flatten() {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         assert!(!command.contains(&*dir.to_string_lossy()), "{command}");
@@ -52,7 +52,7 @@ fn check(scenario: &str, arguments: &str, contenders: &[&str]) {
     let lines = lines(scenario, arguments);
     for contender in contenders {
         let row = lines.iter().find(|line| line["contender"] == *contender);
-        let row = row.unwrap_or_else(|| panic!("no {contender} in {lines:#?}"));
+        let row = row.unwrap_or_else(|| panic!("the output has no row for {contender}: {lines:#?}"));
         assert_eq!(row["scenario"], scenario);
         assert!(row["median"].as_f64().is_some_and(|median| median > 0.0), "{row}");
     }
@@ -117,10 +117,11 @@ fn ok_scale() {
 #[test]
 fn ok_plot() {
     let (dir, out) = (temp_dir(), temp_dir());
-    let json = bench(dir.path(), "grant --peers none --rounds 1 --millis 30 --json").output().expect("it starts");
+    let json =
+        bench(dir.path(), "grant --peers none --rounds 1 --millis 30 --json").output().expect("kent-bench starts");
     let file = out.path().join("run.jsonl");
     fs::write(&file, json.stdout).expect("written");
-    let status = bench(dir.path(), "plot").arg(&file).arg("--out").arg(out.path()).status().expect("it starts");
+    let status = bench(dir.path(), "plot").arg(&file).arg("--out").arg(out.path()).status().expect("kent-bench starts");
     assert!(status.success());
     let svg = fs::read_to_string(out.path().join("latency.svg")).expect("drawn");
     assert!(svg.contains(">kentd</text>") && svg.contains("99.9 %"), "{svg}");
@@ -130,7 +131,7 @@ fn ok_plot() {
 fn ok_ctrl_c_leaves_nothing_behind() {
     let dir = temp_dir();
     let mut child = bench(dir.path(), "grant --peers none --rounds 1000 --millis 20 --json");
-    let mut child = child.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child = child.stderr(Stdio::piped()).spawn().expect("kent-bench starts");
     // A running daemon has a directory here.
     while fs::read_dir(dir.path()).expect("the directory exists").count() == 0 {
         std::thread::yield_now();
@@ -138,7 +139,7 @@ fn ok_ctrl_c_leaves_nothing_behind() {
     let interrupted = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(interrupted.success());
     let stderr: Vec<_> = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok).collect();
-    assert!(!child.wait().expect("it ends").success());
+    assert!(!child.wait().expect("kent-bench ends").success());
     assert!(stderr.iter().any(|line| line.contains("interrupted")), "{stderr:?}");
     assert_nothing_left(dir.path());
 }
@@ -146,7 +147,7 @@ fn ok_ctrl_c_leaves_nothing_behind() {
 #[test]
 fn err_a_missing_daemon_is_named() {
     let dir = temp_dir();
-    let output = bench(dir.path(), "strict --kentd /nowhere/kentd").output().expect("it starts");
+    let output = bench(dir.path(), "strict --kentd /nowhere/kentd").output().expect("kent-bench starts");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/kentd does not exist"));
 }
@@ -184,6 +185,6 @@ fn ok_hot_functions_stay_within_their_instruction_limits() {
     let names: Vec<&str> = counts.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, INSTRUCTIONS.map(|(name, _)| name));
     let exceeded: Vec<_> = counts.iter().zip(INSTRUCTIONS).filter(|((_, count), (_, limit))| count > limit).collect();
-    assert!(exceeded.is_empty(), "name and instructions, name and limit: {exceeded:?}");
+    assert!(exceeded.is_empty(), "these functions exceed their limits: {exceeded:?}");
     assert!(counts.iter().all(|(_, count)| *count > 0.0), "{counts:?}");
 }

@@ -14,11 +14,12 @@ pub struct Encoded {
     pub bytes: Vec<u8>,
 }
 
-/// Makes the identifier of this format with these fields, which have the names of the inputs of the verbs `uuid.make`
-/// and `uid11.pack`. Integers are decimal.
+/// Makes the identifier of this format from these fields. The names of the fields are those of the inputs of the verbs
+/// `uuid.make` and `uid11.pack`; integers are decimal.
 ///
 /// # Errors
-/// `bad-format` for an unknown format, then `bad-input` for a missing field and `range` for one that does not fit.
+/// Fails with `bad-format` for an unknown format, with `bad-input` for a missing field, and with `range` for a field
+/// that does not fit.
 pub fn encode<'f>(format: &str, fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Result<Encoded, VerbError> {
     let codec = Codec::by_token(format).ok_or_else(|| {
         let known: Vec<_> = Codec::all().map(|codec| codec.token()).collect();

@@ -1,37 +1,39 @@
-//! Identifiers that Kent neither makes nor encodes, but that people have: ULID, TypeID, KSUID, rs/xid, ObjectId, NanoID and Snowflakes.
+//! Reads identifiers in other formats, which Kent does not make: ULID, TypeID, KSUID, rs/xid, ObjectId, NanoID and
+//! Snowflakes.
 //!
-//! Each is recognised by its shape, and read by its published layout. A text may have the shape of several.
+//! Each format is recognised by the shape of its texts, and read by its published layout. A text may fit several
+//! formats.
 
 use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
 
-/// The reading of a text in one of these formats.
+/// A text read as one of these formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     /// The format's token.
     pub(crate) token: &'static str,
     /// The evidence for the format in the text's shape.
     pub(crate) because: &'static str,
-    /// The text as its maker writes it.
+    /// The text in the spelling of its format.
     pub(crate) canonical: String,
     /// The value, most significant byte first.
     pub(crate) bytes: Vec<u8>,
-    /// The time that it carries.
+    /// The time in the identifier.
     pub(crate) time: Option<UnixNanos>,
-    /// Digits of the time's fraction of a second.
+    /// The number of digits of the time after the second.
     pub(crate) digits: u32,
-    /// Name, value and meaning of its other fields.
+    /// The name, value and meaning of each other field.
     pub(crate) fields: Vec<(&'static str, String, &'static str)>,
-    /// The bits: the last one of each part, and the part's meaning.
+    /// The parts of the bits: the last bit and the name of each part.
     pub(crate) layout: Vec<(u32, &'static str)>,
 }
 
 impl Foreign {
-    /// Its time in RFC 3339 form.
+    /// Returns the time in RFC 3339 form.
     pub(crate) fn instant(&self) -> Option<String> {
         self.time?.rfc3339(self.digits)
     }
 
-    /// What the text would be in this format.
+    /// Describes this reading as an alternative to another one.
     pub(crate) fn as_alternative(&self) -> String {
         let of = self.instant().map(|time| format!(" of {time}")).unwrap_or_default();
         format!("{0}{of} (--as {0})", self.token)
@@ -41,7 +43,7 @@ impl Foreign {
 /// A format of this module.
 struct Kind {
     token: &'static str,
-    /// A description of its texts, for errors.
+    /// A description of the texts of the format, for errors.
     shape: &'static str,
     read: fn(&str) -> Option<Foreign>,
 }
@@ -61,7 +63,7 @@ const KINDS: [Kind; 10] = [
 
 const SNOWFLAKE_SHAPE: &str = "a decimal number of at most 63 bits";
 
-/// The tokens of these formats.
+/// Returns the tokens of these formats.
 pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.token)
 }
@@ -70,10 +72,10 @@ pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// `bad-syntax` if the text is not of the format.
+/// Fails with `bad-syntax` if the text does not have this format.
 pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecError>> {
     let kind = KINDS.iter().find(|kind| kind.token == token)?;
-    let refusal = || CodecError::new(ErrorCode::BadSyntax, format!("not a {token}: that is {}", kind.shape));
+    let refusal = || CodecError::new(ErrorCode::BadSyntax, format!("not a {token}, which is {}", kind.shape));
     Some((kind.read)(text).ok_or_else(refusal))
 }
 
@@ -86,7 +88,8 @@ const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const BASE_32_HEX: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The number that the symbols spell, in `N` bytes, or `None` if it needs more, or a symbol is not of the alphabet.
+/// Returns the number that the symbols represent, in `N` bytes. Returns `None` if the number needs more bytes, or a
+/// symbol is not in the alphabet.
 fn decode<const N: usize>(symbols: impl Iterator<Item = u8>, alphabet: &[u8]) -> Option<[u8; N]> {
     let mut number = [0; N];
     for symbol in symbols {
@@ -119,12 +122,12 @@ fn from_seconds(seconds: u128) -> Option<UnixNanos> {
     from_millis(seconds.checked_mul(1000)?)
 }
 
-/// The ULID specification: 48 bits of milliseconds, 80 random bits.
+/// Reads a ULID: 48 bits of milliseconds and 80 random bits.
 fn ulid(text: &str) -> Option<Foreign> {
     if text.len() != 26 {
         return None;
     }
-    // Symbols that people misread are read as the symbols they resemble.
+    // Symbols that people misread are read as the symbols that they resemble.
     let symbols = text.bytes().map(|symbol| match symbol.to_ascii_uppercase() {
         b'I' | b'L' => b'1',
         b'O' => b'0',
@@ -149,7 +152,7 @@ fn ulid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// The TypeID specification: a type, and a UUID in lower-case base 32.
+/// Reads a TypeID: a type, and a UUID in lower-case base 32.
 fn typeid(text: &str) -> Option<Foreign> {
     let (kind, suffix) = text.rsplit_once('_')?;
     let is_type = kind.len() <= 63
@@ -170,18 +173,18 @@ fn typeid(text: &str) -> Option<Foreign> {
         time,
         digits: 3,
         fields: vec![
-            ("type", kind.to_owned(), "what it identifies"),
-            ("uuid", uuid.to_string(), "the UUID in it, of version 7 as a rule: inspect it for more"),
+            ("type", kind.to_owned(), "the type of the identified object"),
+            ("uuid", uuid.to_string(), "the UUID in the suffix, usually of version 7: inspect it for its fields"),
         ],
         layout: vec![(127, "uuid")],
         bytes: bytes.to_vec(),
     })
 }
 
-/// KSUIDs count seconds from here: 2014-05-13T16:53:20Z.
+/// The origin of the seconds of a KSUID: 2014-05-13T16:53:20Z.
 const KSUID_EPOCH: u128 = 1_400_000_000;
 
-/// Segment's KSUID: 32 bits of seconds, 128 random bits.
+/// Reads a KSUID of Segment: 32 bits of seconds and 128 random bits.
 fn ksuid(text: &str) -> Option<Foreign> {
     if text.len() != 27 {
         return None;
@@ -203,12 +206,12 @@ fn ksuid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// The xid of Olivier Poitrey's rs/xid, which is not Kent's xid: 12 bytes, as in an ObjectId, in base 32.
+/// Reads an xid of Olivier Poitrey's rs/xid, which is not Kent's xid: 12 bytes, as in an ObjectId, in base 32.
 fn rs_xid(text: &str) -> Option<Foreign> {
     if text.len() != 20 {
         return None;
     }
-    // 100 bits, of which the last four are padding.
+    // The symbols have 100 bits, of which the last four are padding.
     let padded: [u8; 13] = decode(text.bytes(), BASE_32_HEX)?;
     let value = number(&padded);
     if value & 0xf != 0 {
@@ -223,8 +226,8 @@ fn rs_xid(text: &str) -> Option<Foreign> {
         digits: 0,
         fields: vec![
             ("unix_s", number(bytes.get(..4)?).to_string(), "seconds since 1970-01-01T00:00:00Z"),
-            ("machine", hex(bytes.get(4..7)?), "part of a hash of the machine's name or number"),
-            ("pid", number(bytes.get(7..9)?).to_string(), "the process, or a hash of it"),
+            ("machine", hex(bytes.get(4..7)?), "part of a hash of the machine's name or ID"),
+            ("pid", number(bytes.get(7..9)?).to_string(), "the process ID, or a value derived from it"),
             ("counter", number(bytes.get(9..)?).to_string(), "counts up from a random number"),
         ],
         layout: vec![(31, "unix_s"), (55, "machine"), (71, "pid"), (95, "counter")],
@@ -232,7 +235,7 @@ fn rs_xid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// MongoDB's ObjectId: 32 bits of seconds, 40 random bits a process, a counter of 24.
+/// Reads a MongoDB ObjectId: 32 bits of seconds, 40 random bits per process, and a counter of 24 bits.
 fn object_id(text: &str) -> Option<Foreign> {
     if text.len() != 24 {
         return None;
@@ -249,7 +252,7 @@ fn object_id(text: &str) -> Option<Foreign> {
         digits: 0,
         fields: vec![
             ("unix_s", number(time).to_string(), "seconds since 1970-01-01T00:00:00Z"),
-            ("process", hex(process), "random, the same for all of one process; machine and process in old ones"),
+            ("process", hex(process), "random per process; in old ObjectIds, the machine and the process"),
             ("counter", number(counter).to_string(), "counts up from a random number"),
         ],
         layout: vec![(31, "unix_s"), (71, "process"), (95, "counter")],
@@ -257,14 +260,14 @@ fn object_id(text: &str) -> Option<Foreign> {
     })
 }
 
-/// NanoID's default form: 126 random bits.
+/// Reads a NanoID of the default form: 126 random bits.
 fn nano_id(text: &str) -> Option<Foreign> {
     if text.len() != 21 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
         return None;
     }
     Some(Foreign {
         token: "nanoid",
-        because: "21 symbols of base 64 look like a NanoID: random, it carries nothing",
+        because: "21 symbols of base 64 look like a NanoID, which is random and has no fields",
         canonical: text.to_owned(),
         time: None,
         digits: 0,
@@ -274,29 +277,29 @@ fn nano_id(text: &str) -> Option<Foreign> {
     })
 }
 
-/// One maker's Snowflake: milliseconds or the like since an epoch, then parts of some bits each.
+/// A variant of the Snowflake layout: ticks since an epoch, followed by parts of fixed widths.
 struct Snowflake {
     token: &'static str,
     because: &'static str,
-    /// Milliseconds since 1970.
+    /// The epoch in milliseconds since 1970.
     epoch_ms: u128,
-    /// Milliseconds per tick.
+    /// The length of a tick in milliseconds.
     tick_ms: u128,
-    /// Parts below the time, from the most significant one: bits, name, meaning.
+    /// The parts after the time, most significant first: width in bits, name and meaning.
     parts: &'static [(u32, &'static str, &'static str)],
 }
 
 const TWITTER: Snowflake = Snowflake {
     token: "snowflake-twitter",
-    because: "read as a Snowflake of Twitter's",
+    because: "read as a Snowflake of Twitter",
     epoch_ms: 1_288_834_974_657,
     tick_ms: 1,
-    parts: &[(10, "machine", "data centre and worker"), (12, "sequence", "its place in the millisecond")],
+    parts: &[(10, "machine", "data centre and worker"), (12, "sequence", "a counter within the millisecond")],
 };
 
 const DISCORD: Snowflake = Snowflake {
     token: "snowflake-discord",
-    because: "read as a Snowflake of Discord's",
+    because: "read as a Snowflake of Discord",
     epoch_ms: 1_420_070_400_000,
     tick_ms: 1,
     parts: &[
@@ -308,7 +311,7 @@ const DISCORD: Snowflake = Snowflake {
 
 const INSTAGRAM: Snowflake = Snowflake {
     token: "snowflake-instagram",
-    because: "read as an identifier of Instagram's",
+    because: "read as an identifier of Instagram",
     epoch_ms: 1_314_220_021_721,
     tick_ms: 1,
     parts: &[(13, "shard", "the logical shard"), (10, "sequence", "the shard's sequence, modulo 1024")],
@@ -319,10 +322,10 @@ const SONYFLAKE: Snowflake = Snowflake {
     because: "read as a Sonyflake with the default settings",
     epoch_ms: 1_409_529_600_000,
     tick_ms: 10,
-    parts: &[(8, "sequence", "its place in the ten milliseconds"), (16, "machine", "the machine that made it")],
+    parts: &[(8, "sequence", "a counter within the tick of 10 ms"), (16, "machine", "the machine that made it")],
 };
 
-/// A Snowflake has a time well after its epoch, and before 2100: other numbers are hardly one.
+/// A number is read as a Snowflake only if its time is at least a day after the epoch and not after 2100-01-01.
 const SNOWFLAKE_AGE_MS: u128 = 86_400_000;
 const SNOWFLAKE_END_MS: u128 = 4_102_444_800_000;
 
@@ -338,7 +341,7 @@ fn snowflake(text: &str, kind: &Snowflake) -> Option<Foreign> {
         return None;
     }
     let (mut fields, mut layout) = (Vec::new(), vec![(0, "zero"), (63 - below, "ticks")]);
-    fields.push(("ticks", (value >> below).to_string(), "ticks since the maker's epoch"));
+    fields.push(("ticks", (value >> below).to_string(), "ticks since the epoch of this format"));
     let mut low = below;
     for (bits, name, meaning) in kind.parts {
         low -= bits;
@@ -349,7 +352,7 @@ fn snowflake(text: &str, kind: &Snowflake) -> Option<Foreign> {
         token: kind.token,
         because: kind.because,
         canonical: value.to_string(),
-        bytes: (value as u64).to_be_bytes().to_vec(), // OK because it has 63 bits
+        bytes: (value as u64).to_be_bytes().to_vec(), // OK because the value has 63 bits
         time: from_millis(unix_ms),
         digits: if kind.tick_ms == 1 { 3 } else { 2 },
         fields,
@@ -366,28 +369,28 @@ mod tests {
     #[test]
     fn ok_published_examples() {
         for (token, text, time, field) in [
-            // The ULID specification.
+            // From the ULID specification.
             ("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "2016-07-30T23:54:10.259Z", ("random", "d6764c61efb99302bd5b")),
-            // The TypeID specification, valid.yml.
+            // From the TypeID specification, valid.yml.
             (
                 "typeid",
                 "prefix_01h455vb4pex5vsknk084sn02q",
                 "2023-06-30T03:34:18.518Z",
                 ("uuid", "01890a5d-ac96-774b-bcce-b302099a8057"),
             ),
-            // The README of segmentio/ksuid.
+            // From the README of segmentio/ksuid.
             (
                 "ksuid",
                 "0ujtsYcgvSTl8PAuAdqWYSMnLOv",
                 "2017-10-10T04:00:47Z",
                 ("payload", "b5a1cd34b5f99d1154fb6853345c9735"),
             ),
-            // The tests of rs/xid.
+            // From the tests of rs/xid.
             ("rs-xid", "9m4e2mr0ui3e8a215n4g", "2011-03-22T17:50:19Z", ("counter", "4271561")),
-            // The manual of MongoDB.
+            // From the manual of MongoDB.
             ("objectid", "507f1f77bcf86cd799439011", "2012-10-17T21:13:27Z", ("counter", "4427793")),
             ("snowflake-twitter", "1541815603606036480", "2022-06-28T16:07:40.105Z", ("machine", "378")),
-            // Discord's documentation.
+            // From Discord's documentation.
             ("snowflake-discord", "175928847299117063", "2016-04-30T11:18:25.796Z", ("increment", "7")),
         ] {
             let found = read_as(token, text).expect("a known token").expect(text);
@@ -408,7 +411,7 @@ mod tests {
             ("typeid", "_01h455vb4pex5vsknk084sn02q"),
             ("typeid", "Prefix_01h455vb4pex5vsknk084sn02q"),
             ("typeid", "prefix_01h455vb4pex5vsknk084sn02Q"),
-            // One more than the largest, aWgEPTl1tmebfsQzFP4bxwgy80V.
+            // One more than the largest KSUID, aWgEPTl1tmebfsQzFP4bxwgy80V.
             ("ksuid", "aWgEPTl1tmebfsQzFP4bxwgy80W"),
             ("rs-xid", "9m4e2mr0ui3e8a215n4h"),
             ("rs-xid", "9m4e2mr0ui3e8a215n4w"),

@@ -10,7 +10,7 @@ pub(crate) struct Input<'a>(&'a Map<String, Value>);
 /// An integer of any size.
 struct Integer {
     negative: bool,
-    /// `None` if it is 2^128 or more.
+    /// The absolute value, or `None` if it is 2^128 or more.
     magnitude: Option<u128>,
 }
 
@@ -19,27 +19,27 @@ impl<'a> Input<'a> {
         Self(object)
     }
 
-    /// Whether an input has this name. A null counts as missing.
+    /// Returns whether there is an input with this name. A null counts as missing.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// The string with this name.
+    /// Returns the string with this name.
     pub(crate) fn text(&self, name: &str) -> Result<&'a str, CodecError> {
         self.value(name)?.as_str().ok_or_else(|| bad_input(name, "must be a string"))
     }
 
-    /// The object with this name.
+    /// Returns the object with this name.
     pub(crate) fn object(&self, name: &str) -> Result<Self, CodecError> {
         self.value(name)?.as_object().map(Self).ok_or_else(|| bad_input(name, "must be an object"))
     }
 
-    /// The list with this name.
+    /// Returns the list with this name.
     pub(crate) fn list(&self, name: &str) -> Result<&'a [Value], CodecError> {
         self.value(name)?.as_array().map(Vec::as_slice).ok_or_else(|| bad_input(name, "must be a list"))
     }
 
-    /// The boolean with this name; false if it is missing.
+    /// Returns the boolean with this name; false if it is missing.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, CodecError> {
         match self.has(name) {
             false => Ok(false),
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The number with this name, which must be below `2^bits`; `bits` is at most 128.
+    /// Returns the number with this name, which must be below `2^bits`; `bits` is at most 128.
     pub(crate) fn wide(&self, name: &str, bits: u32) -> Result<u128, CodecError> {
         let integer = self.integer(name)?;
         match integer.magnitude {
@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The number with this name, from -2^127 + 1 to 2^127 - 1.
+    /// Returns the number with this name, from -2^127 + 1 to 2^127 - 1.
     pub(crate) fn signed(&self, name: &str) -> Result<i128, CodecError> {
         let integer = self.integer(name)?;
         let magnitude = integer.magnitude.and_then(|magnitude| i128::try_from(magnitude).ok());
@@ -64,22 +64,22 @@ impl<'a> Input<'a> {
         Ok(if integer.negative { -magnitude } else { magnitude })
     }
 
-    /// The UUID with this name, as a canonical text of either case.
+    /// Returns the UUID with this name, as a canonical text of either case.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, CodecError> {
         dce::parse(self.text(name)?)
     }
 
-    /// The 16 bytes with this name, in hexadecimal.
+    /// Returns the 16 bytes with this name, in hexadecimal.
     pub(crate) fn bytes(&self, name: &str) -> Result<[u8; 16], CodecError> {
         Ok(dce::parse_hex(self.text(name)?, 16)?.to_be_bytes())
     }
 
-    /// The key of the permutations.
+    /// Returns the key of the permutations.
     pub(crate) fn key(&self) -> Result<ClusterKey, CodecError> {
         self.bytes("key").map(ClusterKey::new)
     }
 
-    /// The value with this name, of any type.
+    /// Returns the value with this name, of any type.
     pub(crate) fn value(&self, name: &str) -> Result<&'a Value, CodecError> {
         self.0.get(name).filter(|value| !value.is_null()).ok_or_else(|| bad_input(name, "is missing"))
     }

@@ -1,7 +1,7 @@
-//! Guesses what kind of identifier a text is, from its form, and explains the guess.
+//! Guesses the format of an identifier from the form of its text, and explains the guess.
 //!
-//! Only the form of the text decides. There is no guess between formats with the same version bits, since a wrong guess
-//! would show a wrong but plausible date. No blanks are trimmed.
+//! Only the form of the text decides. Kent does not guess between formats with the same version bits, since a wrong
+//! guess would show a wrong but plausible date. No blanks are trimmed.
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
@@ -36,7 +36,7 @@ pub struct Inspection {
     pub fields: Vec<Field>,
     /// The fields as bit ranges, most significant first, without gaps.
     pub layout: Vec<BitRange>,
-    /// Other formats whose form the text has, each with what it would mean.
+    /// The other formats that the text fits, each with the time that it would have in that format.
     pub also: Vec<String>,
 }
 
@@ -64,10 +64,10 @@ pub struct BitRange {
     pub bits: String,
 }
 
-/// What the caller already knows about a text.
+/// The caller's knowledge about a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The format to read it as: a format's token, such as `uuidv7-draft01-us`. By default, the form of the text
+    /// The token of the format to read the text as, such as `uuidv7-draft01-us`. By default, the form of the text
     /// decides.
     pub format: Option<String>,
     /// Whether the bytes of the UUID are in GUID order.
@@ -109,15 +109,14 @@ impl Inputs for Reading {
     }
 }
 
-/// Inspects a text as described by `reading`. Without a format there, the text is the first of these that fits its
-/// form: the text of an EXTUUID, a UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer
-/// (hexadecimal after `0x`, or decimal), a uid11 (11 symbols), a format of other makers such as a ULID. What else the text may
-/// be is in [`Inspection::also`].
+/// Inspects a text as described by `reading`. If `reading` names no format, uses the first that fits: an EXTUUID, a
+/// UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal),
+/// a uid11 (11 symbols), or a foreign format such as a ULID. [`Inspection::also`] has the other formats that fit.
 ///
 /// # Errors
 ///
-/// `unrecognised` for a text of none of these forms; `bad-format` for an unknown format; otherwise the error of reading
-/// a text of that form or format.
+/// Fails with `unrecognised` for a text that fits no format, with `bad-format` for an unknown format, and otherwise
+/// with the error from reading the text in its format.
 pub fn inspect(text: &str, reading: &Reading) -> Result<Inspection, VerbError> {
     Ok(examine(text, reading)?)
 }
@@ -210,7 +209,7 @@ fn inspect_foreign(text: &str, found: Foreign, because: String) -> Inspection {
     }
 }
 
-/// Parses a UUID, in GUID byte order if `reading` says so.
+/// Parses a UUID, in GUID byte order if `reading.guid` is set.
 fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
     let uuid = dce::parse_lenient(text)?;
     Ok(if reading.guid { dce::from_guid(uuid.into_bytes()) } else { uuid })
@@ -252,7 +251,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
     }
 }
 
-/// Inspects a prefix of uid11 texts: the range of identifiers that have it.
+/// Inspects a prefix of uid11 texts, and shows the range of identifiers with this prefix.
 fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
     let range = prefix_range(text)?;
     let [lo, hi] = [range.lo, range.hi].map(|value| Xid::from(Uid11::new(value)));
@@ -318,7 +317,7 @@ fn inspect_uuid(text: &str, uuid: Uuid, form: String, reading: &Reading) -> Resu
     Ok(inspection)
 }
 
-/// The fields that every UUID has.
+/// Returns the fields that every UUID has.
 fn uuid_fields(uuid: Uuid) -> Vec<Field> {
     let mut fields = vec![named("variant", dce::variant(uuid).as_str(), "the family of layouts, by bits 64 to 66")];
     let version = dce::version(uuid);
@@ -351,17 +350,17 @@ fn because_uuid(form: &str, uuid: Uuid) -> String {
     }
 }
 
-/// The formats of this version that are not its default format.
+/// Returns the formats of this version that are not its default format.
 fn sharing(version: u8) -> Vec<&'static str> {
     let family = Family::Uuid { version, default: false };
     let mut tokens: Vec<_> = Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect();
-    // A format with a layout or width is covered by the one without.
+    // The format without a layout or width stands for those with one.
     let whole = tokens.clone();
     tokens.retain(|token| !whole.iter().any(|other| token.len() > other.len() && token.starts_with(other)));
     tokens
 }
 
-/// The bit ranges of a UUID without known fields.
+/// Returns the bit ranges of a UUID without known fields.
 fn bare_layout(uuid: Uuid) -> &'static [Range] {
     const DCE: &[Range] = &[
         Range::new(0, 47, "payload"),
@@ -419,7 +418,7 @@ fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, C
     })?;
     let form = if radix == 16 { "0x begins a hexadecimal integer" } else { "decimal digits are an integer" };
     let twin = match Uid11::parse(text) {
-        Ok(_) => "; the same text would also be a uid11",
+        Ok(_) => "; the same text is also a valid uid11",
         Err(_) => "",
     };
     Ok(integer(text, value, format!("{form}{twin}; the text does not contain its space")))
@@ -440,12 +439,12 @@ fn integer(text: &str, value: u128, because: String) -> Inspection {
     Inspection {
         text: text.to_owned(),
         because,
-        fields: vec![named("width", width, "the number of bits it needs"), twin],
+        fields: vec![named("width", width, "the number of bits that the integer needs"), twin],
         ..plain(Id::Number { value, bits }, layout)
     }
 }
 
-/// The parts that every inspection has.
+/// Returns an inspection with the parts that all inspections share.
 fn plain(id: Id, layout: &[Range]) -> Inspection {
     let value = id.to_u128();
     let width = 8 * id.width_bytes();

@@ -1,7 +1,6 @@
 //! Inspects and makes identifiers without a daemon: the verbs of `kent codec` and the answers of `kent inspect`.
 //!
-//! Everything here is a pure function from text to text. Pipes, the command line and requests to the daemon use the
-//! same code.
+//! Everything here is a pure function from text to text. `kent codec`, `kent inspect` and the daemon use the same code.
 //!
 //! | to | use |
 //! |---|---|
@@ -10,7 +9,7 @@
 //! | guess the format of a text, and show its fields | [`inspect`] |
 //! | make an identifier from its fields | [`encode`] |
 //!
-//! A verb is a function in a submodule of `verbs` and a line of the table there.
+//! A verb is a function in a submodule of `verbs`, and a line of the submodule's table `VERBS`.
 
 mod encode;
 mod error;
@@ -25,7 +24,7 @@ pub use error::VerbError;
 pub use inspect::{BitRange, Field, Inspection, Reading, inspect};
 pub use line::{answer, answer_into, answer_line};
 
-/// The names of all verbs.
+/// Returns the names of all verbs.
 pub fn verbs() -> impl Iterator<Item = &'static str> {
     verbs::names()
 }

@@ -1,4 +1,4 @@
-//! The line protocol: each input line has one output line.
+//! The line protocol: each input line is answered by one output line.
 
 use kent_ids::ErrorCode;
 use serde_json::{Map, Value};
@@ -7,15 +7,15 @@ use crate::{error::VerbError, input::Input, verbs};
 
 /// Answers one line of the line protocol: `{"verb": V, "in": {...}}`, without its line feed.
 ///
-/// The answer has no line feed either. It is `{"ok":true,"out":{...}}` or `{"ok":false,"error":CODE,"message":TEXT}`; a line
-/// that is not a JSON object is answered `bad-json`, an unknown verb `bad-verb`.
+/// The answer has no line feed either. It is `{"ok":true,"out":{...}}` or `{"ok":false,"error":CODE,"message":TEXT}`;
+/// the code is `bad-json` for a line that is not a JSON object, and `bad-verb` for an unknown verb.
 pub fn answer_line(line: &[u8]) -> String {
     let mut answer = Vec::new();
     answer_into(line, &mut answer);
     String::from_utf8(answer).unwrap_or_default() // OK because JSON is UTF-8
 }
 
-/// Like [`answer_line`], but appends to `answer`.
+/// Answers one line like [`answer_line`], but appends to `answer`.
 pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     match question(line).and_then(|question| ask(&question)) {
         Ok(out) => {
@@ -28,12 +28,12 @@ pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     }
 }
 
-/// Answers one verb, such as `uuid.parse`, given its inputs as an object (the `in` of a line). Unknown names are
-/// ignored.
+/// Answers one verb, such as `uuid.parse`, given its inputs as an object (the `in` of a line). Ignores unknown names.
 ///
 /// # Errors
 ///
-/// `bad-verb` for an unknown verb, then `bad-input` if the input is not an object, then the errors of the verb.
+/// Fails with `bad-verb` for an unknown verb, otherwise with `bad-input` if the input is not an object, and otherwise
+/// with the errors of the verb.
 pub fn answer(verb: &str, input: &Value) -> Result<Value, VerbError> {
     let Some(answer) = verbs::by_name(verb) else {
         let known: Vec<_> = verbs::names().collect();
@@ -60,7 +60,7 @@ fn ask(question: &Map<String, Value>) -> Result<Value, VerbError> {
         let message = r#"the verb is missing: write {"verb": "uuid.parse", "in": {...}}"#;
         VerbError::new(ErrorCode::BadVerb.as_str(), message)
     })?;
-    // A missing input is like an input that is not an object: an unknown verb is reported first.
+    // A missing input is treated like an input that is not an object, so an unknown verb is reported first.
     answer(verb, question.get("in").unwrap_or(&Value::Null))
 }
 
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Values that are valid for some input of some verb, and values that never are.
+    /// Generates values that are valid for some input of some verb, and values that are never valid.
     fn values() -> impl Strategy<Value = Value> {
         let known = [
             json!("019aa2be-bb3b-7000-8050-c00000000009"),

@@ -1,4 +1,4 @@
-//! The table of verbs. Each family of verbs is a submodule and a line of the table.
+//! The table of verbs. Each family of verbs is a submodule, and an entry of [`FAMILIES`].
 
 mod ext;
 mod permutation;
@@ -21,12 +21,12 @@ type Family = &'static [(&'static str, Verb)];
 const FAMILIES: &[Family] =
     &[uuid::VERBS, uid11::VERBS, permutation::VERBS, position::VERBS, table_run::VERBS, ext::VERBS];
 
-/// The verb with this name.
+/// Returns the verb with this name.
 pub(crate) fn by_name(name: &str) -> Option<Verb> {
     all().find(|(known, _)| *known == name).map(|(_, verb)| *verb)
 }
 
-/// The names of all verbs.
+/// Returns the names of all verbs.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|(name, _)| *name)
 }
@@ -35,7 +35,7 @@ fn all() -> impl Iterator<Item = &'static (&'static str, Verb)> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// An identifier in the form of the answers.
+/// Returns an identifier as JSON, in the form that answers have.
 fn id_out(id: Id) -> Value {
     let hex = format!("{:0width$x}", id.to_u128(), width = 2 * id.width_bytes());
     match id {
@@ -45,7 +45,7 @@ fn id_out(id: Id) -> Value {
     }
 }
 
-/// The fields of an identifier in the form of the answers.
+/// Returns the fields of an identifier as JSON, in the form that answers have.
 fn fields_out(fields: Vec<Field>) -> Value {
     let fields = fields.into_iter().map(|field| (field.name.to_owned(), value_out(field.value)));
     Value::Object(Map::from_iter(fields))

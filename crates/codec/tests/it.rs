@@ -1,6 +1,6 @@
 //! Replays the test vectors of `tests/data`: JSON lines of the line protocol, each with the expected answer.
 //!
-//! `out` lists only the keys to compare, even in nested objects; `error` is a code.
+//! The `out` of a vector lists only the keys to compare, even in nested objects; its `error` is a code.
 
 use kent_codec::answer_line;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn ok_ext() {
     replay(include_str!("data/ext.jsonl"));
 }
 
-/// Random questions, answered by an independent implementation of the formats in another language.
+/// Replays random questions that an independent implementation in another language answered.
 #[test]
 fn ok_independent() {
     replay(include_str!("data/independent.jsonl"));
@@ -78,7 +78,7 @@ fn assert_contains(expected: &Value, actual: &Value, line: &str) {
     }
 }
 
-/// Checks the codes of the operations of a script.
+/// Checks the error codes of a script's operations; `ok` stands for no error.
 #[track_caller]
 fn check_codes(ops: &str, expected: &[&str]) {
     let line = format!(r#"{{"verb":"table.run","in":{{"n":16,"ops":[{ops}]}}}}"#);

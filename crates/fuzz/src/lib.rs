@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// Runs a parser or decoder on the bytes and checks its properties. Panics if a property does not hold.
 pub type Target = fn(&[u8]);
 
-/// All targets, by name.
+/// All targets with their names.
 pub const TARGETS: &[(&str, Target)] = &[
     ("line", line),
     ("verbs", verbs),
@@ -36,12 +36,12 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("stored", stored_records),
 ];
 
-/// The target with this name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
 
-/// The line protocol: the answer to any line is one line with a JSON object.
+/// Checks the line protocol: the answer to any line is one line with a JSON object.
 pub fn line(bytes: &[u8]) {
     let answer = kent_codec::answer_line(bytes);
     assert!(!answer.contains('\n'), "{answer:?}");
@@ -49,7 +49,7 @@ pub fn line(bytes: &[u8]) {
     assert!(answer["ok"].is_boolean(), "{answer}");
 }
 
-/// Every verb, with pieces of the bytes as its inputs. The first byte selects the verb, and a line feed ends each
+/// Calls a verb with pieces of the bytes as its inputs. The first byte selects the verb, and a line feed ends each
 /// piece.
 pub fn verbs(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
@@ -113,7 +113,7 @@ const INPUTS: [&str; 43] = [
     "ops",
 ];
 
-/// `kent inspect`: the layout contains every bit of the identifier.
+/// Checks `kent inspect`: the layout contains every bit of the identifier.
 pub fn inspect(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);
@@ -129,7 +129,7 @@ pub fn inspect(bytes: &[u8]) {
     }
 }
 
-/// The texts of UUIDs: an accepted text is printed unchanged except for case.
+/// Checks the texts of UUIDs: an accepted text is printed unchanged except for case.
 pub fn uuid(bytes: &[u8]) {
     let strict = dce::parse(bytes);
     if let Ok(uuid) = strict {
@@ -141,7 +141,7 @@ pub fn uuid(bytes: &[u8]) {
     let _ = dce::parse_hex(bytes, bytes.len() / 2);
 }
 
-/// The texts of uid11: an accepted text is printed unchanged, and is in the range of each of its prefixes.
+/// Checks the texts of uid11: an accepted text is printed unchanged, and is in the range of each of its prefixes.
 pub fn uid11(bytes: &[u8]) {
     if let Ok(uid11) = Uid11::parse(bytes) {
         assert_eq!(uid11.text().as_slice(), bytes);
@@ -157,7 +157,7 @@ pub fn uid11(bytes: &[u8]) {
     }
 }
 
-/// The texts of EXTUUIDs: an accepted text has a canonical text that reads as the same value.
+/// Checks the texts of EXTUUIDs: an accepted text has a canonical text that is parsed as the same value.
 pub fn extuuid_text(bytes: &[u8]) {
     if let Ok(ext) = extuuid::parse(bytes) {
         let text = ext.to_string();
@@ -171,7 +171,7 @@ pub fn extuuid_text(bytes: &[u8]) {
     }
 }
 
-/// The bits of EXTUUIDs: the text of any bits reads as the same bits.
+/// Checks the bits of EXTUUIDs: the text of any bits is parsed as the same bits.
 pub fn extuuid_bits(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
     let Ok(ext) = Ext::new(u128::from_be_bytes(*bytes) >> 6) else { return };
@@ -180,7 +180,7 @@ pub fn extuuid_bits(bytes: &[u8]) {
     assert_eq!(ext.layout().last().map(|range| range.last), Some(127), "{text}");
 }
 
-/// The names of sources: an accepted name is printed as a name of the same source.
+/// Checks the names of sources: an accepted name is printed as a name of the same source.
 pub fn source(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(source) = text.parse::<Source>() {
@@ -188,7 +188,7 @@ pub fn source(bytes: &[u8]) {
     }
 }
 
-/// Messages from the network: requests, and blocks, of which up to 200 identifiers are made.
+/// Decodes messages from the network: requests, and blocks, up to 200 identifiers of which are generated.
 pub fn wire(bytes: &[u8]) {
     if let Ok(request) = AllocateRequest::decode(bytes) {
         let _ = AllocateInput::try_from(&request);
@@ -201,7 +201,7 @@ pub fn wire(bytes: &[u8]) {
     assert_eq!(walked.len() as u64, block.count().min(200));
 }
 
-/// Records from the store: an accepted record is written as a record that reads the same.
+/// Checks records from the store: an accepted record is encoded as a record that decodes to the same value.
 pub fn stored_records(bytes: &[u8]) {
     if let Ok(count) = stored::decode_counter(bytes) {
         assert_eq!(stored::decode_counter(&stored::encode_counter(&count)), Ok(count));

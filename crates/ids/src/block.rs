@@ -2,8 +2,8 @@
 //!
 //! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
 //! use the same function, so the results differ only in their random tails. Blocks whose runs do not overlap have no
-//! identifier in common, for any random tails. The identifiers of a block ascend (xids ascend from millisecond to
-//! millisecond).
+//! identifier in common, for any random tails. The identifiers of a block ascend, except those of `uuidv1`,
+//! `uid11-fullrand` and scrambled regions. Xids ascend from millisecond to millisecond.
 
 mod maker;
 
@@ -46,8 +46,8 @@ pub enum BlockSource {
     Series(Series, ClusterKey),
 }
 
-/// A fencing token. Of two blocks with the same subject, the one with the lower token is outdated: reject it after the
-/// other.
+/// The fencing token of a block. Of two blocks with the same subject, the one with the lower token is outdated: reject
+/// it once you have seen the higher token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fencing {
     /// The slot or region that issued the token.
@@ -66,7 +66,7 @@ pub enum FencingSubject {
 }
 
 impl FencingSubject {
-    /// The slot's or the region's number.
+    /// Returns the slot's or the region's number.
     pub const fn number(self) -> u64 {
         match self {
             Self::Slot(slot) => slot.get() as u64,
@@ -121,7 +121,7 @@ pub enum BlockError {
         /// The width of the suffix in bits.
         suffix_bits: u8,
     },
-    /// The base does not fit the space, or has one bits in place of the suffix.
+    /// The base does not fit the space, or has ones among the bits of the suffix.
     #[error("the base {base:#x} must be below 2^{bits} and end in {suffix_bits} zero bits")]
     BadBase {
         /// The base: the prefix followed by zeros.
@@ -134,11 +134,11 @@ pub enum BlockError {
 }
 
 impl Block {
-    /// A block of `count` positions of `format` starting at `first`, granted through a slot.
+    /// Creates a block of `count` positions of `format` starting at `first`, granted through a slot.
     ///
     /// # Errors
     ///
-    /// [`BlockError::Empty`] or [`BlockError::BeyondLine`].
+    /// Fails with [`BlockError::Empty`] or [`BlockError::BeyondLine`].
     pub fn slot(format: Format, constants: SlotConstants, first: Position, count: u64) -> Result<Self, BlockError> {
         let last = last_of(first, count)?;
         match last {
@@ -149,11 +149,12 @@ impl Block {
         }
     }
 
-    /// A block of `count` suffixes of a region, starting at `first`.
+    /// Creates a block of `count` suffixes of a region, starting at `first`.
     ///
     /// # Errors
     ///
-    /// [`BlockError::Empty`], [`BlockError::BadWidth`], [`BlockError::BadBase`] or [`BlockError::BeyondSuffix`].
+    /// Fails with [`BlockError::Empty`], [`BlockError::BadWidth`], [`BlockError::BadBase`] or
+    /// [`BlockError::BeyondSuffix`].
     pub fn region(constants: RegionConstants, first: Position, count: u64) -> Result<Self, BlockError> {
         let RegionConstants { base, bits, suffix_bits, .. } = constants;
         let last = last_of(first, count)?;
@@ -171,11 +172,12 @@ impl Block {
         }
     }
 
-    /// A block of `count` numbers of a series, starting at `first`. The `key` is used only if the series needs it.
+    /// Creates a block of `count` numbers of a series, starting at `first`. The `key` is used only if the series needs
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`BlockError::Empty`] or [`BlockError::BeyondSeries`].
+    /// Fails with [`BlockError::Empty`] or [`BlockError::BeyondSeries`].
     pub fn series(series: Series, key: ClusterKey, first: Position, count: u64) -> Result<Self, BlockError> {
         match last_of(first, count)? {
             Some(last) if first >= series.first() && last < series.end() => {
@@ -185,12 +187,12 @@ impl Block {
         }
     }
 
-    /// The source of the positions, with its constants.
+    /// Returns the source of the positions, with its constants.
     pub const fn source(&self) -> &BlockSource {
         &self.source
     }
 
-    /// The format, if the block holds positions of a time-based format.
+    /// Returns the format, if the block holds positions of a time-based format.
     pub const fn format(&self) -> Option<Format> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(*format),
@@ -198,7 +200,7 @@ impl Block {
         }
     }
 
-    /// The slot's constants, if the block was granted through one.
+    /// Returns the slot's constants, if the block was granted through one.
     pub const fn slot_constants(&self) -> Option<&SlotConstants> {
         match &self.source {
             BlockSource::Slot(_, constants) => Some(constants),
@@ -206,7 +208,7 @@ impl Block {
         }
     }
 
-    /// The region's constants, if the block holds suffixes of a region.
+    /// Returns the region's constants, if the block holds suffixes of a region.
     pub const fn region_constants(&self) -> Option<&RegionConstants> {
         match &self.source {
             BlockSource::Slot(..) | BlockSource::Series(..) => None,
@@ -214,22 +216,22 @@ impl Block {
         }
     }
 
-    /// The first position.
+    /// Returns the first position.
     pub const fn first(&self) -> Position {
         self.first
     }
 
-    /// The last position.
+    /// Returns the last position.
     pub const fn last(&self) -> Position {
         self.first.saturating_add(self.count as u128 - 1) // OK because a block has a position, and its last one fits
     }
 
-    /// The number of positions, at least 1.
+    /// Returns the number of positions, at least 1.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The kind of the block's identifiers.
+    /// Returns the kind of the block's identifiers.
     pub fn kind(&self) -> IdKind {
         match &self.source {
             BlockSource::Slot(format, _) => format.kind(),
@@ -238,7 +240,7 @@ impl Block {
         }
     }
 
-    /// The size of a packed identifier in bytes.
+    /// Returns the size of a packed identifier in bytes.
     pub fn width_bytes(&self) -> usize {
         match &self.source {
             BlockSource::Slot(format, _) => format.width_bytes(),
@@ -247,7 +249,8 @@ impl Block {
         }
     }
 
-    /// The block's fencing token and its subject. A series has none: its counter never changes its owner.
+    /// Returns the block's fencing token and its subject. A series has no fencing token, because its counter never
+    /// changes owner.
     pub const fn fencing(&self) -> Option<Fencing> {
         match &self.source {
             BlockSource::Slot(_, constants) => {
@@ -260,7 +263,7 @@ impl Block {
         }
     }
 
-    /// The instant at which the first position's tick begins, or `None` if the identifiers hold no time.
+    /// Returns the instant at which the first position's tick begins, or `None` if the identifiers hold no time.
     pub fn instant(&self) -> Option<UnixNanos> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(format.line().instant(self.first)),
@@ -268,7 +271,7 @@ impl Block {
         }
     }
 
-    /// Splits the block in two, of which the first has `count` positions. Returns `None` if either part would be empty.
+    /// Splits the block in two; the first part has `count` positions. Returns `None` if either part would be empty.
     pub fn split_at(&self, count: u64) -> Option<(Self, Self)> {
         if count == 0 || count >= self.count {
             return None;
@@ -297,12 +300,12 @@ impl Block {
         self.pack(rng, |bytes| out.extend_from_slice(bytes));
     }
 
-    /// The total size of the packed identifiers in bytes.
+    /// Returns the total size of the packed identifiers in bytes.
     pub fn packed_len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(self.width_bytes())
     }
 
-    /// Calls `take` with one batch of identifiers after another, each identifier as [`width_bytes`](Self::width_bytes)
+    /// Calls `take` with each batch of identifiers in turn, each identifier as [`width_bytes`](Self::width_bytes)
     /// bytes, most significant first.
     pub fn pack<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u8])) {
         let (mut maker, width) = (Maker::new(self), self.width_bytes());
@@ -315,7 +318,7 @@ impl Block {
         }
     }
 
-    /// Calls `take` with one batch of identifiers after another, each as the number that [`Id::to_u128`] returns.
+    /// Calls `take` with each batch of identifiers in turn, each identifier as the number that [`Id::to_u128`] returns.
     pub fn values<R: Rng>(&self, mut rng: R, mut take: impl FnMut(&[u128])) {
         let (mut maker, mut values) = (Maker::new(self), [0; LARGE_BATCH]);
         loop {
@@ -327,13 +330,13 @@ impl Block {
     }
 }
 
-/// The last of `count` positions, or `None` if its number does not fit 128 bits.
+/// Returns the last of `count` positions, or `None` if its number does not fit 128 bits.
 fn last_of(first: Position, count: u64) -> Result<Option<Position>, BlockError> {
     let more = count.checked_sub(1).ok_or(BlockError::Empty)?;
     Ok(first.checked_add(more.into()))
 }
 
-/// The largest number of `bits` bits, at most 128.
+/// Returns the largest number of `bits` bits, at most 128.
 const fn max_of(bits: u8) -> u128 {
     match bits {
         0 => 0,

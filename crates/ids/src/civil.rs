@@ -15,8 +15,8 @@ const DAYS_PER_ERA: i128 = 146_097;
 const NANO_DIGITS: u32 = 9;
 
 impl UnixNanos {
-    /// The instant in RFC 3339 form, such as `2022-02-22T19:22:22.000Z`, rounded down to `digits` (at most 9) digits
-    /// after the second. `None` outside the years 1 to 9999.
+    /// Returns the instant in RFC 3339 form, such as `2022-02-22T19:22:22.000Z`, rounded down to `digits` (at most 9)
+    /// digits after the second, or `None` outside the years 1 to 9999.
     pub fn rfc3339(self, digits: u32) -> Option<String> {
         if !(FIRST..END).contains(&self) {
             return None;
@@ -54,7 +54,7 @@ pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     (year, month, day)
 }
 
-/// The number of days from 1970-01-01 to a date. [`date`] is the inverse, for dates that exist.
+/// Returns the number of days from 1970-01-01 to a date. [`date`] is the inverse, for dates that exist.
 pub(crate) const fn days(year: i128, month: i128, day: i128) -> i128 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = if month <= 2 { month + 9 } else { month - 3 };

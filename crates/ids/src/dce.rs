@@ -24,7 +24,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// The variant's name in the line protocol.
+    /// Returns the variant's name in the line protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ncs => "ncs",
@@ -38,14 +38,14 @@ impl Variant {
 /// The two UUIDs that are not identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Special {
-    /// All bits zero.
+    /// The nil UUID, whose bits are all zero.
     Nil,
-    /// All bits one (RFC 9562, section 5.10).
+    /// The max UUID, whose bits are all one (RFC 9562, section 5.10).
     Max,
 }
 
 impl Special {
-    /// The value's name in the line protocol.
+    /// Returns the value's name in the line protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -54,7 +54,7 @@ impl Special {
     }
 }
 
-/// The variant of a UUID.
+/// Returns the variant of a UUID.
 pub const fn variant(uuid: Uuid) -> Variant {
     match uuid.as_bytes()[8] >> 5 {
         0b000..=0b011 => Variant::Ncs,
@@ -64,7 +64,7 @@ pub const fn variant(uuid: Uuid) -> Variant {
     }
 }
 
-/// The version of a UUID (0 to 15), or `None` outside the DCE variant, which alone has versions.
+/// Returns the version of a UUID (0 to 15), or `None` outside the DCE variant, which alone has versions.
 pub const fn version(uuid: Uuid) -> Option<u8> {
     match variant(uuid) {
         Variant::Dce => Some(uuid.as_bytes()[6] >> 4),
@@ -72,7 +72,7 @@ pub const fn version(uuid: Uuid) -> Option<u8> {
     }
 }
 
-/// The special value, if the UUID is one of the two that are not identifiers.
+/// Returns the special value, if the UUID is one of the two that are not identifiers.
 pub const fn special(uuid: Uuid) -> Option<Special> {
     match uuid.as_u128() {
         0 => Some(Special::Nil),
@@ -84,7 +84,7 @@ pub const fn special(uuid: Uuid) -> Option<Special> {
 /// Returns the version of a UUID, or an error if it is not one of `versions`.
 ///
 /// # Errors
-/// `wrong-variant`, then `wrong-version`.
+/// Fails with the first of these codes that applies: `wrong-variant`, `wrong-version`.
 pub(crate) fn expect_version(uuid: Uuid, versions: &[u8]) -> Result<u8, CodecError> {
     let Some(version) = version(uuid) else {
         let message = format!("{uuid} has the {} variant: only the dce variant has versions", variant(uuid).as_str());
@@ -113,7 +113,7 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 ///
 /// # Errors
 ///
-/// In this order: `bad-length` unless there are 36 bytes, `bad-hyphen`, `bad-hex`.
+/// Fails with the first of these codes that applies: `bad-length` unless there are 36 bytes, `bad-hyphen`, `bad-hex`.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     let text = text.as_ref();
     if text.len() != TEXT_LEN {
@@ -131,7 +131,7 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
 /// Reads the canonical text or 32 digits without hyphens; either may follow `urn:uuid:` or be in braces.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// Fails with the same errors as [`parse`].
 pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     let text = text.as_ref();
     let (offset, inner) = strip(text);
@@ -142,7 +142,7 @@ pub fn parse_lenient(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     parsed.map_err(|error| error.shifted(offset))
 }
 
-/// Removes `urn:uuid:` or a pair of braces. Also returns how many bytes it removed at the front.
+/// Removes `urn:uuid:` or a pair of braces. Also returns the number of bytes removed at the front.
 fn strip(text: &[u8]) -> (usize, &[u8]) {
     const URN: &[u8] = b"urn:uuid:";
     match text {
@@ -169,7 +169,7 @@ fn read_hex(digits: impl Iterator<Item = (usize, u8)>) -> Result<u128, CodecErro
 ///
 /// # Errors
 ///
-/// In this order: `bad-length`, `bad-hex`.
+/// Fails with the first of these codes that applies: `bad-length`, `bad-hex`.
 pub fn parse_hex(text: impl AsRef<[u8]>, bytes: usize) -> Result<u128, CodecError> {
     let text = text.as_ref();
     let bytes = bytes.min(16);
@@ -180,7 +180,7 @@ pub fn parse_hex(text: impl AsRef<[u8]>, bytes: usize) -> Result<u128, CodecErro
     read_hex(text.iter().copied().enumerate())
 }
 
-/// The bytes in GUID order: bytes 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
+/// Returns the bytes in GUID order: bytes 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
 ///
 /// The bytes do not show which order they are in, so this library converts only on request and never guesses.
 pub const fn to_guid(uuid: Uuid) -> [u8; 16] {

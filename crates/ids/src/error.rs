@@ -17,11 +17,11 @@ pub enum ErrorCode {
     Range,
     /// The format is unknown, or cannot be used here.
     BadFormat,
-    /// The layout of the draft's version 7 is unknown.
+    /// The layout of `uuidv7-draft01` is unknown.
     BadLayout,
     /// The precision is unknown.
     BadPrecision,
-    /// The width of the draft's version 8 is unknown.
+    /// The width of `uuidv8-draft01` is unknown.
     BadWidth,
     /// The uid11 profile is unknown.
     BadProfile,
@@ -41,7 +41,7 @@ pub enum ErrorCode {
     ReservedBits,
     /// A symbol is not in the alphabet.
     BadSymbol,
-    /// The text stands for a value above the format's largest.
+    /// The text represents a value above the format's maximum.
     Overflow,
     /// No identifier has this prefix.
     PrefixOutOfRange,
@@ -67,7 +67,7 @@ pub enum ErrorCode {
     NumberTooBig,
     /// The number has too many decimals.
     Precision,
-    /// The number of decimals is not from 0 to 31.
+    /// The number of decimals is not in the range from 0 to 31.
     BadDecimals,
     /// A count or width of a vector is invalid.
     BadDims,
@@ -75,7 +75,7 @@ pub enum ErrorCode {
     CountMismatch,
     /// The context must be a number, but is not.
     ContextNotNumeric,
-    /// The context does not fit.
+    /// The context does not fit into the bits available for it.
     BadContext,
     /// No standard vector stores the values exactly.
     NoRepresentation,
@@ -96,7 +96,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The code's name in the line protocol.
+    /// Returns the code's name in the line protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadJson => "bad-json",
@@ -173,17 +173,17 @@ impl CodecError {
         self
     }
 
-    /// The error code.
+    /// Returns the error code.
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The offset of the offending byte (the first is 0), if one byte is to blame.
+    /// Returns the offset of the offending byte (the first is 0), if the error is at one byte.
     pub const fn position(&self) -> Option<usize> {
         self.at
     }
 
-    /// What is wrong, without the position.
+    /// Returns the description of the error, without the position.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -204,13 +204,13 @@ impl fmt::Display for CodecError {
 
 impl core::error::Error for CodecError {}
 
-/// A number does not fit its field.
+/// The error for a number that does not fit its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {value}, but must be from 0 to {max}")]
 pub struct OutOfRange {
     /// The name of the number.
     pub what: &'static str,
-    /// Its value.
+    /// The value of the number.
     pub value: u128,
     /// The largest value that fits.
     pub max: u128,

@@ -3,7 +3,7 @@
 //!
 //! An [`Ext`] is 122 bits. Every [`Ext`] has exactly one canonical text, and the minimal parser accepts no other text.
 //! The smart parser also accepts the forms that people write. Bits without a typed form are kept and printed raw, with
-//! a reason, so no 122 bits are an error. All arithmetic is exact and uses no floating point.
+//! a reason, so every combination of 122 bits is valid. All arithmetic is exact and uses no floating point.
 //!
 //! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later gave to another format; such UUIDs are
 //! read and written only on request.
@@ -58,11 +58,11 @@ const VERSION: u8 = 8;
 const LEGACY_VERSION: u8 = 6;
 
 impl Ext {
-    /// The 122 bits with this value.
+    /// Creates an EXTUUID from its 122 bits.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] above 122 bits.
+    /// Fails with [`OutOfRange`] above 122 bits.
     pub const fn new(bits: u128) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the EXTUUID", bits, bits::EXT_BITS) {
             Ok(()) => Ok(Self(bits)),
@@ -70,12 +70,12 @@ impl Ext {
         }
     }
 
-    /// Keeps the low 122 bits.
+    /// Creates an EXTUUID from the low 122 bits of `bits`.
     pub(crate) const fn truncate(bits: u128) -> Self {
         Self(bits & bits::mask(bits::EXT_BITS))
     }
 
-    /// The bits.
+    /// Returns the bits.
     pub const fn get(self) -> u128 {
         self.0
     }
@@ -84,7 +84,7 @@ impl Ext {
     ///
     /// # Errors
     ///
-    /// `bad-hex`.
+    /// Fails with `bad-hex` unless the text consists of 31 hexadecimal digits, of which the first is 0 to 3.
     pub fn from_hex(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
         let text = text.as_ref();
         if text.len() != HEX_DIGITS {
@@ -112,7 +112,7 @@ impl Ext {
     ///
     /// # Errors
     ///
-    /// `wrong-variant`, then `wrong-version`.
+    /// Fails with the first of these codes that applies: `wrong-variant`, `wrong-version`.
     pub fn from_uuid(uuid: Uuid, allow_v6: bool) -> Result<Self, CodecError> {
         let versions: &[u8] = if allow_v6 { &[VERSION, LEGACY_VERSION] } else { &[VERSION] };
         dce::expect_version(uuid, versions)?;
@@ -121,12 +121,12 @@ impl Ext {
         Ok(Self(a << 74 | b << 62 | c))
     }
 
-    /// The UUID of version 8 with these bits.
+    /// Returns the UUID of version 8 with these bits.
     pub const fn to_uuid(self) -> Uuid {
         self.with_version(VERSION)
     }
 
-    /// The UUID of version 6 with these bits, for readers of EXTUUID 2012. Other readers see a time-based UUID.
+    /// Returns the UUID of version 6 with these bits, for readers of EXTUUID 2012. Other readers see a time-based UUID.
     pub const fn to_legacy_uuid(self) -> Uuid {
         self.with_version(LEGACY_VERSION)
     }
@@ -136,12 +136,12 @@ impl Ext {
         Uuid::from_u128(a << 80 | (version as u128) << 76 | b << 64 | 0b10 << 62 | c)
     }
 
-    /// The value of the bits.
+    /// Returns the value of the bits.
     pub fn value(self) -> Value {
         decode::decode(self).0
     }
 
-    /// The fields of the UUID as bit ranges, most significant first, without gaps.
+    /// Returns the fields of the UUID as bit ranges, most significant first, without gaps.
     pub fn layout(self) -> Vec<BitRange> {
         decode::decode(self).1
     }

@@ -20,7 +20,7 @@ pub struct BitRange {
 }
 
 impl BitRange {
-    /// The bits from `first` to `last`.
+    /// Creates the range of the bits from `first` to `last`.
     pub const fn new(first: u8, last: u8, label: &'static str) -> Self {
         Self { first, last, label }
     }
@@ -29,9 +29,9 @@ impl BitRange {
 /// One field of an identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name in the line protocol.
+    /// The field's name in the line protocol.
     pub name: &'static str,
-    /// Its value.
+    /// The field's value.
     pub value: FieldValue,
     /// A description for people.
     pub meaning: &'static str,
@@ -65,12 +65,12 @@ impl Field {
         Self { name, value: FieldValue::Large(value.into()), meaning }
     }
 
-    /// A boolean.
+    /// Creates a field with a boolean.
     pub(crate) fn flag(name: &'static str, value: bool, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Flag(value), meaning }
     }
 
-    /// A text: hexadecimal digits or a name.
+    /// Creates a field with a text: hexadecimal digits or a name.
     pub(crate) fn text(name: &'static str, value: String, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Text(value), meaning }
     }
@@ -88,27 +88,27 @@ impl Field {
 
 /// Named values: the fields of an identifier to make, or the options for reading one.
 pub trait Inputs {
-    /// Whether a value has this name.
+    /// Returns whether there is a value with this name.
     fn has(&self, name: &'static str) -> bool;
 
-    /// The number with this name.
+    /// Returns the number with this name.
     ///
     /// # Errors
     ///
-    /// `bad-input` if no number has this name, `range` if its absolute value is not below 2^127.
+    /// Fails with `bad-input` if no number has this name, and with `range` if its absolute value is not below 2^127.
     fn int(&self, name: &'static str) -> Result<i128, CodecError>;
 
-    /// The text with this name.
+    /// Returns the text with this name.
     ///
     /// # Errors
-    /// `bad-input` if no text has this name.
+    /// Fails with `bad-input` if no text has this name.
     fn text(&self, name: &'static str) -> Result<&str, CodecError>;
 
-    /// The number with this name, which must be below `2^bits`; `bits` is at most 64.
+    /// Returns the number with this name, which must be below `2^bits`; `bits` is at most 64.
     ///
     /// # Errors
     ///
-    /// `bad-input` if no number has this name, `range` if it does not fit.
+    /// Fails with `bad-input` if no number has this name, and with `range` if it does not fit.
     fn uint(&self, name: &'static str, bits: u32) -> Result<u64, CodecError> {
         let value = self.int(name)?;
         match u64::try_from(value) {
@@ -120,17 +120,17 @@ pub trait Inputs {
         }
     }
 
-    /// The number with this name, given as `2 * bytes` hexadecimal digits; `bytes` is at most 16.
+    /// Returns the number with this name, given as `2 * bytes` hexadecimal digits; `bytes` is at most 16.
     ///
     /// # Errors
     ///
-    /// `bad-input` if no text has this name, `bad-length` or `bad-hex` if it is malformed.
+    /// Fails with `bad-input` if no text has this name, and with `bad-length` or `bad-hex` if it is malformed.
     fn hex(&self, name: &'static str, bytes: usize) -> Result<u128, CodecError> {
         dce::parse_hex(self.text(name)?, bytes)
     }
 }
 
-/// No values: for reading formats that need no options.
+/// Inputs without any values, for reading formats that need no options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInputs;
 

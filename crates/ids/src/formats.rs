@@ -37,7 +37,7 @@ use crate::{
     wide::wide,
 };
 
-/// Every format, in the order of listings.
+/// Every format, in the order in which listings show them.
 static REGISTRY: &[&dyn Layout] = &[
     &uuidv1::UuidV1Format,
     &uuidv2::UuidV2Format,
@@ -63,7 +63,7 @@ static REGISTRY: &[&dyn Layout] = &[
     &uid11_profiles::FullRandFormat,
 ];
 
-/// The kind of identifiers of a format, and the name of the format among them.
+/// The kind of a format's identifiers, with the version or profile that the format has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A UUID.
@@ -82,7 +82,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The size of an identifier in bytes.
+    /// Returns the size of an identifier in bytes.
     pub(crate) const fn width_bytes(self) -> usize {
         match self {
             Self::Uuid { .. } => 16,
@@ -93,16 +93,17 @@ impl Family {
 
 /// Reads the identifiers of one format and makes them from fields.
 pub(crate) trait Layout: Send + Sync {
-    /// The format's name.
+    /// Returns the format's name.
     fn token(&self) -> &'static str;
 
-    /// The kind of its identifiers.
+    /// Returns the kind of the format's identifiers.
     fn family(&self) -> Family;
 
-    /// The fields as bit ranges, most significant first, without gaps.
+    /// Returns the fields as bit ranges, most significant first, without gaps.
     fn bits(&self) -> &'static [BitRange];
 
-    /// Like [`bits`](Self::bits), for a given value, in formats where the ranges depend on the value.
+    /// Returns the bit ranges like [`bits`](Self::bits), but for a given value: in some formats, they depend on the
+    /// value.
     fn bits_of(&self, _value: u128) -> Vec<BitRange> {
         self.bits().to_vec()
     }
@@ -114,7 +115,7 @@ pub(crate) trait Layout: Send + Sync {
     /// Makes the identifier with these fields.
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError>;
 
-    /// The format as a [`Mint`], if Kent can issue it.
+    /// Returns the format as a [`Mint`], if Kent can issue it.
     fn mint(&'static self) -> Option<&'static dyn Mint> {
         None
     }
@@ -122,34 +123,34 @@ pub(crate) trait Layout: Send + Sync {
 
 /// Turns positions into identifiers of one format.
 pub(crate) trait Mint: Layout {
-    /// The line of positions.
+    /// Returns the line of positions.
     fn line(&self) -> &'static Line;
 
-    /// The key of the sequence of positions. Formats with the same key share one sequence.
+    /// Returns the key of the sequence of positions. Formats with the same key share one sequence.
     fn sequence_key(&self) -> &'static str {
         self.token()
     }
 
-    /// The number of random bits of each identifier: at most 64.
+    /// Returns the number of random bits of each identifier: at most 64.
     fn tail_bits(&self) -> u32;
 
-    /// Whether the identifiers depend on the cluster's key.
+    /// Returns whether the identifiers depend on the cluster's key.
     fn uses_key(&self) -> bool {
         false
     }
 
-    /// Whether the identifiers hold the slot's node and clock sequence.
+    /// Returns whether the identifiers hold the slot's node and clock sequence.
     fn uses_node(&self) -> bool {
         false
     }
 
-    /// Rejects a slot and a tail that leave bits zero which the format requires to be nonzero.
+    /// Rejects a slot and a tail if they leave bits zero that the format requires to be nonzero.
     fn check(&self, _slot: Slot, _position: Position, _tail: u64) -> Result<(), CodecError> {
         Ok(())
     }
 
-    /// The extra fields that this value has if Kent issued it. The bits do not show whether Kent issued it; returns
-    /// nothing if they show that it did not.
+    /// Returns the extra fields that this value has if Kent issued it. The bits cannot show that Kent issued it; if
+    /// they show that it did not, the result is empty.
     fn issued(&self, _value: u128) -> Vec<Field> {
         Vec::new()
     }
@@ -159,8 +160,8 @@ pub(crate) trait Mint: Layout {
     /// replaced by another one.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
 
-    /// Like [`fill`](Self::fill), but writes bytes. Formats issued in large volumes override this to skip the
-    /// conversion from numbers.
+    /// Turns positions into identifiers like [`fill`](Self::fill), but writes bytes. Formats issued in large volumes
+    /// override this to skip the conversion from numbers.
     fn fill_bytes(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, batch: Batch<'_>) {
         let values = &mut batch.values[..batch.tails.len()];
         values.iter_mut().zip(batch.tails).for_each(|(value, tail)| *value = u128::from(*tail));
@@ -225,7 +226,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The permutation of `param`: the cached one, or a new one from `make`. A walk has only one key and one label.
+    /// Returns the permutation of `param`: the cached one, or a new one from `make`. A walk uses only one key and one
+    /// label, so `param` identifies the permutation.
     fn permutation(&mut self, param: u64, make: impl FnOnce() -> NarrowPermutation) -> NarrowPermutation {
         match self.permutation {
             Some((known, permutation)) if known == param => permutation,
@@ -239,43 +241,44 @@ impl Scratch {
 pub struct Codec(&'static dyn Layout);
 
 impl Codec {
-    /// Every format.
+    /// Returns every format.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         REGISTRY.iter().map(|layout| Self(*layout))
     }
 
-    /// The format with this name, or `None`.
+    /// Returns the format with this name, or `None`.
     pub fn by_token(token: &str) -> Option<Self> {
         Self::all().find(|codec| codec.token() == token)
     }
 
-    /// The default format for reading UUIDs of this version, or `None` if the version has no format.
+    /// Returns the default format for reading UUIDs of this version, or `None` if the version has no format.
     pub fn by_version(version: u8) -> Option<Self> {
         Self::all().find(|codec| codec.family() == Family::Uuid { version, default: true })
     }
 
-    /// The profile of uid11 with this name, or `None`.
+    /// Returns the profile of uid11 with this name, or `None`.
     pub fn by_profile(name: &str) -> Option<Self> {
         Self::all().find(|codec| matches!(codec.family(), Family::Uid11 { profile } if profile == name))
     }
 
-    /// The format's name.
+    /// Returns the format's name.
     pub fn token(&self) -> &'static str {
         self.0.token()
     }
 
-    /// The kind of its identifiers.
+    /// Returns the kind of the format's identifiers.
     pub fn family(&self) -> Family {
         self.0.family()
     }
 
-    /// The fields as bit ranges, most significant first, without gaps. Bit 0 is the most significant bit of the
+    /// Returns the fields as bit ranges, most significant first, without gaps. Bit 0 is the most significant bit of the
     /// identifier.
     pub fn bits(&self) -> &'static [BitRange] {
         self.0.bits()
     }
 
-    /// Like [`bits`](Self::bits), for a given value: in some formats, the ranges depend on the value.
+    /// Returns the bit ranges like [`bits`](Self::bits), but for a given value: in some formats, they depend on the
+    /// value.
     pub fn bits_of(&self, value: u128) -> Vec<BitRange> {
         self.0.bits_of(value)
     }
@@ -285,7 +288,8 @@ impl Codec {
     ///
     /// # Errors
     ///
-    /// `wrong-variant`, then `wrong-version`, if a UUID does not have this format; the errors of the options.
+    /// Fails with `wrong-variant` or, if the variant is right, `wrong-version` if a UUID does not have this format, and
+    /// with `bad-input` or a more specific code if an option is missing or not valid.
     pub fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         self.0.read(value, options)
     }
@@ -294,7 +298,7 @@ impl Codec {
     ///
     /// # Errors
     ///
-    /// `bad-input` for a missing input, `range` for one that does not fit its field.
+    /// Fails with `bad-input` for a missing input, and with `range` for a number that does not fit its field.
     pub fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         self.0.make(inputs)
     }
@@ -311,55 +315,56 @@ impl fmt::Debug for Codec {
 pub struct Format(&'static dyn Mint);
 
 impl Format {
-    /// Every format that Kent can issue.
+    /// Returns every format that Kent can issue.
     pub fn all() -> impl Iterator<Item = Self> {
         REGISTRY.iter().filter_map(|layout| layout.mint()).map(Self)
     }
 
-    /// The format with this name, or `None`.
+    /// Returns the format with this name, or `None`.
     pub fn by_token(token: &str) -> Option<Self> {
         Self::all().find(|format| format.token() == token)
     }
 
-    /// The format's name: its token in requests, metrics and logs.
+    /// Returns the format's name: its token in requests, metrics and logs.
     pub fn token(&self) -> &'static str {
         self.0.token()
     }
 
-    /// The format's positions.
+    /// Returns the format's positions.
     pub fn line(&self) -> &'static Line {
         self.0.line()
     }
 
-    /// The key of the format's sequence of positions. Formats with the same key share one sequence, so converting
-    /// between them never makes two identifiers equal. The key is the token, except for `uuidv1` and `uuidv6`, which
-    /// share one.
+    /// Returns the key of the format's sequence of positions. Formats with the same key share one sequence, so
+    /// converting between them never makes two identifiers equal. The key is the token, except for `uuidv1` and
+    /// `uuidv6`, which share one.
     pub fn sequence_key(&self) -> &'static str {
         self.0.sequence_key()
     }
 
-    /// The size of an identifier in bytes.
+    /// Returns the size of an identifier in bytes.
     pub fn width_bytes(&self) -> usize {
         self.0.family().width_bytes()
     }
 
-    /// The number of random bits of each identifier: 0 to 64.
+    /// Returns the number of random bits of each identifier: 0 to 64.
     pub fn tail_bits(&self) -> u32 {
         self.0.tail_bits()
     }
 
-    /// Whether expanding a block requires the cluster's key.
+    /// Returns whether expanding a block requires the cluster's key.
     pub fn uses_key(&self) -> bool {
         self.0.uses_key()
     }
 
-    /// Whether the identifiers hold the slot's node and clock sequence.
+    /// Returns whether the identifiers hold the slot's node and clock sequence.
     pub fn uses_node(&self) -> bool {
         self.0.uses_node()
     }
 
-    /// The extra fields that an identifier of this format has *if* Kent issued it, which its bits do not show. Empty
-    /// for an identifier of another format, for one that Kent cannot have issued, and for formats without extra fields.
+    /// Returns the extra fields that an identifier of this format has *if* Kent issued it, which its bits do not show.
+    /// The result is empty for an identifier of another format, for one that Kent cannot have issued, and for formats
+    /// without extra fields.
     pub fn issued(&self, id: Id) -> Vec<Field> {
         match (self.0.family(), id) {
             (Family::Uuid { version, .. }, Id::Uuid(uuid)) if dce::version(uuid) == Some(version) => {
@@ -374,8 +379,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// `range` for a position past the end of the line, or a tail wider than [`tail_bits`](Self::tail_bits);
-    /// `node-zero` if bits are zero that the format requires to be nonzero.
+    /// Fails with `range` for a position past the end of the line or a tail wider than [`tail_bits`](Self::tail_bits),
+    /// and with `node-zero` if bits that the format requires to be nonzero are zero.
     pub fn encode(&self, constants: &SlotConstants, position: Position, tail: u64) -> Result<Id, CodecError> {
         if position >= self.line().end() {
             let message = format!(
@@ -395,7 +400,7 @@ impl Format {
         Ok(self.kind().id(values[0]))
     }
 
-    /// The kind of its identifiers.
+    /// Returns the kind of the format's identifiers.
     pub(crate) fn kind(&self) -> IdKind {
         match self.0.family() {
             Family::Uuid { .. } => IdKind::Uuid,

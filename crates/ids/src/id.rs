@@ -49,7 +49,7 @@ impl IdKind {
 }
 
 impl Id {
-    /// The value as a number: the bytes in big-endian order.
+    /// Returns the value as a number: the bytes in big-endian order.
     pub const fn to_u128(&self) -> u128 {
         match self {
             Self::Uuid(uuid) => uuid.as_u128(),
@@ -58,7 +58,7 @@ impl Id {
         }
     }
 
-    /// The size of the identifier in bytes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
+    /// Returns the size of the identifier in bytes: 16 for a UUID, 8 for a uid11, `ceil(bits / 8)` for a number.
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::Uuid(_) => 16,
@@ -71,7 +71,7 @@ impl Id {
     ///
     /// # Panics
     ///
-    /// If `out` is not exactly [`width_bytes`](Self::width_bytes) long.
+    /// Panics if `out` is not exactly [`width_bytes`](Self::width_bytes) long.
     pub fn write_be(&self, out: &mut [u8]) {
         let bytes = self.to_u128().to_be_bytes();
         out.copy_from_slice(&bytes[bytes.len() - self.width_bytes()..]);

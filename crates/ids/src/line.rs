@@ -15,17 +15,17 @@ impl Position {
     /// The first position of every line.
     pub const ZERO: Self = Self(0);
 
-    /// The position with this number.
+    /// Creates the position with this number.
     pub const fn new(number: u128) -> Self {
         Self(number)
     }
 
-    /// The position's number.
+    /// Returns the position's number.
     pub const fn get(self) -> u128 {
         self.0
     }
 
-    /// The position `count` places later, or `None` if its number does not fit 128 bits.
+    /// Returns the position `count` places later, or `None` if its number does not fit 128 bits.
     pub const fn checked_add(self, count: u128) -> Option<Self> {
         match self.0.checked_add(count) {
             Some(number) => Some(Self(number)),
@@ -33,12 +33,13 @@ impl Position {
         }
     }
 
-    /// The position `count` places later, or the one numbered `u128::MAX` if that does not fit.
+    /// Returns the position `count` places later, or position `u128::MAX` if its number does not fit 128 bits.
     pub(crate) const fn saturating_add(self, count: u128) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// The number of positions from `earlier` (included) to this one (excluded); zero if `earlier` is not earlier.
+    /// Returns the number of positions from `earlier` (included) to this one (excluded); zero if `earlier` is not
+    /// earlier.
     pub const fn since(self, earlier: Self) -> u128 {
         self.0.saturating_sub(earlier.0)
     }
@@ -60,23 +61,23 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line whose tick 0 begins at `origin`, whose ticks last `tick_nanos` nanoseconds each, whose last tick is
-    /// `2^tick_bits - 1`, and in which each tick holds `2^counter_bits` positions.
+    /// Creates a line whose tick 0 begins at `origin`, whose ticks last `tick_nanos` nanoseconds each, whose last tick
+    /// is `2^tick_bits - 1`, and in which each tick holds `2^counter_bits` positions.
     ///
     /// # Panics
-    /// Like [`Line::of_ticks`].
+    /// Panics like [`Line::of_ticks`].
     pub const fn new(tick_nanos: u64, origin: UnixNanos, tick_bits: u32, counter_bits: u32) -> Self {
         Self::of_ticks(tick_nanos, origin, 1 << tick_bits, counter_bits)
     }
 
-    /// Like [`Line::new`], but with `ticks` ticks, for formats that store seconds and have ticks of a fraction of a
-    /// second.
+    /// Creates a line like [`Line::new`], but with `ticks` ticks, for formats that store seconds and have ticks of a
+    /// fraction of a second.
     ///
     /// # Panics
     ///
-    /// If a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin: windows
-    /// are whole seconds, and their arithmetic must be exact. Also panics if the line does not fit 127 bits. Lines are
-    /// constants, so the compiler evaluates these checks.
+    /// Panics if a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin:
+    /// windows are whole seconds, and their arithmetic must be exact. Also panics if the line does not fit 127 bits.
+    /// Lines are constants, so the compiler evaluates these checks.
     pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
         assert!(origin.get() % tick_nanos as i128 == 0, "the origin must be a whole number of ticks");
@@ -84,35 +85,37 @@ impl Line {
         Self { tick_nanos, origin, ticks, counter_bits }
     }
 
-    /// The length of a tick in nanoseconds.
+    /// Returns the length of a tick in nanoseconds.
     pub const fn tick_nanos(&self) -> u64 {
         self.tick_nanos
     }
 
-    /// The instant at which tick 0 begins.
+    /// Returns the instant at which tick 0 begins.
     pub const fn origin(&self) -> UnixNanos {
         self.origin
     }
 
-    /// The number of bits of a position that count within a tick.
+    /// Returns the number of low bits of a position, which count the positions within a tick.
     pub const fn counter_bits(&self) -> u32 {
         self.counter_bits
     }
 
-    /// The position one past the last one of the line: the number of ticks, times `2^counter_bits`.
+    /// Returns the position one past the last one of the line: the number of ticks, times `2^counter_bits`.
     pub const fn end(&self) -> Position {
         Position(self.ticks << self.counter_bits)
     }
 
-    /// The first position of the tick that contains `at`, or `None` if the format has no such tick.
+    /// Returns the first position of the tick that contains `at`, or `None` if the format has no such tick.
     pub fn floor(&self, at: UnixNanos) -> Option<Position> {
         self.first_of_tick(self.ticks(at))
     }
 
-    /// The first position *after* the tick that begins at the whole second `second`: `(ticks(second) + 1) * 2^C`.
+    /// Returns the first position *after* the tick that begins at the whole second `second`: `(ticks(second) + 1) *
+    /// 2^C`.
     ///
-    /// A slot whose record moves from r to r' may issue the ticks of (r, r'], that is the positions from `after_second(r)`
-    /// (included) to `after_second(r')` (excluded). Instants outside the line are clamped to its ends.
+    /// A slot whose record moves from r to r' may issue the ticks of (r, r'], that is, the positions from
+    /// `after_second(r)` (included) to `after_second(r')` (excluded). Instants outside the line are clamped to its
+    /// ends.
     pub fn after_second(&self, second: UnixSeconds) -> Position {
         let tick = self.ticks(second.nanos()) + 1;
         if tick <= 0 {
@@ -121,7 +124,7 @@ impl Line {
         self.first_of_tick(tick).unwrap_or(self.end())
     }
 
-    /// The instant at which the position's tick begins.
+    /// Returns the instant at which the position's tick begins.
     pub fn instant(&self, position: Position) -> UnixNanos {
         let tick = position.0 >> self.counter_bits;
         // OK because a position of the line has fewer than 127 bits; a position of another line saturates.

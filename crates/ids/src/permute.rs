@@ -1,6 +1,6 @@
 //! The keyed permutation: a bijection of the m-bit numbers, for every m from 0 to 128.
 //!
-//! Random tails would collide, so Kent counts and permutes the count. The permutation hides order and volume from
+//! Random values would collide, so Kent permutes the values of a counter. The permutation hides order and volume from
 //! casual observers. It is not a cipher, and identifiers are not secrets.
 
 use siphasher::sip::SipHasher24;
@@ -41,13 +41,13 @@ impl Permutation {
         Self { constants, bits }
     }
 
-    /// The image of the low bits of `index`.
+    /// Returns the image of the low bits of `index`.
     pub fn apply(&self, index: u128) -> u128 {
         let [xored, factors @ ..] = &self.constants;
         factors.iter().fold((index ^ xored) & mask(self.bits), |x, factor| self.fold(x.wrapping_mul(*factor)))
     }
 
-    /// The index whose image is the low bits of `value`.
+    /// Returns the index whose image is the low bits of `value`.
     pub fn invert(&self, value: u128) -> u128 {
         let [xored, factors @ ..] = &self.constants;
         let unmixed = factors.iter().rev().fold(value & mask(self.bits), |x, factor| {
@@ -57,7 +57,7 @@ impl Permutation {
         (unmixed ^ xored) & mask(self.bits)
     }
 
-    /// The same permutation in 64-bit arithmetic, which is several times faster. The width must be at most 64.
+    /// Returns the same permutation in 64-bit arithmetic, which is several times faster. The width must be at most 64.
     pub(crate) fn narrow(&self) -> NarrowPermutation {
         debug_assert!(self.bits <= u64::BITS, "the permutation does not fit 64 bits");
         let mask = mask(self.bits) as u64; // OK because the width is at most 64
@@ -84,7 +84,7 @@ pub(crate) struct NarrowPermutation {
 }
 
 impl NarrowPermutation {
-    /// The image of the low bits of `index`.
+    /// Returns the image of the low bits of `index`.
     #[inline(always)]
     pub(crate) fn apply(&self, index: u64) -> u64 {
         let [xored, factors @ ..] = &self.constants;
@@ -100,7 +100,7 @@ impl NarrowPermutation {
     pub(crate) fn map_bits<const BITS: u32, T>(&self, first: u32, places: &mut [T], put: impl Fn(&mut T, u32)) {
         debug_assert_eq!(u128::from(self.mask), mask(BITS), "a permutation of another width");
         let mask = const { mask(BITS) as u32 }; // OK because the width is at most 32
-        let [xored, a, b, c] = self.constants.map(|constant| constant as u32); // OK for the same reason
+        let [xored, a, b, c] = self.constants.map(|constant| constant as u32); // OK because the width is at most 32
         for (place, offset) in places.iter_mut().zip(0..) {
             let mut x = ((first + offset) ^ xored) & mask;
             for factor in [a, b, c] {
@@ -112,25 +112,25 @@ impl NarrowPermutation {
     }
 }
 
-/// The image of `index` under the permutation of this key, label, parameter and width: see [`Permutation`].
+/// Returns the image of `index` under the permutation of this key, label, parameter and width: see [`Permutation`].
 pub fn permute(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32, index: u128) -> u128 {
     Permutation::new(key, label, param, bits).apply(index)
 }
 
-/// The index whose image is `value`: see [`Permutation`].
+/// Returns the index whose image is `value`: see [`Permutation`].
 pub fn unpermute(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32, value: u128) -> u128 {
     Permutation::new(key, label, param, bits).invert(value)
 }
 
 const OCTAVES: &[u8; 8] = b"octaves1";
 
-/// The suffix of a counter in a region of scrambled order. Each octave `2^m` to `2^(m+1) - 1` is permuted separately,
-/// so the first `2^s` counters have exactly the suffixes below `2^s`, for every s.
+/// Returns the suffix of a counter in a region of scrambled order. Each octave `2^m` to `2^(m+1) - 1` is permuted
+/// separately, so the first `2^s` counters have exactly the suffixes below `2^s`, for every s.
 pub fn scramble(key: &ClusterKey, counter: u128) -> u128 {
     in_octave(counter, |bits, index| permute(key, OCTAVES, u64::from(bits), bits, index))
 }
 
-/// The counter of a suffix: the inverse of [`scramble`].
+/// Returns the counter of a suffix: the inverse of [`scramble`].
 pub fn unscramble(key: &ClusterKey, suffix: u128) -> u128 {
     in_octave(suffix, |bits, value| unpermute(key, OCTAVES, u64::from(bits), bits, value))
 }
@@ -149,7 +149,7 @@ struct Octave {
 }
 
 impl Scrambler {
-    /// Fills `values` with the suffixes of the counters from `first` on.
+    /// Fills `values` with the suffixes of consecutive counters, starting at `first`.
     pub(crate) fn fill(&mut self, key: &ClusterKey, first: u128, values: &mut [u128]) {
         let (mut counter, mut rest) = (first, values);
         while !rest.is_empty() {
@@ -160,7 +160,7 @@ impl Scrambler {
                     (zero, later)
                 }
                 Some(bits) => {
-                    // How many counters are left in the octave, or in u128.
+                    // The number of counters left in the octave.
                     let left =
                         usize::try_from(mask(bits + 1) - counter).map_or(usize::MAX, |more| more.saturating_add(1));
                     let (now, later) = rest.split_at_mut(left.min(rest.len()));
@@ -182,7 +182,7 @@ impl Scrambler {
 }
 
 impl Octave {
-    /// Fills `values` with the suffixes of the counters from `first` on, which must all be in this octave.
+    /// Fills `values` with the suffixes of consecutive counters, starting at `first`. All must be in this octave.
     fn fill(&self, first: u128, values: &mut [u128]) {
         let top = 1 << self.bits;
         if self.bits <= u64::BITS {
@@ -217,7 +217,7 @@ const fn mask(bits: u32) -> u128 {
     }
 }
 
-/// The number whose product with `odd` is 1 modulo 2^128.
+/// Returns the number whose product with `odd` is 1 modulo 2^128.
 const fn inverse(odd: u128) -> u128 {
     // OK because an odd number is its own inverse modulo 8, and each Newton step doubles the number of correct bits: 3,
     // 6, 12, 24, 48, 96, 192.
@@ -255,7 +255,7 @@ mod tests {
                 let value = permutation.apply(index);
                 assert_eq!(permutation.invert(value), index, "{bits} bits");
                 let seen = &mut seen[usize::try_from(value).expect("small")];
-                assert!(!*seen, "{value} comes twice in {bits} bits");
+                assert!(!*seen, "{value} occurs twice in {bits} bits");
                 *seen = true;
             }
         }
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// The suffixes of the counters from `first` on, scrambled in batches of `batch`.
+    /// Returns the suffixes of `count` counters starting at `first`, scrambled in batches of `batch`.
     fn filled(first: u128, count: usize, batch: usize) -> Vec<u128> {
         let (mut scrambler, mut suffixes) = (Scrambler::default(), vec![u128::MAX; count]);
         for (batch, first) in suffixes.chunks_mut(batch).zip((first..).step_by(batch)) {

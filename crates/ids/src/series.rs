@@ -1,4 +1,4 @@
-//! Series: identifiers made from a durable counter, without a time in them.
+//! Series: identifiers made from a durable counter instead of the time.
 //!
 //! Every number of the counter permanently stands for one identifier, so uniqueness requires only that the counter
 //! never goes back.
@@ -20,7 +20,7 @@ use crate::{
 
 /// The token of [`Series::FullRand`].
 const FULL_RAND: &str = "uid11-fullrand";
-/// The label and the parameter of its permutation. Changing them would let values repeat.
+/// The label and the parameter of the permutation of `uid11-fullrand`. Changing them would let values repeat.
 const FULL_RAND_LABEL: &[u8; 8] = b"fullrnd1";
 const FULL_RAND_PARAM: u64 = 0;
 /// The prefix of the tokens of serials, before the optional letter of a scheme.
@@ -36,12 +36,12 @@ pub enum Series {
 }
 
 impl Series {
-    /// The series' name: its token in requests, metrics and logs.
+    /// Returns the series' name: its token in requests, metrics and logs.
     pub fn token(&self) -> String {
         self.to_string()
     }
 
-    /// The number of the first identifier.
+    /// Returns the number of the first identifier.
     pub const fn first(&self) -> Position {
         match self {
             Self::FullRand => Position::ZERO,
@@ -49,7 +49,7 @@ impl Series {
         }
     }
 
-    /// One past the number of the last identifier.
+    /// Returns one more than the number of the last identifier.
     pub const fn end(&self) -> Position {
         match self {
             Self::FullRand => Position::new(1 << u64::BITS),
@@ -57,7 +57,7 @@ impl Series {
         }
     }
 
-    /// The size of an identifier in bytes.
+    /// Returns the size of an identifier in bytes.
     pub const fn width_bytes(&self) -> usize {
         match self {
             Self::FullRand => 8,
@@ -65,12 +65,12 @@ impl Series {
         }
     }
 
-    /// Whether the identifiers depend on the cluster's key.
+    /// Returns whether the identifiers depend on the cluster's key.
     pub const fn uses_key(&self) -> bool {
         matches!(self, Self::FullRand)
     }
 
-    /// The encoder that turns numbers into identifiers; `key` is used only if [`uses_key`](Self::uses_key).
+    /// Returns the encoder that turns numbers into identifiers; `key` is used only if [`uses_key`](Self::uses_key).
     pub(crate) fn encoder(&self, key: &ClusterKey) -> SeriesEncoder {
         match self {
             Self::FullRand => {
@@ -81,11 +81,11 @@ impl Series {
         }
     }
 
-    /// The identifier with this number; `key` is used only if [`uses_key`](Self::uses_key).
+    /// Returns the identifier with this number; `key` is used only if [`uses_key`](Self::uses_key).
     ///
     /// # Errors
     ///
-    /// `range` for a number outside the series.
+    /// Fails with `range` for a number outside the series.
     pub fn encode(&self, key: &ClusterKey, position: Position) -> Result<Id, CodecError> {
         if position < self.first() || position >= self.end() {
             let message = format!(
@@ -100,7 +100,7 @@ impl Series {
         Ok(self.kind().id(values[0]))
     }
 
-    /// The kind of its identifiers.
+    /// Returns the kind of the series' identifiers.
     pub(crate) const fn kind(&self) -> IdKind {
         match self {
             Self::FullRand => IdKind::Uid11,
@@ -117,7 +117,7 @@ pub(crate) enum SeriesEncoder {
 }
 
 impl SeriesEncoder {
-    /// Fills `values` with the identifiers of the numbers from `first` on, which must all be in the series.
+    /// Fills `values` with the identifiers of consecutive numbers, starting at `first`. All must be in the series.
     pub(crate) fn fill(&self, first: Position, values: &mut [u128]) {
         match self {
             Self::FullRand(permutation) => {
@@ -149,7 +149,7 @@ impl FromStr for Series {
     type Err = CodecError;
 
     /// Reads the name of a series: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme.
-    /// Spellings of a symbol that its scheme writes the same way name one series.
+    /// Two spellings of a symbol that its scheme writes the same way name the same series.
     ///
     /// Fails with `bad-format` for any other name, and with a more specific code for a symbol that cannot have serial
     /// numbers.

@@ -11,7 +11,7 @@ use crate::error::OutOfRange;
 pub struct SlotConstants {
     /// The slot's number.
     pub slot: Slot,
-    /// The number of times that the slot has changed its holder: the fencing token.
+    /// The number of times that the slot has changed owner: the fencing token.
     pub epoch: SlotEpoch,
     /// The node field of UUID versions 1 and 6.
     pub node: Node,
@@ -31,11 +31,11 @@ impl Slot {
     /// The number of bits of a slot in an identifier.
     pub const BITS: u32 = 6;
 
-    /// The slot with this number.
+    /// Creates the slot with this number.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] above 63.
+    /// Fails with [`OutOfRange`] above 63.
     pub const fn new(number: u8) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the slot", number as u128, Self::BITS) {
             Ok(()) => Ok(Self(number)),
@@ -43,12 +43,12 @@ impl Slot {
         }
     }
 
-    /// All slots, in order.
+    /// Returns all slots, in order.
     pub fn all() -> impl ExactSizeIterator<Item = Self> + DoubleEndedIterator {
         (0..Self::COUNT).map(Self)
     }
 
-    /// The slot's number.
+    /// Returns the slot's number.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -60,26 +60,26 @@ impl fmt::Display for Slot {
     }
 }
 
-/// The number of times that a slot has changed its holder: the fencing token in its blocks.
+/// The number of times that a slot has changed owner: the fencing token in its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotEpoch(u64);
 
 impl SlotEpoch {
-    /// The epoch with this number.
+    /// Creates the epoch with this number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The epoch's number.
+    /// Returns the epoch's number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The epoch of the next holder.
+    /// Returns the epoch of the next owner.
     #[must_use]
     pub const fn next(self) -> Self {
-        // OK because a slot never has 2^64 holders. If it had, a saturated epoch would reject blocks, while a wrapped
-        // one would admit old ones.
+        // OK because a slot never has 2^64 owners. If it had, a saturated epoch would reject new blocks, while a
+        // wrapped one would admit old ones.
         Self(self.0.saturating_add(1))
     }
 }
@@ -103,11 +103,11 @@ impl Node {
     /// The second least significant bit of the first byte. It marks a locally administered address.
     const LOCAL: u64 = 0x02 << 40;
 
-    /// The node field with this value.
+    /// Creates the node field with this value.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] above 48 bits.
+    /// Fails with [`OutOfRange`] above 48 bits.
     pub const fn new(value: u64) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the node", value as u128, Self::BITS) {
             Ok(()) => Ok(Self(value)),
@@ -115,34 +115,35 @@ impl Node {
         }
     }
 
-    /// The node field of a new slot, from the low 48 of these random bits. The last six bits are the slot's number, so
-    /// no two slots of a cluster share a node. The multicast bit is set, so no node is a network card's address.
+    /// Creates the node field of a new slot from the low 48 of these random bits. The last six bits are the slot's
+    /// number, so no two slots of a cluster share a node. The multicast bit is set, so no node is a network card's
+    /// address.
     pub const fn for_slot(random: u64, slot: Slot) -> Self {
         let slot_mask = (1 << Slot::BITS) - 1;
         Self(random & ((1 << Self::BITS) - 1) & !slot_mask | slot.0 as u64 | Self::MULTICAST)
     }
 
-    /// Keeps the low 48 bits.
+    /// Creates the node field from the low 48 bits of `value`.
     pub(crate) const fn truncate(value: u64) -> Self {
         Self(value & ((1 << Self::BITS) - 1))
     }
 
-    /// The slot's number, if this is the node of a slot: see [`for_slot`](Self::for_slot).
+    /// Returns the slot's number, if this is the node of a slot: see [`for_slot`](Self::for_slot).
     pub(crate) const fn slot(self) -> u8 {
         self.0 as u8 & (Slot::COUNT - 1) // OK because the mask keeps 6 bits
     }
 
-    /// The value, below 2^48.
+    /// Returns the value, below 2^48.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether the multicast bit is set. It is not set in a network card's address.
+    /// Returns whether the multicast bit is set. It is not set in a network card's address.
     pub const fn is_multicast(self) -> bool {
         self.0 & Self::MULTICAST != 0
     }
 
-    /// Whether the bit of locally administered addresses is set.
+    /// Returns whether the bit of locally administered addresses is set.
     pub const fn is_local(self) -> bool {
         self.0 & Self::LOCAL != 0
     }
@@ -160,7 +161,7 @@ impl fmt::Debug for Node {
     }
 }
 
-/// The 14-bit clock sequence of UUID versions 1 and 6: it changes when a clock went back or state was lost (DCE 1.1).
+/// The 14-bit clock sequence of UUID versions 1 and 6: it changes when the clock goes back or state is lost (DCE 1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClockSeq(u16);
 
@@ -168,11 +169,11 @@ impl ClockSeq {
     /// The width in bits.
     pub const BITS: u32 = 14;
 
-    /// The clock sequence with this value.
+    /// Creates the clock sequence with this value.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] above 14 bits.
+    /// Fails with [`OutOfRange`] above 14 bits.
     pub const fn new(value: u16) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the clock sequence", value as u128, Self::BITS) {
             Ok(()) => Ok(Self(value)),
@@ -180,17 +181,17 @@ impl ClockSeq {
         }
     }
 
-    /// A clock sequence from the low 14 of these random bits.
+    /// Creates a clock sequence from the low 14 of these random bits.
     pub const fn from_random(random: u64) -> Self {
         Self((random & ((1 << Self::BITS) - 1)) as u16) // OK because 14 bits are left
     }
 
-    /// The value, below 2^14.
+    /// Returns the value, below 2^14.
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// The clock sequence after this one; 0 after 16383.
+    /// Returns the clock sequence after this one; 0 follows 16,383.
     #[must_use]
     pub const fn next(self) -> Self {
         Self::from_random(self.0 as u64 + 1)
@@ -208,12 +209,12 @@ impl fmt::Display for ClockSeq {
 pub struct ClusterKey([u8; 16]);
 
 impl ClusterKey {
-    /// The key made of these bytes.
+    /// Creates the key from these bytes.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for the store and for clients that expand blocks.
+    /// Returns the bytes, for the store and for clients that expand blocks.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }

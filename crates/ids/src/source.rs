@@ -34,7 +34,7 @@ pub struct RegionConstants {
     pub scramble: Option<ClusterKey>,
 }
 
-/// The space of a region without a space in its name.
+/// The space of a region whose source does not name a space.
 pub const DEFAULT_SPACE: &str = "default";
 const REGION_SCHEME: &str = "region:";
 
@@ -50,7 +50,7 @@ pub enum Source {
     Region {
         /// The region's name.
         name: String,
-        /// The name of its space.
+        /// The name of the region's space.
         space: String,
     },
 }
@@ -83,12 +83,12 @@ pub enum SourceError {
         what: &'static str,
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The fault in the name.
         fault: NameFault,
     },
 }
 
-/// What is wrong with the name of a region or a space.
+/// A fault in the name of a region or a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameFault {
     /// The name is empty.
@@ -106,7 +106,7 @@ pub enum NameFault {
     /// A symbol is not allowed in a name.
     #[error("{symbol:?} is not one of a-z A-Z 0-9 - _ .")]
     BadSymbol {
-        /// The first such symbol.
+        /// The first symbol that is not allowed.
         symbol: char,
     },
 }
@@ -118,7 +118,7 @@ pub const MAX_NAME_LEN: usize = 63;
 ///
 /// # Errors
 ///
-/// The first fault, in the order of [`NameFault`].
+/// Returns the first fault, in the order of [`NameFault`].
 pub fn check_name(name: &str) -> Result<(), NameFault> {
     let first = name.chars().next().ok_or(NameFault::Empty)?;
     if name.len() > MAX_NAME_LEN {
@@ -174,15 +174,15 @@ impl From<Format> for Source {
     }
 }
 
-/// The part of a text that an error repeats, so that the message stays small.
+/// Returns the part of a text that an error repeats, so that the message stays small.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// The number of characters of a text that an error repeats: a bit more than the longest name.
+/// The number of characters of a text that an error repeats: slightly more than the longest name.
 const SHOWN_MAX: usize = 80;
 
-/// What the author of an unknown token probably wants, with what separates it from the next words.
+/// Returns a hint for the author of an unknown token, ready to precede the list of sources, or an empty text.
 fn hint(token: &str) -> String {
     let spelled = normal(token);
     let mut known = Format::all().map(|format| format.token()).chain(["uid11-fullrand"]);
@@ -191,12 +191,12 @@ fn hint(token: &str) -> String {
     }
     let wanted = match spelled.as_str() {
         "uuid4" | "uuid" | "random" | "nanoid" => {
-            "random identifiers need no service, make them in process (UUIDv4). Otherwise "
+            "random identifiers need no service: make them in your process (UUIDv4). Otherwise "
         }
         "uuid3" | "uuid5" => {
-            "identifiers of names need no service, make them in process or with `kent codec`. Otherwise "
+            "identifiers derived from names need no service: make them in your process or with `kent codec`. Otherwise "
         }
-        "ulid" | "ksuid" => "uuidv7 is time-ordered, too. Otherwise ",
+        "ulid" | "ksuid" => "did you mean uuidv7, which is also ordered by time? Otherwise ",
         "snowflake" => "did you mean uid11-snowish? Otherwise ",
         _ if check_name(token).is_ok() && !spelled.starts_with("uuid") => {
             return format!("did you mean region:{token}? Otherwise ");
@@ -211,7 +211,7 @@ fn hint(token: &str) -> String {
     wanted.to_string()
 }
 
-/// A token without case, hyphens and the `v` of a version: `UUID-v7` and `v7` are `uuid7`.
+/// Normalizes a token: removes case, punctuation and the `v` of a version. Both `UUID-v7` and `v7` become `uuid7`.
 fn normal(token: &str) -> String {
     let plain: String =
         token.chars().filter(char::is_ascii_alphanumeric).map(|symbol| symbol.to_ascii_lowercase()).collect();
@@ -268,7 +268,7 @@ mod tests {
             ("uuidv8_draft01_60", "did you mean uuidv8-draft01-60? Otherwise "),
             ("fullrand", "did you mean region:fullrand? Otherwise "),
             ("UID11 fullrand", "did you mean uid11-fullrand? Otherwise "),
-            ("uuidv4", "random identifiers need no service, make them in process (UUIDv4). Otherwise "),
+            ("uuidv4", "random identifiers need no service: make them in your process (UUIDv4). Otherwise "),
             ("snowflake", "did you mean uid11-snowish? Otherwise "),
             ("orders", "did you mean region:orders? Otherwise "),
             ("Region:a", "did you mean region:a? Otherwise "),

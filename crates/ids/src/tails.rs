@@ -1,8 +1,8 @@
 //! A fast generator for the random tails of identifiers.
 //!
 //! It is AES-128 in counter mode. On processors with AES instructions it is several times as fast as ChaCha, which
-//! would take most of the time to make a UUIDv7. Part of the output reveals nothing about the rest. Uniqueness never
-//! depends on these bits: identifiers are unique because of their positions.
+//! would take most of the time needed to make a UUIDv7. Part of the output reveals nothing about the rest. Uniqueness
+//! never depends on these bits: identifiers are unique because of their positions.
 
 use core::{convert::Infallible, fmt};
 
@@ -29,7 +29,7 @@ pub struct Tails {
 }
 
 impl Tails {
-    /// Creates a generator from 32 bytes of `seed`. It is as unpredictable as they are.
+    /// Creates a generator from 32 bytes of `seed`. Its output is as unpredictable as those bytes.
     pub fn from_rng(seed: &mut impl Rng) -> Self {
         let (mut key, mut counter) = ([0; KEY], [0; COUNTER]);
         seed.fill_bytes(&mut key);
@@ -43,7 +43,7 @@ impl Tails {
         self.used = 0;
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     fn next<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns zeros only.
+    /// A generator that returns only zeros.
     struct Zeros;
 
     impl TryRng for Zeros {

@@ -2,35 +2,34 @@
 
 use core::fmt;
 
-/// Nanoseconds since 1970-01-01T00:00:00Z, leap seconds not counted; negative before.
+/// Nanoseconds since 1970-01-01T00:00:00Z, without leap seconds; negative before that instant.
 ///
-/// The range (years -5e21 to 5e21) holds every instant of every format: a value can only exceed the width of its
-/// format.
+/// The range (years -5e21 to 5e21) includes every instant of every format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixNanos(i128);
 
 impl UnixNanos {
-    /// The instant `nanos` nanoseconds after 1970-01-01T00:00:00Z.
+    /// Creates the instant `nanos` nanoseconds after 1970-01-01T00:00:00Z.
     pub const fn new(nanos: i128) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since 1970-01-01T00:00:00Z.
+    /// Returns the nanoseconds since 1970-01-01T00:00:00Z.
     pub const fn get(self) -> i128 {
         self.0
     }
 
-    /// The whole second that contains this instant (rounded down).
+    /// Returns the whole second that contains this instant (rounded down).
     pub const fn floor_seconds(self) -> UnixSeconds {
         UnixSeconds(saturate(self.0.div_euclid(NANOS_PER_SECOND)))
     }
 
-    /// The first whole second at or after this instant (rounded up).
+    /// Returns the first whole second at or after this instant (rounded up).
     pub const fn ceil_seconds(self) -> UnixSeconds {
         UnixSeconds(saturate(-(-self.0).div_euclid(NANOS_PER_SECOND)))
     }
 
-    /// This instant moved by `nanos`, which may be negative.
+    /// Returns this instant moved by `nanos`, which may be negative.
     pub const fn offset(self, nanos: i128) -> Self {
         Self(self.0.saturating_add(nanos))
     }
@@ -41,22 +40,22 @@ impl UnixNanos {
 pub struct UnixSeconds(i64);
 
 impl UnixSeconds {
-    /// The instant `seconds` seconds after 1970-01-01T00:00:00Z.
+    /// Creates the instant `seconds` seconds after 1970-01-01T00:00:00Z.
     pub const fn new(seconds: i64) -> Self {
         Self(seconds)
     }
 
-    /// Seconds since 1970-01-01T00:00:00Z.
+    /// Returns the seconds since 1970-01-01T00:00:00Z.
     pub const fn get(self) -> i64 {
         self.0
     }
 
-    /// The same instant in nanoseconds.
+    /// Returns the same instant in nanoseconds.
     pub const fn nanos(self) -> UnixNanos {
         UnixNanos(self.0 as i128 * NANOS_PER_SECOND)
     }
 
-    /// This instant moved by `seconds`, which may be negative.
+    /// Returns this instant moved by `seconds`, which may be negative.
     pub const fn offset(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds))
     }

@@ -36,7 +36,7 @@ const DIGITS: [u8; 256] = {
 pub struct Uid11(u64);
 
 impl Uid11 {
-    /// The identifier with this value. Every value is valid.
+    /// Creates the identifier with this value. Every value is valid.
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
@@ -45,8 +45,8 @@ impl Uid11 {
     ///
     /// # Errors
     ///
-    /// In this order: `bad-length` unless there are 11 bytes, `bad-symbol` for a byte that is not in the alphabet,
-    /// `overflow` for a text above `jpXCZedGfVQ`, which stands for 2^64 - 1.
+    /// Fails with the first of these codes that applies: `bad-length` unless there are 11 bytes, `bad-symbol` for a
+    /// byte that is not in the alphabet, and `overflow` for a text above `jpXCZedGfVQ`, which stands for 2^64 - 1.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
         let text = text.as_ref();
         if text.len() != SYMBOLS {
@@ -58,12 +58,12 @@ impl Uid11 {
         })
     }
 
-    /// The value.
+    /// Returns the value.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The 11 symbols, in ASCII.
+    /// Returns the 11 symbols, in ASCII.
     pub fn text(self) -> [u8; SYMBOLS] {
         let mut symbols = [ALPHABET[0]; SYMBOLS];
         let mut rest = self.0;
@@ -101,12 +101,12 @@ pub struct PrefixRange {
     pub clamped: bool,
 }
 
-/// The values whose texts begin with `prefix`: exactly those from `lo` to `hi`.
+/// Returns the values whose texts begin with `prefix`: exactly those from `lo` to `hi`.
 ///
 /// # Errors
 ///
-/// In this order: `bad-length` unless there are 1 to 11 bytes, `bad-symbol`, `prefix-out-of-range` if no value has such
-/// a text.
+/// Fails with the first of these codes that applies: `bad-length` unless there are 1 to 11 bytes, `bad-symbol`, and
+/// `prefix-out-of-range` if no value has such a text.
 pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError> {
     let prefix = prefix.as_ref();
     if !(1..=SYMBOLS).contains(&prefix.len()) {
@@ -137,13 +137,13 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     Ok(u128::from(upper.1) * u128::from(BASE.pow(LOWER as u32)) + u128::from(lower.1))
 }
 
-/// The number of symbols in the lower half of a text. The upper half has at most 6 symbols, too.
+/// The number of symbols in the lower half of a text. The upper half also has at most 6 symbols.
 const LOWER: usize = 6;
 
 /// The bit that is set in [`NO_DIGIT`] and in no digit.
 const NO_DIGIT_BIT: u8 = 1 << 7;
 
-/// The bitwise OR of the digits of at most 6 symbols, and their number in base 58.
+/// Returns the bitwise OR of the digits of at most 6 symbols, and their value in base 58.
 #[inline]
 fn digits(symbols: &[u8]) -> (u8, u64) {
     symbols.iter().fold((0, 0), |(bits, number), symbol| {
@@ -152,7 +152,7 @@ fn digits(symbols: &[u8]) -> (u8, u64) {
     })
 }
 
-/// The error for the first symbol that is not a digit.
+/// Creates the error for the first symbol that is not a digit.
 #[cold]
 fn bad_symbol(symbols: &[u8]) -> CodecError {
     let bad = symbols.iter().enumerate().find(|(_, symbol)| DIGITS[usize::from(**symbol)] == NO_DIGIT);
@@ -222,7 +222,7 @@ mod tests {
                 }
                 Err(error) => {
                     assert_eq!(error.code(), ErrorCode::PrefixOutOfRange);
-                    assert!(digit >= 43, "k to z are beyond the values");
+                    assert!(digit >= 43, "no uid11 begins with k to z");
                 }
             }
         }

@@ -21,7 +21,8 @@ pub struct Chunk {
 }
 
 impl Default for Chunk {
-    /// 1,024 to 1,048,576: a crash skips few suffixes of a quiet region, and a busy region commits about once a second.
+    /// Returns the default policy, with chunks of 1024 to 1,048,576 positions: a crash skips few suffixes of a quiet
+    /// region, and a busy region commits about once per second.
     fn default() -> Self {
         Self { min: 1 << 10, max: 1 << 20 }
     }
@@ -32,7 +33,7 @@ impl Default for Chunk {
 pub struct Reserved {
     /// Positions below this one are issued, or reserved in a daemon's chunk.
     pub below: Position,
-    /// The time until which they are paid for (see the pace rules in `pace.rs`).
+    /// The time until which these positions are paid for (see the pace rules in `pace.rs`).
     pub paid: UnixNanos,
 }
 
@@ -57,12 +58,12 @@ pub struct CounterPlan {
 }
 
 impl CounterPlan {
-    /// The version that the record must still have; 0 if it must not exist.
+    /// Returns the version that the record must still have; 0 if it must not exist.
     pub const fn guard(&self) -> u64 {
         self.guard
     }
 
-    /// The record to write.
+    /// Returns the record to write.
     pub const fn reserved(&self) -> Reserved {
         self.reserved
     }
@@ -129,7 +130,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if the chunk has fewer left; nothing has changed then.
+    /// Fails with [`Exhausted`] if the chunk has fewer suffixes left; then nothing has changed.
     pub fn grant(&mut self, count: u64) -> Result<Position, Exhausted> {
         self.sequence.grant(Position::ZERO, count)
     }
@@ -139,7 +140,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// [`CounterRefusal`] if fewer suffixes are left, or if the pace does not allow it.
+    /// Fails with a [`CounterRefusal`] if fewer suffixes are left, or if the pace does not allow it.
     pub fn plan_chunk(
         &mut self,
         read: Stored<Reserved>,
@@ -148,7 +149,8 @@ impl Counter {
         now: Duration,
     ) -> Result<CounterPlan, CounterRefusal> {
         let (base, capacity) = (read.value.below, bound.capacity);
-        // If no other daemon has reserved since, the next chunk continues the rest of ours.
+        // If no other daemon has reserved suffixes since our last commit, the next chunk directly follows the rest of
+        // ours.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
         let missing = u128::from(count).saturating_sub(in_hand);
         let left = capacity.since(base);
@@ -167,7 +169,7 @@ impl Counter {
     }
 
     /// Plans to reserve the next chunk ahead of time if the current one is low. Returns `None` if another daemon has
-    /// reserved since, because the rest of the current chunk would be lost.
+    /// reserved suffixes since, because then the rest of the current chunk would be lost.
     pub fn plan_ahead(&mut self, read: Stored<Reserved>, bound: &Bound, now: Duration) -> Option<CounterPlan> {
         let is_ours = read.version == self.version && read.value.below == self.sequence.ceiling();
         let can_grow = affordable(bound.pace, read.value.paid, bound.time) > 0;
@@ -191,14 +193,15 @@ impl Counter {
         }
     }
 
-    /// The value of the record without the unused rest of our chunk.
+    /// Returns the value of the record, reduced by the unused rest of our chunk if no other daemon has reserved
+    /// suffixes since.
     pub const fn rest_of(&self, read: Stored<Position>) -> Position {
         let is_ours = read.version == self.version && read.value.get() == self.sequence.ceiling().get();
         if is_ours { self.sequence.next() } else { read.value }
     }
 
-    /// Plans to give back the rest of the chunk; the commit fails if another daemon has reserved since. From now on,
-    /// this counter grants nothing until its next chunk, even if the commit fails.
+    /// Plans to give back the rest of the chunk; the commit fails if another daemon has reserved suffixes since. From
+    /// now on, this counter grants nothing until its next chunk, even if the commit fails.
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();
@@ -222,7 +225,7 @@ impl Counter {
         self.policy = policy;
     }
 
-    /// The version of the record after our last commit; 0 before the first.
+    /// Returns the version of the record after our last commit; 0 before the first.
     pub const fn version(&self) -> u64 {
         self.version
     }
@@ -232,8 +235,8 @@ impl Counter {
         self.sequence.left()
     }
 
-    /// Whether to reserve the next chunk now, so that no request waits for the store: the counter is busy, and half of
-    /// the chunk is used. Not if one request takes more than a chunk.
+    /// Returns whether to reserve the next chunk now, so that no request waits for the store: the counter is busy, and
+    /// half of the chunk is used. Returns false if one request takes more than a chunk.
     pub fn is_low(&self) -> bool {
         self.is_busy && self.last <= self.size.into() && self.left() < self.last / 2
     }
@@ -299,7 +302,7 @@ mod tests {
         counter.on_committed(plan, 1);
         assert_eq!(counter.grant(4), Ok(at(0)));
         let plan = counter.plan_chunk(stored(1, 10), 30, &below(1000), SECOND * 3).expect("enough suffixes are left");
-        assert_eq!(plan.reserved().below, at(34), "6 in hand, 24 missing");
+        assert_eq!(plan.reserved().below, at(34), "6 are left in the chunk, 24 are missing");
         counter.on_committed(plan, 2);
         assert_eq!(counter.grant(30), Ok(at(4)));
     }
@@ -384,14 +387,18 @@ mod tests {
         };
         reserve(&mut counter, 0, 0, SECOND);
         counter.grant(10).expect("in hand");
-        assert!(!counter.is_low(), "it is not known yet how long a chunk lasts");
+        assert!(!counter.is_low(), "the duration of a chunk is not known yet");
         reserve(&mut counter, 1, 10, SECOND + SECOND / 2);
         counter.grant(10).expect("in hand");
         assert!(!counter.is_low(), "10 of 20 are left");
         assert_eq!(counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2), None);
         counter.grant(1).expect("in hand");
         assert!(counter.is_low());
-        assert_eq!(counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2), None, "another daemon has reserved");
+        assert_eq!(
+            counter.plan_ahead(stored(3, 60), &below(1000), SECOND * 2),
+            None,
+            "another daemon has reserved suffixes"
+        );
         for read in [stored(3, 30), stored(2, 60)] {
             assert_eq!(counter.plan_ahead(read, &below(1000), SECOND * 2), None, "the record has changed");
         }
@@ -401,13 +408,13 @@ mod tests {
         assert_eq!(counter.plan_ahead(stored(2, 30), &below(30), SECOND * 2), None, "no suffixes are left");
         let plan = counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2).expect("enough suffixes are left");
         assert_eq!((plan.guard(), plan.reserved().below), (2, at(70)), "a chunk twice as large");
-        // Meanwhile the rest of the chunk is granted, then the new chunk without a gap.
+        // Meanwhile the rest of the chunk is granted, and then the new chunk, without a gap.
         assert_eq!(counter.grant(4), Ok(at(21)));
         counter.on_committed(plan, 3);
         assert_eq!(counter.grant(45), Ok(at(25)));
         reserve(&mut counter, 3, 70, SECOND * 9);
         counter.grant(15).expect("in hand");
-        assert!(!counter.is_low(), "it is quiet again");
+        assert!(!counter.is_low(), "the counter is quiet again");
     }
 
     #[test]
@@ -419,7 +426,7 @@ mod tests {
                     .plan_chunk(stored(version, reserved), 1, &below(1000), now)
                     .expect("enough suffixes are left");
                 counter.on_committed(plan, version + 1);
-                // More than half of a chunk of 10, or of one twice as large.
+                // Each grant takes more than half of a chunk of 10, or of one twice as large.
                 counter
                     .grant(match (version, is_low) {
                         (0, _) => 10,
@@ -428,7 +435,7 @@ mod tests {
                     })
                     .expect("in hand");
             }
-            assert_eq!(counter.is_low(), is_low, "it lasted {lasted:?}");
+            assert_eq!(counter.is_low(), is_low, "the chunk lasted {lasted:?}");
         }
     }
 
@@ -503,7 +510,7 @@ mod tests {
     fn ok_chunks_follow_the_rate_between_their_bounds() {
         let mut counter = counter();
         let mut reserved = 0;
-        // A second and four are neither short nor long.
+        // Chunks that last from one to four seconds keep their size.
         for (at_ms, expected) in [
             (0, 10),
             (999, 20),

@@ -1,5 +1,5 @@
-//! The pace of counters: bounds how far a counter moves in a period, so that a restore can skip all that may have been
-//! issued.
+//! The pace of counters: bounds how far a counter moves in a period, so that a restore can skip all numbers that may
+//! have been issued.
 //!
 //! A counter's record has a time until which it is *paid*: issuing at its pace, the counter would use all reserved
 //! numbers by then. Reserving n numbers moves that time by n / pace, starting from the current time if it has passed,
@@ -13,30 +13,31 @@ use kent_ids::{Series, UnixNanos};
 use kent_regions::{Count, Pace};
 use thiserror::Error;
 
-/// The time ahead of the clock for which a counter may be paid, and so the size of the burst that an idle counter can
-/// issue. At the slowest default pace, 1024 s are 2^30 numbers, the maximum of one lease.
+/// The maximum time ahead of the clock until which a counter may be paid. It determines the burst that an idle counter
+/// can issue. At the slowest default pace, 1024 s are 2^30 numbers, the maximum of one lease.
 pub const BURST: Duration = Duration::from_secs(1024);
 
-/// The error of a counter that would advance faster than its pace allows. Nothing has changed.
+/// The error when a counter would advance faster than its pace allows. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[error("the counter would advance faster than its pace allows")]
 pub struct TooFast {
-    /// The wait until the pace allows it, or `None` if never, because the request is larger than one burst.
+    /// The wait until the pace allows the request, or `None` if it never does, because the request is larger than one
+    /// burst.
     pub wait: Option<Duration>,
 }
 
 const SECOND: u128 = 1_000_000_000;
 
-/// The pace of a series. It is not stored, because it follows from the series' length.
+/// Returns the pace of a series. It is not stored, because it follows from the series' length.
 pub fn series_pace(series: &Series) -> Pace {
     Pace::for_bits(Count::Below(series.end().get()).bits())
 }
 
-/// The time until which a counter is paid after it reserves `count` numbers at `now`.
+/// Returns the time until which a counter is paid after it reserves `count` numbers at `now`.
 ///
 /// # Errors
 ///
-/// [`TooFast`] if the pace does not allow it.
+/// Fails with [`TooFast`] if the pace does not allow it.
 pub fn pay(pace: Pace, paid: UnixNanos, now: UnixNanos, count: u128) -> Result<UnixNanos, TooFast> {
     if count == 0 {
         return Ok(paid);
@@ -53,15 +54,15 @@ pub fn pay(pace: Pace, paid: UnixNanos, now: UnixNanos, count: u128) -> Result<U
     }
 }
 
-/// Returns the number of numbers that the pace allows at `now`.
+/// Returns how many numbers the pace allows a counter to reserve at `now`.
 pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     let left = now.offset(nanos(BURST)).get().saturating_sub(paid.max(now).get());
     // OK because a burst has fewer than 2^40 nanoseconds, and a pace fewer than 2^64 numbers.
     u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
 }
 
-/// The largest number of reservations after a record that was paid until `paid`, by daemons whose clocks never passed
-/// `until`.
+/// Returns how many numbers daemons can at most have reserved since a record that was paid until `paid`, if their
+/// clocks never passed `until`.
 fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
     let most = until.offset(nanos(BURST)).get().saturating_sub(paid.get());
     u128::try_from(most).unwrap_or(0).saturating_mul(pace.get().into()).div_ceil(SECOND)
@@ -81,18 +82,18 @@ pub struct Lapse {
 const SLACK: Duration = Duration::from_secs(3600);
 
 impl Lapse {
-    /// The beginning of the lapse for a backup `taken` at this time, by the clock of the daemon that made it.
+    /// Returns the beginning of the lapse for a backup `taken` at this time, by the clock of the daemon that made it.
     pub fn begin(taken: UnixNanos) -> UnixNanos {
         taken.offset(-nanos(SLACK))
     }
 
-    /// The lapse from a backup to its restore. The backup was `taken` at this time, by the clock of the daemon that
-    /// made it. No counter in it is paid beyond `paid`. The clock of the restoring host says `now`, and no clock of a
-    /// lost daemon was ahead of it by more than `error`.
+    /// Returns the lapse from a backup to its restore. The backup was `taken` at this time, by the clock of the daemon
+    /// that made it. No counter in it is paid beyond `paid`. The clock of the restoring host says `now`, and no clock
+    /// of a lost daemon was ahead of it by more than `error`.
     ///
     /// # Errors
     ///
-    /// The latest known time of a lost daemon's clock, if it was ahead by more than `error`.
+    /// Fails with the latest known time of a lost daemon's clock, if that clock was ahead by more than `error`.
     pub fn since_backup(taken: UnixNanos, paid: UnixNanos, now: UnixNanos, error: Duration) -> Result<Self, UnixNanos> {
         // A counter is paid at most BURST ahead of the clock of the daemon that reserved.
         let latest = taken.max(paid.offset(-nanos(BURST)));
@@ -103,17 +104,20 @@ impl Lapse {
         Ok(Self { since: Self::begin(taken), until: now.max(latest).offset(error) })
     }
 
-    /// How many numbers a counter whose record is paid until `paid` may have reserved during the lapse, and the new
-    /// time until which it is paid. With that, the counter issues nothing before [`until`](Self::until).
+    /// Returns how many numbers a counter whose record is paid until `paid` can at most have reserved during the lapse,
+    /// and the new time until which the counter is paid. With that time, the counter issues nothing before
+    /// [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
         (reserved_by(pace, paid.max(self.since), self.until), self.until.offset(nanos(BURST)))
     }
 }
 
-/// The clock of the pace rules. It never goes back, and runs at least as fast as a steady clock.
+/// The clock of the pace rules. It never goes back or stands still.
 ///
 /// It is never ahead of the fastest clock that ever paid for counters of the store, and a restore allows for that
-/// clock. A wrong clock therefore only costs speed.
+/// clock. A wrong clock therefore only costs speed: while the wall clock is behind or not trusted, this clock runs at
+/// half the speed of a steady clock. At full speed it would move ahead of every wall clock, because an oscillator that
+/// is fast gains a little each time that the wall clock is stepped back to the true time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PaceClock {
     /// The latest time, and the steady clock's time at that moment.
@@ -121,10 +125,10 @@ pub struct PaceClock {
 }
 
 impl PaceClock {
-    /// Returns the time, given the trusted wall clock (`None` if it is not trusted) and a steady clock.
+    /// Returns the time, given the wall clock (`None` if it is not trusted) and a steady clock.
     pub fn read(&mut self, wall: Option<UnixNanos>, steady: Duration) -> UnixNanos {
-        let continued = self.latest.map(|(time, at)| time.offset(nanos(steady.saturating_sub(at))));
-        // Without any clock, the time is before every other time: new counters keep their pace and have no burst.
+        let continued = self.latest.map(|(time, at)| time.offset(nanos(steady.saturating_sub(at)) / 2));
+        // Without any clock, the time is earlier than any real time: new counters keep their pace and have no burst.
         let now = wall.max(continued).unwrap_or(UnixNanos::new(-nanos(BURST)));
         self.latest = Some((now, steady));
         now
@@ -144,7 +148,7 @@ impl PaceClock {
     }
 }
 
-/// The duration in nanoseconds, fewer than 2^94.
+/// Returns the duration in nanoseconds, fewer than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -196,11 +200,11 @@ mod tests {
         let unknown = clock.read(None, at(5));
         assert_eq!(affordable(pace(1000), UnixNanos::new(0), unknown), 0, "the time is not known yet");
         assert_eq!(clock.read(Some(NOW), at(6)), NOW);
-        assert_eq!(clock.read(Some(after(-3600)), at(7)), after(1), "the wall clock was set back");
-        assert_eq!(clock.read(None, at(8)), after(2));
+        assert_eq!(clock.read(Some(after(-3600)), at(8)), after(1), "half the speed: the wall clock was set back");
+        assert_eq!(clock.read(None, at(10)), after(2));
         assert_eq!(clock.catch_up(after(1024)), after(2), "no clock was ahead of ours");
         assert_eq!(clock.catch_up(after(1024 + 60)), after(60));
-        assert_eq!(clock.read(Some(after(3)), at(9)), after(61));
+        assert_eq!(clock.read(Some(after(3)), at(12)), after(61));
     }
 
     #[test]
@@ -210,8 +214,8 @@ mod tests {
         assert_eq!(lapse(1024, 100, 3600), of(-3600, 100 + 3600));
         assert_eq!(lapse(1024, 100, 1), of(-3600, 101), "all lapses of a backup have the same beginning");
         assert_eq!(lapse(1024, 100, 7200), of(-3600, 7300));
-        assert_eq!(lapse(1024, -100, 3600), of(-3600, 3600), "a lost clock was right, or ahead");
-        assert_eq!(lapse(1024 + 60, 0, 3600), of(-3600, 3660), "a lost clock was ahead of the one of the backup");
+        assert_eq!(lapse(1024, -100, 3600), of(-3600, 3600), "a lost clock was right or ahead");
+        assert_eq!(lapse(1024 + 60, 0, 3600), of(-3600, 3660), "a lost clock was ahead of the backup's clock");
     }
 
     #[test]
@@ -227,7 +231,7 @@ mod tests {
     /// The clock error in seconds that a restore allows for.
     const ERROR: i128 = 2 * WRONG;
 
-    /// The lapse of a restore of the state at `NOW`, by a host whose clock says `now`.
+    /// Returns the lapse of a restore of the state at `NOW`, by a host whose clock says `now`.
     fn restored_at(now: i128) -> Lapse {
         Lapse { since: after(-ERROR), until: after(now + ERROR) }
     }
@@ -245,15 +249,19 @@ mod tests {
             // The restoring host's clock is behind that of the daemon.
             let (skipped, paid_then) = restored_at(now - 100 - ERROR).skip(pace(1000), read);
             assert_eq!(skipped, reserved, "paid until {paid:?}");
-            assert_eq!(affordable(pace(1000), paid_then, after(now - 100)), 0, "it waits until the end of the lapse");
+            assert_eq!(
+                affordable(pace(1000), paid_then, after(now - 100)),
+                0,
+                "the counter issues nothing until the end of the lapse"
+            );
             assert_eq!(affordable(pace(1000), paid_then, after(now - 100 + 1)), 1000);
         }
     }
 
     const CLOCKS: &[i128] = &[-WRONG, 0, WRONG];
 
-    /// The usual error of a store's clock, and steps: seconds that pass, another error of the clock for this step, and
-    /// whether the daemon reserves all that its pace allows.
+    /// Returns the usual error of a store's clock, and steps. Each step has the seconds that pass, possibly another
+    /// error of the clock, and whether the daemon reserves all that its pace allows.
     fn store() -> impl Strategy<Value = (i128, Vec<(i128, Option<i128>, bool)>)> {
         let seconds = prop::sample::select(&[1_i128, 500, 1000, 4000]);
         let jumps = prop::option::weighted(0.1, prop::sample::select(CLOCKS));
@@ -280,7 +288,7 @@ mod tests {
                     let count = affordable(pace, paid, now);
                     if reserves && count > 0 {
                         paid = pay(pace, paid, now, count).expect("affordable");
-                        prop_assert!(reserved >= most, "{reserved} was reserved before, up to {most}");
+                        prop_assert!(reserved >= most, "number {reserved} was reserved before: all below {most} were");
                         reserved += count;
                         ended = reserved;
                     }

@@ -1,7 +1,7 @@
 //! Retention of records: request IDs of grants and edits, and the edits of a table.
 //!
 //! A durable *floor* is raised before records below it are removed. So a request ID without a record is new if it is
-//! above the floor, and may have been forgotten if it is below, independent of any clock.
+//! above the floor, and may have been forgotten if it is below. This does not depend on any clock.
 
 use core::time::Duration;
 
@@ -18,32 +18,32 @@ impl DatedRequest {
         Uuid::try_parse(request_id).ok().filter(|uuid| dce::version(*uuid) == Some(7)).map(Self)
     }
 
-    /// The creation time, by its author's clock: the first 48 bits are milliseconds since 1970.
+    /// Returns the creation time, by the clock of the creator: the first 48 bits are milliseconds since 1970.
     pub const fn time(self) -> UnixNanos {
         UnixNanos::new((self.0.as_u128() >> 80) as i128 * NANOS_PER_MILLI) // OK because 48 bits are left
     }
 
-    /// All bits of the UUID. They sort by time.
+    /// Returns all bits of the UUID. They sort by time.
     pub const fn bits(self) -> u128 {
         self.0.as_u128()
     }
 }
 
-/// The maximum time by which a dated request ID may be ahead of the clock. Its author's clock may be wrong or in
+/// The maximum time by which a dated request ID may be ahead of the clock. The clock of its creator may be wrong or in
 /// another time zone.
 pub const REQUEST_AHEAD_MAX: Duration = Duration::from_secs(86_400);
 
 /// The retention of request IDs, and the limit on their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestPolicy {
-    /// The retention of a dated request ID.
+    /// The time for which a dated request ID is kept.
     pub retention: Duration,
     /// The maximum number of undated request IDs, which are kept permanently: per region, and per space for edits.
     pub undated_max: u64,
 }
 
 impl Default for RequestPolicy {
-    /// 30 days, and ten million undated request IDs.
+    /// Returns the default policy: a retention of 30 days, and a maximum of ten million undated request IDs.
     fn default() -> Self {
         Self { retention: Duration::from_secs(30 * 86_400), undated_max: 10_000_000 }
     }
@@ -52,7 +52,7 @@ impl Default for RequestPolicy {
 /// An error from checking a new request ID. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestRefusal {
-    /// It is older than the retention, so its grant may have been forgotten.
+    /// The request ID is older than the retention, so its grant may have been forgotten.
     #[error(
         "request_id was made at {}, but request_ids from before {} are forgotten (kentd --request-retention), so it may have been \
          used already: make a new one (kent alloc uuidv7)",
@@ -65,7 +65,7 @@ pub enum RequestRefusal {
         /// Request IDs made before this time are forgotten.
         oldest: UnixNanos,
     },
-    /// Its creation time is too far in the future, so it would be kept too long.
+    /// The request ID's creation time is too far in the future, so it would be kept too long.
     #[error(
         "request_id was made at {}, more than a day ahead of the clock ({}): make it with a correct clock",
         time.rfc3339(0).unwrap_or_default(),
@@ -94,7 +94,7 @@ impl RequestPolicy {
     ///
     /// # Errors
     ///
-    /// [`RequestRefusal`] if the request ID must not be used.
+    /// Fails with a [`RequestRefusal`] if the request ID must not be used.
     pub fn check_dated(
         &self,
         request: DatedRequest,
@@ -111,32 +111,32 @@ impl RequestPolicy {
         }
     }
 
-    /// Checks whether one more undated request ID can be stored. The commit must count it.
+    /// Checks whether one more undated request ID can be stored, if `kept` are stored. The commit must count it.
     ///
     /// # Errors
     ///
-    /// [`RequestRefusal`] if the request ID must not be used.
+    /// Fails with a [`RequestRefusal`] if the request ID must not be used.
     pub const fn check_undated(&self, kept: u64) -> Result<(), RequestRefusal> {
         if kept < self.undated_max { Ok(()) } else { Err(RequestRefusal::TooMany { max: self.undated_max }) }
     }
 
-    /// The floor that must be durable before the oldest dated request ID is removed, or `None` while that is still
-    /// kept.
+    /// Returns the floor that must be durable before the oldest dated request ID is removed. Returns `None` if that
+    /// request ID is still kept or the floor is high enough.
     pub fn raised(&self, floor: UnixNanos, oldest: DatedRequest, now: Option<UnixNanos>) -> Option<UnixNanos> {
         let due = self.due(now?);
         (oldest.time() < due && floor < due).then_some(due)
     }
 
-    /// The end of the retention: request IDs made before this time are no longer kept.
+    /// Returns the time before which request IDs are no longer kept.
     fn due(&self, now: UnixNanos) -> UnixNanos {
         now.offset(-nanos(self.retention))
     }
 }
 
-/// The edits of a table that are forgotten.
+/// The forgotten edits of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The edits up to this revision are forgotten; 0 if none is. The table can be shown at this revision and later
+    /// The edits up to this revision are forgotten; 0 if none are. The table can be shown at this revision and later
     /// ones.
     pub through: u64,
     /// The number of revisions above `through` that a restore skipped, so no edit made them.
@@ -149,7 +149,8 @@ impl Forgotten {
         present.saturating_sub(self.through).saturating_sub(self.passed_over).saturating_sub(kept_max)
     }
 
-    /// Forgets the next edit: the one that made `revision` from the revision `follows`, by default the one below.
+    /// Forgets the next edit: the one that made `revision` from the revision `follows`, or by default from the revision
+    /// before it.
     #[must_use]
     pub const fn and(self, revision: u64, follows: Option<u64>) -> Self {
         let before = match follows {
@@ -163,7 +164,7 @@ impl Forgotten {
 
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// The duration in nanoseconds, fewer than 2^94.
+/// Returns the duration in nanoseconds, fewer than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -181,7 +182,7 @@ mod tests {
         UnixNanos::new(seconds * 1_000_000_000)
     }
 
-    /// A request ID made `after` seconds after `NOW`.
+    /// Returns a request ID made `after` seconds after `NOW`.
     fn made(after: i128) -> DatedRequest {
         let millis = (NOW + after) * 1000;
         let digits = format!("{millis:012x}");
@@ -207,7 +208,8 @@ mod tests {
         }
     }
 
-    /// Times in seconds from `NOW` of the request ID, the floor and the clock, and the expected result.
+    /// Each row has the times of the request ID, the floor and the clock in seconds from `NOW`, and the expected
+    /// result.
     #[test]
     fn ok_and_err_dated_request_ids() {
         let policy = RequestPolicy::default();
@@ -217,7 +219,7 @@ mod tests {
             (-30 * DAY - 1, -40 * DAY, Some(0), "old"),
             (DAY, -40 * DAY, Some(0), "ok"),
             (DAY + 1, -40 * DAY, Some(0), "new"),
-            // Below the floor everything is forgotten, even if the clock was set back.
+            // Below the floor, all request IDs are forgotten, even if the clock was set back.
             (-1, 0, Some(-100 * DAY), "old"),
             (-1, 0, None, "old"),
             (0, 0, None, "ok"),
@@ -243,9 +245,9 @@ mod tests {
             policy.raised(seconds(NOW + floor), made(oldest), now).map(|raised| raised.get() / 1_000_000_000 - NOW)
         };
         assert_eq!(raised(-50 * DAY, -31 * DAY, Some(0)), Some(-30 * DAY));
-        assert_eq!(raised(-50 * DAY, -30 * DAY, Some(0)), None, "it is still kept");
+        assert_eq!(raised(-50 * DAY, -30 * DAY, Some(0)), None, "the oldest request ID is still kept");
         assert_eq!(raised(-20 * DAY, -31 * DAY, Some(0)), None, "the floor is already higher");
-        assert_eq!(raised(-30 * DAY, -31 * DAY, Some(0)), None, "the floor is already there");
+        assert_eq!(raised(-30 * DAY, -31 * DAY, Some(0)), None, "the floor is already that high");
         assert_eq!(raised(-50 * DAY, -31 * DAY, None), None, "the time is not known");
         assert_eq!(raised(0, -200 * DAY, Some(-100 * DAY)), None, "a floor never goes back");
         let floor = seconds(NOW - 30 * DAY);

@@ -13,7 +13,7 @@ pub struct Sequence {
     ceiling: Position,
 }
 
-/// The error if fewer positions are left than requested. Nothing was granted.
+/// The error when fewer positions are left than requested. Nothing was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the request needs more than the {left} positions left below the ceiling")]
 pub struct Exhausted {
@@ -24,7 +24,7 @@ pub struct Exhausted {
 impl Sequence {
     /// Creates a sequence that may grant the positions `next..ceiling`.
     ///
-    /// The caller guarantees that the ceiling is durable, and that no other daemon was ever given these positions.
+    /// The caller guarantees that the ceiling is durable, and that no other daemon ever gets these positions.
     pub const fn new(next: Position, ceiling: Position) -> Self {
         Self { next, ceiling }
     }
@@ -33,7 +33,7 @@ impl Sequence {
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if they would exceed the ceiling; the sequence is then unchanged.
+    /// Fails with [`Exhausted`] if they would exceed the ceiling; then the sequence is unchanged.
     pub fn grant(&mut self, floor: Position, count: u64) -> Result<Position, Exhausted> {
         let first = self.next.max(floor);
         let left = self.ceiling.since(first);
@@ -47,24 +47,23 @@ impl Sequence {
 
     /// Raises the ceiling to `ceiling`, and `next` to `start`. Neither ever goes down.
     ///
-    /// The caller guarantees that the ceiling is durable, and that no other daemon was given the positions
-    /// `start..ceiling`.
+    /// The caller guarantees that the ceiling is durable, and that no other daemon gets the positions `start..ceiling`.
     pub fn raise(&mut self, start: Position, ceiling: Position) {
         self.next = self.next.max(start);
         self.ceiling = self.ceiling.max(ceiling);
     }
 
-    /// Gives up the remaining positions: `ceiling = next`. Call it before another daemon may be given them.
+    /// Gives up the remaining positions: `ceiling = next`. Call it before another daemon can get them.
     pub fn close(&mut self) {
         self.ceiling = self.next;
     }
 
-    /// The first position that has not been granted.
+    /// Returns the first position that has not been granted.
     pub const fn next(&self) -> Position {
         self.next
     }
 
-    /// The first position that may not be granted.
+    /// Returns the first position that may not be granted.
     pub const fn ceiling(&self) -> Position {
         self.ceiling
     }

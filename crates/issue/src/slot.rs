@@ -1,9 +1,9 @@
 //! Slots: numbered durable records through which daemons issue time-based identifiers.
 //!
-//! A record says up to which whole second its ticks are reserved. Every commit moves `reserved_until` from r to r', and
-//! the ticks of (r, r'] belong to the author of that commit alone. Two daemons can therefore never issue the same tick
-//! of the same slot: the second daemon's commit starts above the first daemon's ceiling, and the first daemon's next
-//! commit fails on a version mismatch. This needs no clock, lease or timeout.
+//! A slot's record states the whole second up to which its ticks are reserved. Every commit moves `reserved_until` from
+//! r to r', and the ticks of (r, r'] belong to the author of that commit alone. Two daemons can therefore never issue
+//! the same tick of the same slot: the second daemon's commit starts above the first daemon's ceiling, and the first
+//! daemon's next commit fails on a version mismatch. This needs no clock, lease or timeout.
 
 use core::{fmt, str::FromStr};
 
@@ -12,17 +12,17 @@ use thiserror::Error;
 
 use crate::Stored;
 
-/// One run of one daemon: 16 random bytes, generated when it starts.
+/// The identity of one run of one daemon: 16 random bytes, generated when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HolderId([u8; 16]);
 
 impl HolderId {
-    /// The holder with these bytes.
+    /// Creates the holder ID with these bytes.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub const fn bytes(self) -> [u8; 16] {
         self.0
     }
@@ -30,7 +30,7 @@ impl HolderId {
 
 /// An error from parsing a [`HolderId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a holder has exactly 32 hexadecimal digits")]
+#[error("a holder ID has exactly 32 hexadecimal digits")]
 pub struct BadHolder;
 
 impl FromStr for HolderId {
@@ -59,23 +59,24 @@ impl fmt::Display for HolderId {
 /// The durable record of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotRecord {
-    /// The node field of v1 and v6. It is generated once; its last six bits are the slot's number.
+    /// The node field of UUID versions 1 and 6. It is generated once; its last six bits are the slot's number.
     pub node: Node,
-    /// Grows whenever the slot changes its holder (DCE 1.1: state was lost, or the clock went back).
+    /// The clock sequence, which grows whenever the slot changes its holder (DCE 1.1: state was lost, or the clock went
+    /// back).
     pub clock_seq: ClockSeq,
-    /// Grows whenever the slot changes its holder: the fencing token of every block.
+    /// The epoch, which grows whenever the slot changes its holder: the fencing token of every block.
     pub epoch: SlotEpoch,
-    /// The run of a daemon that holds the slot.
+    /// The daemon run that holds the slot.
     pub holder: HolderId,
     /// The ticks up to and including the one that begins at this second are reserved.
     pub reserved_until: UnixSeconds,
-    /// The holder's clock when it wrote the record. A later start compares its clock with it. It does not affect what
-    /// may be issued.
+    /// The holder's clock when it wrote the record. A daemon that starts later compares its clock with this time. It
+    /// does not affect which ticks may be issued.
     pub seen: UnixSeconds,
 }
 
 impl SlotRecord {
-    /// The latest time in the record.
+    /// Returns the latest time in the record.
     pub fn latest(&self) -> UnixSeconds {
         self.reserved_until.max(self.seen)
     }
@@ -135,43 +136,43 @@ impl SlotPlan {
         Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
     }
 
-    /// The slot.
+    /// Returns the slot.
     pub const fn slot(&self) -> Slot {
         self.slot
     }
 
-    /// The version that the record must still have; 0 if it must not exist.
+    /// Returns the version that the record must still have; 0 if it must not exist.
     pub const fn guard(&self) -> u64 {
         self.guard
     }
 
-    /// The record to write.
+    /// Returns the record to write.
     pub const fn record(&self) -> &SlotRecord {
         &self.record
     }
 
-    /// The ticks up to this second belong to an earlier commit.
+    /// Returns the second up to which ticks belong to an earlier commit, or `None` if the slot was never used.
     pub(crate) const fn start(&self) -> Option<UnixSeconds> {
         self.start
     }
 }
 
-/// The error if every slot is reserved beyond the current time.
+/// The error when every slot is reserved beyond the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("all {} slots are reserved; the first reservation ends at Unix second {}", Slot::COUNT, earliest.get())]
 pub struct AllSlotsReserved {
-    /// The end of the first reservation to end.
+    /// The end of the reservation that ends first.
     pub earliest: UnixSeconds,
 }
 
-/// Chooses the slot to take at `now`: the lowest one whose reservation has passed and whose holder is not alive, else
-/// the lowest new one, else the lowest one whose reservation has passed. `records` are the slots that have a record,
-/// `alive` the holders known to be alive. Safety does not depend on `alive`: taking the slot of a live daemon only
-/// makes it take another one.
+/// Chooses the slot to take at `now`: the lowest slot whose reservation has passed and whose holder is not alive, or
+/// else the lowest new slot, or else the lowest slot whose reservation has passed. `records` are the slots that have a
+/// record, and `alive` are the holders known to be alive. Safety does not depend on `alive`: a live daemon whose slot
+/// is taken only has to take another one.
 ///
 /// # Errors
 ///
-/// [`AllSlotsReserved`] if every slot is reserved at `now`.
+/// Fails with [`AllSlotsReserved`] if every slot is reserved at `now`.
 pub fn choose_slot(
     records: &[(Slot, Stored<SlotRecord>)],
     alive: &[HolderId],

@@ -1,11 +1,10 @@
-//! Strict counters: every grant is durable before it is answered, nothing is reserved ahead, and a request ID is
-//! granted once.
+//! Strict counters: every grant is durable before the reply, nothing is reserved ahead, and each request ID gets one
+//! grant.
 //!
-//! Concurrent requests share one commit. The order of calls: read the records of their request IDs
-//! ([`StrictId::before`]), then the counter, unless the last commit returned it ([`StrictState`]);
-//! [`StrictState::plan`]; commit the plan, which compares the counter and, if a dated request ID is granted, the floor
-//! of dated request IDs; [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and
-//! read everything again.
+//! Concurrent requests share one commit. Order of calls: read the records of their request IDs ([`StrictId::before`]),
+//! then the counter, unless the last commit returned it ([`StrictState`]); [`StrictState::plan`]; commit the plan,
+//! which compares the counter and, if a dated request ID is granted, the floor of dated request IDs;
+//! [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read everything again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::num::NonZeroU64;
@@ -20,7 +19,7 @@ use crate::{Bound, DatedRequest, RequestPolicy, RequestRefusal, Reserved, Stored
 pub struct StrictRequest<'k, K> {
     /// The number of suffixes.
     pub count: NonZeroU64,
-    /// The request ID, if it has one.
+    /// The request ID, if the request has one.
     pub id: Option<StrictId<'k, K>>,
 }
 
@@ -31,7 +30,7 @@ pub struct StrictId<'k, K> {
     pub key: &'k K,
     /// The request ID with its creation time, if it is dated.
     pub dated: Option<DatedRequest>,
-    /// The suffixes granted under it before.
+    /// The suffixes granted earlier under this request ID.
     pub before: Option<Run>,
 }
 
@@ -51,7 +50,7 @@ pub struct StrictState {
     pub counter: Stored<Reserved>,
     /// Whether the counter's value is unknown after a restore.
     pub is_unsure: bool,
-    /// The number of undated request IDs. If it was not read, requests with one must be retried.
+    /// The number of undated request IDs. If it was not read, requests with an undated request ID must be retried.
     pub undated: Option<Stored<u64>>,
     /// Whether this is the state after our last commit, and not read from the store: other daemons may have advanced
     /// the counter since.
@@ -61,7 +60,7 @@ pub struct StrictState {
 /// The rules for new request IDs.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules {
-    /// Their retention, and the limit on their number.
+    /// The retention of request IDs, and the limit on their number.
     pub policy: RequestPolicy,
     /// Dated request IDs below this time are forgotten.
     pub floor: UnixNanos,
@@ -72,13 +71,13 @@ pub struct RequestRules {
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StrictOutcome {
-    /// Granted, starting at this suffix, once the commit is durable.
+    /// The request is granted, starting at this suffix, once the commit is durable.
     Granted(Position),
-    /// Granted before under the same request ID, starting at this suffix.
+    /// The request was granted earlier under the same request ID, starting at this suffix.
     GrantedBefore(Position),
-    /// Rejected.
+    /// The request is rejected.
     Refused(StrictRefusal),
-    /// Retry after this commit, with the state stored then.
+    /// The request must be planned again after this commit, with the state that is stored then.
     Again,
 }
 
@@ -180,44 +179,44 @@ impl StrictPlan {
         Ok(StrictOutcome::Granted(first))
     }
 
-    /// The outcome of each request. The commit must also write a record for each granted request ID.
+    /// Returns the outcome of each request. The commit must also write a record for each granted request ID.
     pub fn outcomes(&self) -> &[StrictOutcome] {
         &self.outcomes
     }
 
-    /// Whether there is nothing to commit.
+    /// Returns true if there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.after == self.base.counter.value
     }
 
     /// Returns the number of suffixes that the commit grants.
     pub fn count(&self) -> u64 {
-        // Several large requests may exceed u64; then the maximum is close enough.
+        // The sum of several large requests may exceed u64; then the maximum is accurate enough.
         u64::try_from(self.after.below.since(self.base.counter.value.below)).unwrap_or(u64::MAX)
     }
 
-    /// The version that the counter's record must still have; 0 if it must not exist.
+    /// Returns the version that the counter's record must still have; 0 if it must not exist.
     pub const fn guard(&self) -> u64 {
         self.base.counter.version
     }
 
-    /// The counter's record to write.
+    /// Returns the counter's record to write.
     pub const fn reserved(&self) -> Reserved {
         self.after
     }
 
-    /// Whether the commit must compare the floor of dated request IDs.
+    /// Returns whether the commit must compare the floor of dated request IDs.
     pub const fn is_dated(&self) -> bool {
         self.is_dated
     }
 
-    /// The number of undated request IDs that the commit must compare, and its new value.
+    /// Returns the number of undated request IDs that the commit must compare, and its new value.
     pub fn undated(&self) -> Option<(Stored<u64>, u64)> {
         let kept = self.base.undated.filter(|_| self.added > 0)?;
         Some((kept, kept.value.saturating_add(self.added)))
     }
 
-    /// The state after this commit became durable at `version`, for the next plan.
+    /// Returns the state after this commit became durable at `version`, for the next plan.
     pub fn on_committed(&self, version: u64) -> StrictState {
         let undated = match self.undated() {
             Some((_, value)) => Some(Stored { version, value }),

@@ -3,8 +3,8 @@
 //! All time-based sources of a daemon share one slot and one durable ceiling in time. Each line of positions has its
 //! own [`Sequence`] below that ceiling. A grant starts at the current tick or at the end of the last grant, whichever
 //! is later, and never reaches further ahead of the clock than [`ClockPolicy::max_ahead`]. This absorbs a small step
-//! back. After a larger one, the daemon leaves the slot and takes another, whose reserved ticks are in the past of the
-//! new clock.
+//! back of the clock. After a larger step, the daemon leaves the slot and takes another one, whose reserved ticks are
+//! all in the past by the corrected clock.
 
 use alloc::vec::Vec;
 use core::{num::NonZeroU64, time::Duration};
@@ -17,18 +17,19 @@ use crate::{AllSlotsReserved, HolderId, Sequence, SlotPlan, SlotRecord, Stored, 
 /// The limits of the daemon's clock, and the lengths of reserved windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClockPolicy {
-    /// The largest step back of the wall clock that is absorbed. After a larger one, the daemon leaves its slot.
+    /// The largest step back of the wall clock that is absorbed. After a larger step, the daemon leaves its slot.
     pub tolerance: Duration,
     /// The maximum time by which a timestamp may be ahead of the clock when it is granted.
     pub max_ahead: Duration,
     /// The first window of a slot. Each extension doubles the window.
     pub window_first: Duration,
-    /// The largest window, which is how long a daemon can issue while the store is unavailable.
+    /// The largest window: the time for which a daemon can issue while the store is unavailable.
     pub window_last: Duration,
 }
 
 impl Default for ClockPolicy {
-    /// 500 ms of tolerance, 1 s ahead, windows from 2 s to 60 s.
+    /// Returns the default policy: a tolerance of 500 ms, timestamps at most 1 s ahead of the clock, and windows from 2
+    /// s to 60 s.
     fn default() -> Self {
         Self {
             tolerance: Duration::from_millis(500),
@@ -60,7 +61,7 @@ impl Clock {
         None
     }
 
-    /// The number of steps back beyond the tolerance.
+    /// Returns the number of steps back beyond the tolerance.
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -108,7 +109,7 @@ pub enum Refusal {
     /// The wall clock is implausibly far ahead, and no other time is known.
     #[error("the clock is not trusted: it is {} s ahead of the latest plausible time", ahead.as_secs())]
     Quarantined {
-        /// The time by which it is ahead of the latest plausible time.
+        /// The time by which the clock is ahead of the latest plausible time.
         ahead: Duration,
     },
     /// The format has no identifiers for this time.
@@ -117,7 +118,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the grant may succeed after waiting for the clock, a slot or its window.
+    /// Returns whether the grant may succeed after waiting for the clock, a slot or its window.
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::NoSlot | Self::ClockStepped { .. } | Self::WindowSpent { .. } | Self::Ahead { .. } => true,
@@ -137,10 +138,11 @@ pub enum Extended {
 
 /// Grants time-based identifiers below the durable ceiling of one slot.
 ///
-/// Order of calls: [`plan_take`](Self::plan_take), commit, [`on_committed`](Self::on_committed). Then any number of
-/// [`grant`](Self::grant), with [`plan_extension`](Self::plan_extension), commit and `on_committed` before the window
-/// ends. After a conflict or an unknown outcome, read the record and call [`on_read`](Self::on_read). At the end,
-/// [`plan_give_back`](Self::plan_give_back), after which the issuer grants nothing.
+/// Order of calls: [`plan_take`](Self::plan_take), commit, [`on_committed`](Self::on_committed). Then call
+/// [`grant`](Self::grant) any number of times, and before the window ends [`plan_extension`](Self::plan_extension),
+/// commit and `on_committed`. After a conflict or an unknown outcome, read the record and call
+/// [`on_read`](Self::on_read). At the end, call [`plan_give_back`](Self::plan_give_back), after which the issuer grants
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TimeIssuer {
     policy: ClockPolicy,
@@ -169,7 +171,7 @@ struct Track {
 }
 
 impl TimeIssuer {
-    /// The run of the daemon that issues.
+    /// Returns the daemon run that issues.
     pub const fn holder(&self) -> HolderId {
         self.holder
     }
@@ -185,7 +187,7 @@ impl TimeIssuer {
     ///
     /// # Errors
     ///
-    /// [`AllSlotsReserved`] if every slot is reserved.
+    /// Fails with [`AllSlotsReserved`] if every slot is reserved.
     pub fn plan_take(
         &self,
         records: &[(Slot, Stored<SlotRecord>)],
@@ -218,7 +220,8 @@ impl TimeIssuer {
             self.window = self.window.saturating_mul(2).min(self.policy.window_last);
             self.raise(stored);
         } else if self.held.is_none() && plan.start().is_none_or(|start| start.nanos() < now) {
-            // If the clock went back after the slot was chosen, its earlier ticks may not be past: do not use it.
+            // If the clock went back after the slot was chosen, the ticks of an earlier commit may not be past: do not
+            // use the slot.
             self.window = self.policy.window_first;
             self.held = Some(Held { slot: plan.slot(), stored, start: plan.start() });
             self.open_tracks();
@@ -255,7 +258,7 @@ impl TimeIssuer {
     /// Grants a block of `count` identifiers of `format` at `now`.
     ///
     /// # Errors
-    /// [`Refusal`] if nothing is granted.
+    /// Fails with a [`Refusal`]; then nothing is granted.
     pub fn grant(&mut self, format: Format, count: NonZeroU64, now: UnixNanos) -> Result<TimeGrant, Refusal> {
         if let Some(back) = self.observe(now) {
             return Err(Refusal::ClockStepped { back });
@@ -290,40 +293,40 @@ impl TimeIssuer {
         (until < held.stored.value.reserved_until).then(|| SlotPlan::rewrite(held.slot, held.stored, seen, until))
     }
 
-    /// The largest number of identifiers of `format` in one grant: those of `max_ahead`.
+    /// Returns the largest number of identifiers of `format` in one grant: those of the ticks up to `max_ahead`.
     fn max_count(&self, format: Format) -> u64 {
         let line = format.line();
         let ticks = self.policy.max_ahead.as_nanos() / u128::from(line.tick_nanos()) + 1;
         u64::try_from(ticks << line.counter_bits()).unwrap_or(u64::MAX)
     }
 
-    /// The slot that this daemon holds, and its record.
+    /// Returns the slot that this daemon holds, and its record.
     pub fn held(&self) -> Option<(Slot, &SlotRecord)> {
         self.held.as_ref().map(|held| (held.slot, &held.stored.value))
     }
 
-    /// Returns the time that the slot's window lasts from `now`.
+    /// Returns the remaining time of the slot's window at `now`.
     pub fn window_left(&self, now: UnixNanos) -> Duration {
         let until = self.held.map(|held| held.stored.value.reserved_until.nanos().get());
         duration(until.map_or(0, |until| until - now.get()))
     }
 
-    /// The readings of the clock.
+    /// Returns the readings of the clock.
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub const fn policy(&self) -> &ClockPolicy {
         &self.policy
     }
 
-    /// The end of a window of length `window` that starts at `now`, including `max_ahead`, rounded up.
+    /// Returns the end of a window of length `window` that starts at `now`, including `max_ahead`, rounded up.
     fn horizon(&self, now: UnixNanos, window: Duration) -> UnixSeconds {
         now.offset(nanos(window + self.policy.max_ahead)).ceil_seconds()
     }
 
-    /// The first position whose tick begins more than `max_ahead` after `now`.
+    /// Returns the first position whose tick begins more than `max_ahead` after `now`.
     fn limit(&self, line: &Line, now: UnixNanos) -> Position {
         let last = line.floor(now.offset(nanos(self.policy.max_ahead)));
         last.map_or(line.end(), |last| Position::new(last.get() + (1 << line.counter_bits())))
@@ -384,7 +387,7 @@ impl Held {
 }
 
 impl Track {
-    /// The first whole second at or after the last granted tick.
+    /// Returns the first whole second at or after the last granted tick.
     fn last_second(&self) -> Option<UnixSeconds> {
         let last = self.sequence.next().get().checked_sub(1)?;
         Some(self.line.instant(Position::new(last)).ceil_seconds())
@@ -407,7 +410,7 @@ fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// A non-negative number of nanoseconds as a duration; negative ones are zero.
+/// Returns a number of nanoseconds as a duration; a negative number becomes zero.
 fn duration(nanos: i128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
 }

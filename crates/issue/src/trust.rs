@@ -1,8 +1,9 @@
 //! Decides whether to trust the wall clock, by comparing it with a steady clock and with the times in the store.
 //!
-//! A clock that jumps forward would poison the stored ceilings. A reading that is implausibly far ahead is therefore
-//! rejected. A running issuer then continues from the steady clock. An issuer that has just started grants nothing
-//! until an operator vouches for the clock. Readings that go back are trusted, since they cost at most a slot.
+//! A clock that jumps forward would raise the stored ceilings far into the future. A reading that is implausibly far
+//! ahead is therefore rejected. A running issuer then continues from the steady clock. An issuer that has just started
+//! grants nothing until an operator vouches for the clock. Readings that go back are trusted, since they cost at most a
+//! change of the slot.
 
 use core::time::Duration;
 
@@ -13,12 +14,12 @@ use kent_ids::UnixNanos;
 pub struct TrustPolicy {
     /// The largest plausible jump ahead of the steady clock while the daemon runs.
     pub jump_max: Duration,
-    /// The longest plausible time between the latest time in the store and a start.
+    /// The longest plausible time between the latest time in the store and the start of a daemon.
     pub absence_max: Duration,
 }
 
 impl Default for TrustPolicy {
-    /// A jump of up to an hour, and an absence of up to 31 days.
+    /// Returns the default policy: a jump of up to an hour, and an absence of up to 31 days.
     fn default() -> Self {
         Self { jump_max: Duration::from_secs(3600), absence_max: Duration::from_secs(31 * 86_400) }
     }
@@ -29,26 +30,27 @@ impl Default for TrustPolicy {
 pub struct Reading {
     /// The wall clock.
     pub wall: UnixNanos,
-    /// The steady clock, counted from any moment in the past.
+    /// The time since a fixed moment in the past, by the steady clock.
     pub steady: Duration,
 }
 
 /// The state of a wall clock that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// The time by which it is ahead of the latest plausible time.
+    /// The time by which the clock is ahead of the latest plausible time.
     pub ahead: Duration,
-    /// The time to issue meanwhile, from the steady clock; `None` after a start, when no trusted time is known.
+    /// The time to use in identifiers meanwhile, from the steady clock; `None` after a start, when no trusted time is
+    /// known.
     pub instead: Option<UnixNanos>,
 }
 
-/// A wall clock with checks of its plausibility.
+/// A wall clock whose readings are checked for plausibility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedClock {
     policy: TrustPolicy,
     /// The lead of the wall clock over the steady one in nanoseconds, at the last trusted reading.
     offset: Option<i128>,
-    /// The largest such offset that was trusted or is recorded: a clock that was set back may return to it.
+    /// The largest offset that was trusted or is recorded: a clock that was set back may return to it.
     largest: i128,
     quarantine: Option<Quarantine>,
 }
@@ -59,14 +61,15 @@ impl TrustedClock {
         Self { policy, offset: None, largest: i128::MIN, quarantine: None }
     }
 
-    /// Whether [`start`](Self::start) or [`vouch`](Self::vouch) has been called, so that readings can be checked.
+    /// Returns whether [`start`](Self::start) or [`vouch`](Self::vouch) has been called, so that readings can be
+    /// checked.
     pub const fn has_started(&self) -> bool {
         self.offset.is_some() || self.quarantine.is_some()
     }
 
     /// Checks the clock at a start, given the latest time in the store (`None` for a new store) and the latest time of
-    /// other live daemons on the store (`None` without any). Returns the time to issue. It may be called again when
-    /// other daemons turn out to agree with the clock.
+    /// other live daemons on the store (`None` without any). Returns the time to use in identifiers, or `None` if the
+    /// clock is not trusted. May be called again when other daemons turn out to agree with the clock.
     pub fn start(
         &mut self,
         reading: Reading,
@@ -92,8 +95,9 @@ impl TrustedClock {
         Some(reading.wall)
     }
 
-    /// The time to issue, given a reading, or `None` if the reading is not trusted and no other time is known. Before
-    /// the start, every reading is accepted and none is remembered.
+    /// Returns the time to use in identifiers, given a reading, or `None` if the reading is not trusted and no other
+    /// time is known. Before the first call of [`start`](Self::start) or [`vouch`](Self::vouch), accepts every reading
+    /// and remembers none.
     pub fn read(&mut self, reading: Reading) -> Option<UnixNanos> {
         if !self.has_started() {
             return Some(reading.wall);
@@ -113,7 +117,7 @@ impl TrustedClock {
         self.trust(reading);
     }
 
-    /// The quarantine as of the last reading, if the clock is not trusted.
+    /// Returns the quarantine as of the last reading, if the clock is not trusted.
     pub const fn quarantine(&self) -> Option<Quarantine> {
         self.quarantine
     }
@@ -134,7 +138,7 @@ fn steady(reading: Reading) -> i128 {
     nanos(reading.steady)
 }
 
-/// The duration in nanoseconds, fewer than 2^94.
+/// Returns the duration in nanoseconds, fewer than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -156,7 +160,8 @@ mod tests {
         UnixNanos::new(seconds * 1_000_000_000)
     }
 
-    /// Readings one second of the steady clock apart, as seconds from `NOW`, and the time issued for each.
+    /// Checks the time that is issued for each of `readings`, which are one second apart by the steady clock. All times
+    /// are in seconds from `NOW`.
     #[track_caller]
     fn check(recorded: Option<i128>, start: (i128, Option<i128>), readings: &[(i128, Option<i128>)]) {
         let mut clock = TrustedClock::new(TrustPolicy::default());
@@ -248,11 +253,11 @@ mod tests {
             let reading = Reading { wall: seconds(NOW), steady: Duration::from_secs(100) };
             clock.start(reading, Some(seconds(NOW + recorded)), others.map(|others| seconds(NOW + others))).is_some()
         };
-        assert!(judge(-2 * HOUR, None), "after two hours alone");
-        assert!(!judge(-2 * HOUR, Some(-2 * HOUR)), "two hours ahead of others");
-        assert!(judge(-2 * HOUR, Some(-HOUR + 1)), "less than an hour ahead of them");
-        assert!(judge(-YEARS, Some(3)), "all were away for years, and agree now");
-        assert!(judge(-1, Some(-YEARS)), "others' clocks are behind what is recorded");
+        assert!(judge(-2 * HOUR, None), "two hours after the recorded time, without other daemons");
+        assert!(!judge(-2 * HOUR, Some(-2 * HOUR)), "two hours ahead of other daemons");
+        assert!(judge(-2 * HOUR, Some(-HOUR + 1)), "less than an hour ahead of other daemons");
+        assert!(judge(-YEARS, Some(3)), "all daemons were stopped for years, and agree now");
+        assert!(judge(-1, Some(-YEARS)), "the clocks of other daemons are behind the recorded time");
     }
 
     #[test]

@@ -3,5 +3,6 @@
 mod it {
     mod clock;
     mod histories;
+    mod stepped_clock;
     mod world;
 }

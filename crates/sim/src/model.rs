@@ -33,7 +33,7 @@ pub(crate) struct ModelArgs {
     /// Use wider bounds: more than ten million states per model, minutes instead of seconds, and several gigabytes of memory.
     #[arg(long)]
     deep: bool,
-    /// Only show a counterexample without this guard.
+    /// Disable only this guard, and show the counterexample.
     #[arg(long, value_name = "WHAT")]
     mutant: Option<Mutant>,
 }
@@ -53,7 +53,8 @@ pub(crate) enum Mutant {
     NoRegionGuard,
     /// A table is edited without a check of its revision.
     NoRevisionCheck,
-    /// An older value of a counter replaces a newer one, and a plan is guarded by the version last read, not the version it used.
+    /// An older value of a counter replaces a newer one, and a plan compares the version last read instead of the
+    /// version that it used.
     OlderCounter,
     /// A thread that has checked a region grants later without a second check.
     GrantUnchecked,
@@ -89,7 +90,7 @@ enum Scope {
 }
 
 impl Mutant {
-    /// The models to which it applies.
+    /// Returns the models to which the mutant applies.
     const fn scope(self) -> Scope {
         match self {
             Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack => Scope::Both,
@@ -101,7 +102,7 @@ impl Mutant {
         }
     }
 
-    /// The number of models to which it applies.
+    /// Returns the number of models to which the mutant applies.
     fn models(self) -> usize {
         if self.scope() == Scope::Both { 2 } else { 1 }
     }
@@ -179,14 +180,14 @@ const fn slots_under_wild_clocks(mutant: Option<Mutant>) -> SlotsModel {
     SlotsModel { replicas: 2, clocks: &[100, 98, 102], budget, mutant }
 }
 
-/// Two daemons, one of which becomes a copy of the other. Both keep the windows held or in flight at that moment, but must not
-/// share later ones.
+/// Returns a model of two daemons, one of which becomes a copy of the other. Both keep the windows held or in flight at
+/// that moment, but must not share later ones.
 const fn twins(mutant: Option<Mutant>) -> SlotsModel {
     let budget = Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 0, twins: 1 };
     SlotsModel { replicas: 2, clocks: &[100, 102], budget, mutant }
 }
 
-/// A store that is lost and restored repeatedly.
+/// Returns a model of a store that is lost and restored repeatedly.
 const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     let (ticks, budget): (&[i64], _) = match deep {
         false => (&[1000], PaceBudget { ticks: 2, reservations: 4, backups: 1, restores: 2 }),
@@ -195,7 +196,7 @@ const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     PaceModel { ticks, budget, mutant }
 }
 
-/// Strict grants under request IDs, some of which expire.
+/// Returns a model of strict grants under request IDs, some of which expire.
 const fn stricts(deep: bool, mutant: Option<Mutant>) -> StrictModel {
     let budget = if deep { StrictBudget { attempts: 4, faults: 3 } } else { StrictBudget { attempts: 3, faults: 2 } };
     StrictModel { daemons: 2, budget, mutant }
@@ -205,14 +206,14 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
     let budget = match (replicas, deep) {
         (2, false) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
         (_, false) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 0 },
-        // More than 10^7 states.
+        // These bounds give more than 10^7 states.
         (2, true) => TableBudget { edits: 2, reservations: 2, grants: 2, faults: 1 },
         (_, true) => TableBudget { edits: 1, reservations: 2, grants: 2, faults: 1 },
     };
     TablesModel { replicas, edits: &EditKind::ALL, budget, mutant }
 }
 
-/// Checks the models to which a mutant applies, and returns those that find it.
+/// Checks the models to which a mutant applies, and returns the reports of those that find it.
 fn mutated(mutant: Mutant) -> Vec<Report> {
     let mut found = Vec::new();
     if matches!(mutant.scope(), Scope::Slots | Scope::Both) {

@@ -31,10 +31,10 @@ use self::{mutant::Mutant, outcome::Outcome, play::simulate};
 /// Options of the simulation.
 #[derive(Debug, Args)]
 pub(crate) struct SimulationArgs {
-    /// Number of runs.
+    /// Set the number of runs.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// The first seed. With `--seeds 1`, repeat the run of this seed.
+    /// Start at this seed. With `--seeds 1`, repeat the run of this seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
     /// Run every seed twice and compare all events.
@@ -43,7 +43,7 @@ pub(crate) struct SimulationArgs {
     /// Disable a safeguard. The simulation must then find a broken promise.
     #[arg(long, value_name = "WHAT")]
     mutant: Option<Mutant>,
-    /// Number of concurrent runs.
+    /// Set the number of concurrent runs.
     #[arg(long, default_value_t = NonZeroUsize::new(2).unwrap_or(NonZeroUsize::MIN))]
     jobs: NonZeroUsize,
 }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn ok_a_clock_far_ahead_of_all_others_waits_for_an_operator() {
-        // One machine is ten minutes ahead, the others an hour behind.
+        // One machine is ten minutes ahead, and the others are an hour behind.
         assert_eq!(simulate(3543, None).violations, []);
     }
 

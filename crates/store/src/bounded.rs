@@ -1,6 +1,7 @@
 //! Timeouts for a store, so that callers do not hang when the store hangs.
 //!
-//! A read that times out fails with `Unavailable`. A commit that times out fails with `Unknown`, since it may still happen.
+//! A read that times out fails with `Unavailable`. A commit that times out fails with `Unknown`, since it may still
+//! take effect.
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,7 +62,7 @@ impl Store for Bounded {
     }
 
     async fn close(&self) {
-        // OK because the process ends after this, which releases everything that the store still holds.
+        // OK because the process then ends, which releases all resources of the store.
         let _ = time::timeout(self.limit, self.store.close()).await;
     }
 }

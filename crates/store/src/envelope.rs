@@ -1,4 +1,4 @@
-//! The envelope around every stored value: a mark, a schema version, the payload, a checksum.
+//! The envelope around every stored value: a mark, a schema version, the payload and a checksum.
 //!
 //! ```text
 //! offset  bytes  contents
@@ -17,7 +17,7 @@ use crate::key::Key;
 
 /// The newest schema of payloads that this program reads and writes.
 ///
-/// Increase it when a record changes in a way that an older Kent would misread. The older one then refuses to start.
+/// Increase it when a record changes in a way that an older Kent would misread. The older Kent then refuses to start.
 pub const SCHEMA: u16 = 1;
 
 const MARK: u8 = b'K';
@@ -37,7 +37,7 @@ pub(crate) fn open<'a>(key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadErro
     open_as(SCHEMA, key, sealed)
 }
 
-/// [`open`], for a program whose newest schema is `known`.
+/// Checks an envelope like [`open`], for a program whose newest schema is `known`.
 pub(crate) fn open_as<'a>(known: u16, key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadError> {
     let payload = check(key, sealed).map_err(|damage| Corrupt { key: key.clone(), damage })?;
     // OK because `check` has checked that there is a whole header.
@@ -48,7 +48,7 @@ pub(crate) fn open_as<'a>(known: u16, key: &Key, sealed: &'a [u8]) -> Result<&'a
     Ok(payload)
 }
 
-/// [`seal`], with another schema.
+/// Wraps a payload like [`seal`], but with another schema.
 pub(crate) fn seal_as(schema: u16, key: &Key, payload: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(OVERHEAD_BYTES + payload.len());
     sealed.push(MARK);
@@ -90,7 +90,7 @@ mod tests {
 
     const KEY: Key = Key::from_static("slot/07");
 
-    /// Stored values must stay readable forever: these bytes never change.
+    /// Checks that the format never changes, because stored values must stay readable.
     #[test]
     fn golden_schema_1() {
         let golden: &[u8] = b"K\x00\x01until 1700000000\xE0RZp";

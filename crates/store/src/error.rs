@@ -1,8 +1,9 @@
 //! The errors of stores, one enum for each operation.
 //!
-//! For each error of [`commit`](crate::Store::commit), a caller needs to know two things: whether to send the same transaction
-//! again ([`CommitError::is_retryable`]), and whether it is certain that nothing changed ([`CommitError::has_no_side_effects`]).
-//! Both are exhaustive matches, so every new variant has to answer them.
+//! For each error of [`commit`](crate::Store::commit), a caller needs to know two things: whether to send the same
+//! transaction again ([`CommitError::is_retryable`]), and whether it is certain that nothing changed
+//! ([`CommitError::has_no_side_effects`]). Both functions match exhaustively, so every new variant has to be added to
+//! them.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// Returns true if it is safe to send the same transaction again and that can succeed.
+    /// Returns true if it is safe to send the same transaction again, and the new attempt can succeed.
     ///
     /// Returns false for `Conflict` and `Unknown`: read the keys again first.
     #[must_use]
@@ -118,11 +119,11 @@ pub enum Unavailable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exchanged {
     /// Another cluster answered.
-    #[error("etcd was replaced: the cluster id is {found:x}, and was {expected:x} before")]
+    #[error("etcd was replaced: the cluster ID is {found:x}, and was {expected:x} before")]
     Cluster {
-        /// The id of the cluster that answered first.
+        /// The ID of the cluster that answered first.
         expected: u64,
-        /// The id of the cluster that answered now.
+        /// The ID of the cluster that answered now.
         found: u64,
     },
     /// The revision decreased.
@@ -130,10 +131,10 @@ pub enum Exchanged {
     SetBack {
         /// The highest revision seen before.
         expected: i64,
-        /// The revision that it has now.
+        /// The current revision.
         found: i64,
     },
-    /// A confirmed write is missing in the history.
+    /// A confirmed write is missing from the history.
     #[error("etcd was set back: its history lacks the write that it confirmed as revision {revision}")]
     Forgotten {
         /// The revision of the write.
@@ -157,7 +158,7 @@ impl Unavailable {
     }
 }
 
-/// A commit was started, and its outcome is unknown. Read its keys again to find out.
+/// A commit was started, and its outcome is unknown. Read its keys again to find out the outcome.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the commit may or may not have happened: {cause}; read its keys again")]
 pub struct Unknown {
@@ -179,32 +180,32 @@ impl Unknown {
 pub struct Corrupt {
     /// The key of the value.
     pub key: Key,
-    /// What is wrong with the value.
+    /// The kind of damage.
     pub damage: Damage,
 }
 
-/// What is wrong with a stored value.
+/// The kinds of damage to a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It is shorter than the shortest possible value.
+    /// The value is shorter than the shortest possible one.
     #[error("it has {bytes} bytes, which is too short")]
     TooShort {
-        /// Its length.
+        /// The length of the value.
         bytes: usize,
     },
-    /// Its first byte is not the mark of Kent's values: another program wrote it.
+    /// The value's first byte is not the mark of Kent's values: another program wrote it.
     #[error("it starts with {found:#04x}, but every value of Kent starts with 0x4b")]
     Foreign {
-        /// Its first byte.
+        /// The first byte of the value.
         found: u8,
     },
-    /// Its raw key is not a key of Kent: another program wrote it. The error has the empty key.
+    /// The value's raw key is not a key of Kent: another program wrote it. The error has the empty key.
     #[error("its key of {bytes} bytes is not a key of Kent")]
     ForeignKey {
         /// The length of the raw key.
         bytes: usize,
     },
-    /// Its checksum does not match its key, schema and payload.
+    /// The value's checksum does not match its key, schema and payload.
     #[error("its checksum is {stored:#010x}, but that of its contents is {computed:#010x}")]
     Checksum {
         /// The stored checksum.

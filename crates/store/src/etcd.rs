@@ -1,7 +1,7 @@
 //! The backend for several machines: any number of processes on one etcd cluster, over its public v3 API.
 //!
-//! Only this module and its submodules know etcd. A guard compares a key's `mod_revision`, a commit is one transaction, and reads
-//! are linearizable (etcd's default). So etcd itself provides the guarantees of this crate.
+//! Only this module and its submodules depend on etcd's API. A guard compares a key's `mod_revision`, a commit is one
+//! transaction, and reads are linearizable (etcd's default). So etcd itself provides the guarantees of this crate.
 //!
 //! # Keys in etcd
 //!
@@ -12,15 +12,15 @@
 //!
 //! # Lost replies
 //!
-//! If a commit may have reached etcd and there is no reply, it fails with [`Unknown`](crate::CommitError::Unknown). It is never
-//! sent again, because etcd could apply it twice. The same holds for errors that etcd can return after it has applied the
-//! transaction, such as being out of space. A commit is sent to another endpoint only if no connection was made at all.
-//! A read is sent to one endpoint after the other until one answers.
+//! If a commit may have reached etcd and there is no reply, it fails with [`Unknown`](crate::CommitError::Unknown). It
+//! is never sent again, because etcd could apply it twice. The same holds for errors that etcd can return after it has
+//! applied the transaction, such as being out of space. A commit is sent to another endpoint only if no connection was
+//! made at all. A read is sent to each endpoint in turn until one answers.
 //!
 //! # Replaced clusters
 //!
-//! The header of every reply is compared with those of earlier replies (see `pin`). If another cluster answers, or one
-//! that was set back, every call from then on fails with [`Unavailable::Exchanged`].
+//! The header of every reply is compared with those of earlier replies (see `pin`). If another cluster answers, or the
+//! cluster was set back, every call from then on fails with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
@@ -78,7 +78,7 @@ pub struct EtcdOptions {
     pub tls: Option<EtcdTls>,
     /// The user, if etcd requires authentication.
     pub credentials: Option<EtcdCredentials>,
-    /// The identity that the store gets if it is new: random bits.
+    /// The identity for a new store: random bits.
     pub new_id: [u8; 16],
     /// The newest schema that this program knows: [`SCHEMA`](crate::SCHEMA), except in tests of upgrades.
     pub schema: u16,
@@ -90,7 +90,7 @@ pub enum EtcdOpenError {
     /// A setting is not valid.
     #[error("a setting for etcd is not valid: {0}")]
     Settings(#[source] tonic::transport::Error),
-    /// No endpoint answers or grants access.
+    /// No endpoint answers and grants access.
     #[error("etcd at {address} is not available")]
     Unavailable {
         /// The address of the store.
@@ -153,7 +153,7 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// [`EtcdOpenError`] if etcd is not available or the identity cannot be read.
+    /// Fails with an [`EtcdOpenError`] if etcd is not available or the identity cannot be read.
     pub async fn open(options: EtcdOptions) -> Result<Self, EtcdOpenError> {
         let EtcdOptions { address, tls, credentials, new_id, schema: known } = options;
         let endpoints = Endpoints::new(&address, tls, credentials).map_err(EtcdOpenError::Settings)?;
@@ -215,12 +215,12 @@ impl Inner {
                 Err(Failure::Unanswered(status)) => unanswered = Some(status),
             }
         }
-        let status =
-            unanswered.unwrap_or_else(|| Status::unavailable("the store's identity was created and is not there"));
+        let status = unanswered
+            .unwrap_or_else(|| Status::unavailable("the store's identity was created, but etcd does not return it"));
         Err(unavailable(&status).into())
     }
 
-    /// A linearizable read.
+    /// Reads a range of keys; the read is linearizable.
     async fn range(&self, range: RangeRequest) -> Result<RangeResponse, RangeError> {
         let mark = self.pin.mark()?;
         let answer = self.endpoints.call_idempotent(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
@@ -228,30 +228,32 @@ impl Inner {
         Ok(answer)
     }
 
-    /// Checks that our last write is in etcd's history. It is missing if etcd was set back, even if etcd has had more writes since.
+    /// Checks that our last write is in etcd's history. The write is missing if etcd was set back, even if etcd has had
+    /// more writes since.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
         let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
         match self.range(range).await {
             Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
             Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
-            // The revision is compacted. Or etcd was set back and has not reached it yet, which the header of every reply shows.
+            // Either the revision is compacted, or etcd was set back and has not reached it again, which the header of
+            // every reply shows.
             Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The key of the store's identity in etcd.
+    /// Returns the key of the store's identity in etcd.
     fn identity_name(&self) -> Vec<u8> {
         format!("{}store-id", self.root).into_bytes()
     }
 
-    /// The etcd key of a key.
+    /// Returns the etcd key of a key.
     fn name(&self, key: &Key) -> Vec<u8> {
         format!("{}data/{key}", self.root).into_bytes()
     }
 
-    /// Returns the key of this store under an etcd key, or `None` if it is not a key of this store.
+    /// Returns the store's key for an etcd key, or `None` if the etcd key does not belong to this store.
     fn key(&self, name: &[u8]) -> Option<Key> {
         let name = str::from_utf8(name).ok()?.strip_prefix(&self.root)?.strip_prefix("data/")?;
         Key::new(name).ok()
@@ -279,7 +281,7 @@ impl Inner {
         envelope::seal_as(self.schema.load(Ordering::Relaxed), key, value)
     }
 
-    /// The error for a transaction whose guards did not hold.
+    /// Returns the error for a transaction whose guards did not hold.
     fn conflict(&self, txn: &Txn, responses: &[pb::etcdserverpb::ResponseOp]) -> CommitError {
         for ((key, expected), answer) in txn.guards().iter().zip(responses) {
             let Some(response_op::Response::ResponseRange(range)) = &answer.response else { continue };
@@ -293,7 +295,7 @@ impl Inner {
                 return CommitError::Conflict { key: key.clone(), expected: *expected, actual };
             }
         }
-        // The comparisons and the reads are one transaction, so etcd contradicts itself.
+        // The comparisons and the reads are in one transaction, so a correct etcd never does this.
         Unknown::new("etcd rejected a transaction whose guards hold").into()
     }
 }
@@ -328,7 +330,7 @@ impl Store for EtcdStore {
         txn.check()?;
         self.check_open()?;
         let inner = &self.inner;
-        // If a guard fails, this reads the actual versions in the same transaction.
+        // If a guard fails, the same transaction reads the actual versions.
         let mut failure: Vec<RequestOp> = txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect();
         if failure.is_empty() {
             // A transaction that reads and writes nothing is not linearizable: a member that lags behind could answer it.
@@ -340,7 +342,7 @@ impl Store for EtcdStore {
             failure,
         };
         let mark = inner.pin.mark().map_err(Unavailable::from)?;
-        // Not `call_idempotent`: a transaction without a reply may still be applied.
+        // Do not use `call_idempotent`, because a transaction without a reply may still be applied.
         let answer = inner.endpoints.call(ATTEMPT, |caller| txn_of(caller, request.clone())).await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -371,7 +373,7 @@ impl Store for EtcdStore {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let inner = &self.inner;
         let (commits, conflicts, unknowns) = (get(&inner.commits), get(&inner.conflicts), get(&inner.unknowns));
-        // etcd makes every commit durable. How many commits share a sync is not known.
+        // etcd makes every commit durable. Kent does not know how many commits share a sync.
         Stats { commits, conflicts, unknowns, flushes: commits, reopens: inner.endpoints.switches() }
     }
 
@@ -389,10 +391,10 @@ impl Store for EtcdStore {
 /// A paged read at the revision of its first page.
 struct EtcdPages {
     inner: Arc<Inner>,
-    /// The first etcd key of the next page. `None` at the end.
+    /// The first etcd key of the next page, or `None` at the end.
     from: Option<Vec<u8>>,
     range_end: Vec<u8>,
-    /// 0 before the first page.
+    /// The revision of the first page, or 0 before the first page.
     revision: i64,
     /// Whether etcd has compacted the revision.
     is_compacted: bool,
@@ -477,7 +479,7 @@ fn version(pair: &KeyValue) -> Version {
     Version::new(u64::try_from(pair.mod_revision).unwrap_or(0))
 }
 
-/// The end of the range of all etcd keys with this prefix.
+/// Returns the end of the range of all etcd keys with this prefix.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     // OK because the prefix is UTF-8, which never has the byte 0xff.
@@ -525,7 +527,7 @@ fn unavailable(status: &Status) -> Unavailable {
     Unavailable::backend(describe(status))
 }
 
-/// A status and its causes in one line.
+/// Returns a status and its causes in one line.
 fn describe(status: &Status) -> String {
     let mut text = format!("etcd: {}", status.message());
     let mut cause = std::error::Error::source(status);

@@ -8,8 +8,8 @@ use std::fmt;
 
 /// The longest key, in bytes.
 ///
-/// Kent's longest paths, with names of at most 64 bytes, have fewer than 160 bytes. sled keeps whole keys in its index nodes and
-/// etcd keeps them in memory, so there is a limit, with some margin.
+/// Kent's longest keys, those of request IDs in deeply delegated spaces, have at most 236 bytes. The limit exists
+/// because sled keeps whole keys in its index nodes, and etcd keeps them in memory.
 pub const KEY_BYTES_MAX: usize = 255;
 
 /// The name of one stored value: 1 to [`KEY_BYTES_MAX`] bytes of UTF-8 without control characters.
@@ -27,26 +27,27 @@ pub const KEY_BYTES_MAX: usize = 255;
 pub struct Key(Cow<'static, str>);
 
 impl Key {
-    /// The empty path, which is a prefix of every key. It is for [`Store::scan`](crate::Store::scan) only: no value can be stored
-    /// under it.
+    /// The empty path, which is a prefix of every key. Use it only with [`Store::scan`](crate::Store::scan): no value
+    /// can be stored under it.
     pub const ROOT: Key = Key(Cow::Borrowed(""));
 
-    /// A key from text that is computed at run time.
+    /// Creates a key from text that is computed at run time.
     ///
     /// # Errors
     ///
-    /// If the text is empty, longer than [`KEY_BYTES_MAX`] bytes, or holds a control character.
+    /// Fails if the text is empty, is longer than [`KEY_BYTES_MAX`] bytes, or has a control character.
     pub fn new(path: impl Into<String>) -> Result<Self, InvalidKey> {
         let path = path.into();
         check(&path)?;
         Ok(Self(Cow::Owned(path)))
     }
 
-    /// A key from text that is known at compile time.
+    /// Creates a key from text that is known at compile time.
     ///
     /// # Panics
     ///
-    /// If the text is not a valid key ([`Key::new`]) or not ASCII. In a `const`, that is a compile-time error.
+    /// Panics if the text is not a valid key ([`Key::new`]) or not printable ASCII. In a `const`, this is a
+    /// compile-time error.
     #[must_use]
     pub const fn from_static(path: &'static str) -> Self {
         let bytes = path.as_bytes();
@@ -59,7 +60,7 @@ impl Key {
         Self(Cow::Borrowed(path))
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -111,12 +112,12 @@ pub enum InvalidKey {
         /// The length of the text in bytes.
         bytes: usize,
     },
-    /// The text holds a control character.
+    /// The text has a control character.
     #[error("a key must not have control characters, but this one has {character:?} at byte {at}")]
     Control {
         /// The first control character.
         character: char,
-        /// Its offset in bytes.
+        /// The offset of the character in bytes.
         at: usize,
     },
 }

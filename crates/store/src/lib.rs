@@ -1,8 +1,8 @@
 //! Compare-and-commit: Kent's only durable operation, with several backends.
 //!
 //! Every durable change goes through [`Store::commit`]: *make these writes if these keys still have these versions*.
-//! Reads return versions, and commits compare them. There is no other way to change anything. So two daemons, or a daemon and
-//! its own earlier run, cannot both believe that they hold the same thing.
+//! Reads return versions, and commits compare them. There is no other way to change the store. So two daemons, or a
+//! daemon and its own earlier run, cannot both own the same slot or chunk.
 //!
 //! | backend | use | meaning of durable |
 //! |---|---|---|
@@ -14,14 +14,15 @@
 //!
 //! 1. A commit is atomic: it compares all its guards and makes all its writes, or it changes nothing.
 //! 2. `Ok` means durable. Reads and conflicts show only durable state.
-//! 3. The versions of a store only increase. A key that is deleted and written again gets a version that it never had.
+//! 3. The versions of a store only increase. A key that is deleted and written again gets a version that it never had
+//!    before.
 //! 4. A read returns a value exactly as it was written, or an error that names the key. It never returns a default.
 //! 5. Every error says whether anything may have changed: [`CommitError::has_no_side_effects`].
 //!
 //! # What this crate does not do
 //!
-//! It does not interpret values, read a wall clock, generate random numbers or start async tasks. It does not retry commits:
-//! that is up to the caller.
+//! It does not interpret values, read a wall clock, generate random numbers or start async tasks. It does not retry
+//! commits: the caller decides on retries.
 
 #![forbid(unsafe_code)]
 

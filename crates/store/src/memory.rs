@@ -1,9 +1,9 @@
 //! A store in memory, with injected faults, for tests and simulation.
 //!
 //! It has the semantics of the durable backends and stores values in the same envelopes. All handles made with
-//! [`MemoryStore::reopen`] share one "disk". So a test simulates a crash by dropping one handle and opening the next, which shows
-//! exactly what was committed. Faults are deterministic: a test queues them ([`MemoryStore::inject`]) or decides for each operation
-//! ([`MemoryStore::plan`]).
+//! [`MemoryStore::reopen`] share one "disk". So a test simulates a crash by dropping one handle and opening the next,
+//! which has exactly the committed values. Faults are deterministic: a test queues them ([`MemoryStore::inject`]) or
+//! decides for each operation ([`MemoryStore::plan`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store with this identity.
+    /// Creates an empty store with this identity.
     #[must_use]
     pub fn new(id: StoreId) -> Self {
         let disk = Disk {
@@ -52,7 +52,7 @@ impl MemoryStore {
         Self::on(Arc::new(Mutex::new(disk)))
     }
 
-    /// Another handle to the same contents, as after a restart. Queued faults and [`Stats`] are kept.
+    /// Returns another handle to the same contents, as after a restart. Keeps queued faults and [`Stats`].
     #[must_use]
     pub fn reopen(&self) -> Self {
         Self::on(Arc::clone(&self.disk))
@@ -87,7 +87,7 @@ impl MemoryStore {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        // OK because nothing panics between two changes that belong together. A plan runs before any change.
+        // OK because no code panics between two changes that belong together. A plan runs before any change.
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl MemoryStore {
         if self.closed.load(Ordering::SeqCst) { Err(Unavailable::Closed) } else { Ok(()) }
     }
 
-    /// Applies the next fault to a read: a delay, or for every other fault an outage.
+    /// Applies the next fault to a read: a delay, or an outage for every other fault.
     async fn before_read(&self, operation: Operation<'_>) -> Result<(), Unavailable> {
         self.check_open()?;
         let fault = self.disk().faults.next(&operation);
@@ -206,7 +206,7 @@ impl Peers for MemoryStore {
 struct MemoryWatch {
     disk: Arc<Mutex<Disk>>,
     prefix: Key,
-    /// Changes up to this revision were read.
+    /// The revision up to which this watch has read the changes.
     seen: u64,
     changed_now: Arc<Notify>,
     pending: VecDeque<Change>,
@@ -221,7 +221,7 @@ impl Watch for MemoryWatch {
                 return change;
             }
             let mut changed = pin!(changed_now.notified());
-            // Enabled before `read_changes`, so that no change is missed in between.
+            // Enable the notification before `read_changes`, so that no change is missed in between.
             changed.as_mut().enable();
             self.read_changes();
             if self.pending.is_empty() {
@@ -264,7 +264,7 @@ pub enum Fault {
     LostUnknown,
     /// A commit happens if its guards hold, but its outcome is unknown. A read is unavailable.
     AppliedUnknown,
-    /// The operation reaches the store after the delay. Others can overtake it.
+    /// The operation reaches the store after the delay. Other operations can overtake it.
     DelayBefore(Delay),
     /// The operation happens immediately, and returns after the delay.
     DelayAfter(Delay),
@@ -286,7 +286,7 @@ impl fmt::Debug for Fault {
 /// A delay that the test controls, for instance the receiver of a one-shot channel.
 pub type Delay = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The operation that a plan decides on.
+/// The operation for which a plan chooses a fault.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
     /// [`Store::get`] of this key.
@@ -335,9 +335,10 @@ struct Disk {
     ends: BTreeMap<Key, Instant>,
     /// The changes of the last revisions.
     changed: BTreeMap<u64, Vec<Written>>,
-    /// Changes up to this revision were discarded.
+    /// The revision up to which changes were discarded.
     compacted: u64,
-    /// Notified on every change. It wakes waiters in the order of waiting, so that simulations are reproducible.
+    /// Wakes all watches on every change, in the order in which they began to wait, so that simulations are
+    /// reproducible.
     changed_now: Arc<Notify>,
     stats: Stats,
     faults: Faults,
@@ -359,7 +360,7 @@ impl Disk {
         Ok(Committed { version: Version::new(self.revision) })
     }
 
-    /// A write outside of a transaction, with its own revision.
+    /// Writes a value outside of a transaction, with its own revision.
     fn put(&mut self, key: &Key, sealed: Vec<u8>) {
         self.revision += 1;
         self.write(key, Some(sealed));
@@ -375,7 +376,7 @@ impl Disk {
         }
     }
 
-    /// A write at the current revision.
+    /// Writes a value, or removes it, at the current revision.
     fn write(&mut self, key: &Key, sealed: Option<Vec<u8>>) {
         match sealed.clone() {
             Some(sealed) => {
@@ -428,7 +429,7 @@ struct Stored {
     sealed: Vec<u8>,
 }
 
-/// A key and its new value. `None` if it was removed.
+/// A key and its new value, or `None` if it was removed.
 type Written = (Key, Option<Vec<u8>>);
 
 /// The number of revisions whose changes are kept.

@@ -11,7 +11,8 @@ use crate::txn::Versioned;
 /// The maximum number of records in one page.
 pub const PAGE_RECORDS_MAX: usize = 256;
 
-/// A page of sled ends with the record that brings its keys and values to this size: 256 KiB.
+/// The size of keys and values, in bytes, at which a page of sled ends: 256 KiB. The record that reaches it is the
+/// page's last.
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Records in the byte order of their keys.
@@ -19,16 +20,16 @@ pub type Page = Vec<(Key, Versioned)>;
 
 /// A paged read of many records: see [`Store::pages`](crate::Store::pages).
 ///
-/// Until it is dropped, the store keeps the old versions of records that are overwritten before they were read.
+/// Until it is dropped, the store keeps the old versions of records that are overwritten before they are read.
 #[async_trait]
 pub trait Pages: Send {
-    /// The next page, or `None` at the end. A page can be empty even if others follow. Dropping the future before it is ready loses
-    /// nothing.
+    /// Returns the next page, or `None` at the end. A page can be empty even if others follow. Dropping the future
+    /// before it is ready loses nothing.
     ///
     /// # Errors
     ///
-    /// As for [`Store::scan`](crate::Store::scan). Fails with [`Unavailable`](crate::Unavailable), too, if the store no
-    /// longer has the records of the moment of the first page: start a new read.
+    /// Fails like [`Store::scan`](crate::Store::scan), and also with [`Unavailable`](crate::Unavailable) if the store
+    /// no longer has the records as of the first page: then start a new read.
     async fn next(&mut self) -> Result<Option<Page>, ReadError>;
 }
 

@@ -1,7 +1,7 @@
-//! How the processes on a shared store learn of changes and of each other.
+//! Informs the processes on a shared store of changes and of each other.
 //!
-//! Safety depends only on [`Store::commit`](crate::Store::commit). This module makes it fast to learn of the changes of others,
-//! and shows which processes are running.
+//! Safety depends only on [`Store::commit`](crate::Store::commit). This module only makes a process learn sooner of the
+//! changes of others, and shows which processes are running.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub trait Peers: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// If the store is not available.
+    /// Fails if the store is not available.
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError>;
 
     /// Puts a value that exists for as long as this process: until `ttl` after the last successful announcement, or a little
@@ -27,13 +27,14 @@ pub trait Peers: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// If the store is not available. The value may have been announced nevertheless.
+    /// Fails if the store is not available. The value may have been announced nevertheless.
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
 
-    /// From now on, writes values with this schema: the newest one that all processes on the store know. The initial schema is 1.
+    /// Sets the schema for writing values: the newest one that all processes on the store know. The initial schema is
+    /// 1.
     fn write_schema(&self, schema: u16);
 
-    /// Removes the announcement. Best effort: if it fails, the announcement expires.
+    /// Removes the announcement. If this fails, the announcement expires.
     async fn withdraw(&self);
 
     /// Waits until the backend is found to have been replaced or set back, possibly forever. From then on every call fails, and the
@@ -46,8 +47,8 @@ pub trait Peers: Send + Sync + fmt::Debug {
 /// A stream of durable changes. Dropping it ends the watch.
 #[async_trait]
 pub trait Watch: Send {
-    /// Waits for the next change. A watch that breaks off resumes where it was. Dropping the future before it is ready loses
-    /// nothing.
+    /// Waits for the next change. After a lost connection, the watch resumes with the first change that was not
+    /// reported. Dropping the future before it is ready loses no change.
     async fn next(&mut self) -> Change;
 }
 
@@ -58,7 +59,7 @@ pub enum Change {
     Put(Key, Versioned),
     /// The key was deleted.
     Deleted(Key),
-    /// Some changes were missed, because the store does not keep old ones. Reads from now on include them.
+    /// Some changes were missed, because the store no longer has them. Reads from now on include them.
     Missed,
     /// The new value cannot be read.
     Unreadable(ReadError),

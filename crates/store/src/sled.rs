@@ -1,23 +1,25 @@
 //! The embedded backend: one directory and one process, on sled 0.34.
 //!
-//! Only this module and its submodules know sled. A dedicated thread owns the database and serialises all requests. It takes a
-//! batch of requests, decides the transactions in order, makes the batch durable *once*, and only then replies. So concurrent
-//! commits share one sync (group commit), and no reply, not even a conflict, shows a write that a power cut could undo.
+//! Only this module and its submodules depend on sled. A dedicated thread owns the database and serializes all
+//! requests. It takes a batch of requests, decides the transactions in order, makes the batch durable *once*, and only
+//! then replies. So concurrent commits share one sync (group commit), and no reply, not even a conflict, is based on a
+//! write that a power cut could undo.
 //!
 //! # Durability
 //!
-//! One `fdatasync` makes a batch durable in the `journal`, our write-ahead log. The writes stay in memory until the journal is full
-//! or the database is closed. Then a checkpoint writes them to sled in pieces, flushes and syncs each piece before the next, and
-//! writes the revision last. Until the revision is durable, a recovery replays the whole journal. sled's `flush` uses
-//! `sync_file_range`, which leaves the data in the disk's own cache. So the thread calls `fdatasync` on its own handle of `DIR/db`
-//! after each flush, and syncs every file and directory after opening. sled's flush timer is off, because nothing needs it. sled
-//! reclaims space when pages are replaced.
+//! One `fdatasync` makes a batch durable in the `journal`, our write-ahead log. The writes stay in memory until the
+//! journal is full or the database is closed. Then a checkpoint writes them to sled in pieces, flushes and syncs each
+//! piece before the next, and writes the revision last. Until the revision is durable, a recovery replays the whole
+//! journal. sled's `flush` uses `sync_file_range`, which leaves the data in the disk's own cache. So the thread calls
+//! `fdatasync` on its own handle of `DIR/db` after each flush, and syncs every file and directory after opening. sled's
+//! flush timer is off, because sled reclaims space when pages are replaced, even without it.
 //!
 //! # Disk errors
 //!
-//! If a write of the journal fails, the commits of the batch fail with [`Unknown`](crate::CommitError::Unknown), the database is
-//! dropped, and the next request opens it again. While that fails, and after an error before anything was written, requests fail
-//! with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as there is space.
+//! If a write of the journal fails, the commits of the batch fail with [`Unknown`](crate::CommitError::Unknown), the
+//! database is dropped, and the next request opens it again. While that fails, and after an error before anything was
+//! written, requests fail with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as
+//! space is free.
 //!
 //! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds without writing
 //! them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db` and of the journal, writes
@@ -31,14 +33,15 @@
 //!
 //! # Damage
 //!
-//! Every value has our checksum, so a damaged value is detected. sled itself truncates its log at the first damaged record. The
-//! journal still has the lost commits, unless they are older. A small file, `newest`, has the newest acknowledged revision, and a
-//! database that lacks it is not opened.
+//! Every value has our checksum, so a damaged value is detected. sled itself truncates its log at the first damaged
+//! record. The journal still has those of the lost commits that were made since the last checkpoint. A small file,
+//! `newest`, has the newest acknowledged revision. Opening fails if the database lacks that revision.
 //!
 //! # Limitations
 //!
-//! sled flushes on the threads of its own pool and waits for them without a timeout. If a bug in sled ends such a thread, the flush
-//! and everything queued behind it waits forever. Callers need a timeout, and must treat a commit that timed out as unknown.
+//! sled flushes on the threads of its own pool and waits for them without a timeout. If a bug in sled ends such a
+//! thread, the flush and all requests queued behind it wait forever. Callers need a timeout, and must treat a commit
+//! that timed out as unknown.
 
 mod archive;
 mod disk;
@@ -76,38 +79,39 @@ use crate::txn::{Committed, Txn, Versioned};
 
 /// The length of the queue of requests. When it is full, callers wait.
 ///
-/// Four full batches, so that the thread has work when a flush ends. With transactions of `TXN_BYTES_MAX` that would be 1 GiB, but
-/// Kent's transactions have a few hundred bytes.
+/// It holds four full batches, so that the thread has work when a flush ends. With transactions of `TXN_BYTES_MAX`, a
+/// full queue would take 1 GiB, but Kent's transactions have a few hundred bytes.
 const QUEUE_REQUESTS_MAX: usize = 4 * worker::BATCH_REQUESTS_MAX;
 
 /// The options of a store in a directory.
 #[derive(Clone, Debug)]
 pub struct SledOptions {
-    /// The directory of the database. Created if it does not exist.
+    /// The directory of the database. It is created if it does not exist.
     pub dir: PathBuf,
-    /// The identity that the store gets if it is new: 128 random bits. An existing store keeps its identity.
+    /// The identity for a new store: 128 random bits. An existing store keeps its identity.
     pub new_id: [u8; 16],
 }
 
 /// A store in a directory that is locked by this process.
 ///
-/// Dropping it closes it, like [`Store::close`], and blocks the thread until that is done.
+/// Dropping the store closes it, like [`Store::close`], and blocks the calling thread until that is done.
 pub struct SledStore {
     dir: PathBuf,
     id: StoreId,
     is_read_only: bool,
     counters: Arc<Counters>,
-    /// Dropped with the store, which ends the thread.
+    /// The queue of the store's thread. Dropping it with the store ends the thread.
     requests: Option<mpsc::Sender<Request>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl SledStore {
-    /// Opens the store in `options.dir`, or creates it. Blocks until the recovery is done: some ten milliseconds for a small store.
+    /// Opens the store in `options.dir`, or creates it. Blocks until the recovery is done: tens of milliseconds for a
+    /// small store.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]. The stored data are not changed then.
+    /// Fails with an [`OpenError`]. Then the stored data are not changed.
     pub fn open(options: SledOptions) -> Result<Self, OpenError> {
         Self::open_archived(options, Archiving::None)
     }
@@ -116,7 +120,7 @@ impl SledStore {
     ///
     /// # Errors
     ///
-    /// [`OpenError`], for example if the store and the archive do not belong together.
+    /// Fails with an [`OpenError`], for example if the store and the archive do not belong together.
     pub fn open_archived(options: SledOptions, archiving: Archiving) -> Result<Self, OpenError> {
         Self::open_with(options, archiving, Box::new(FlushAndSync), Box::new(WriteAndSync))
     }
@@ -206,9 +210,9 @@ async fn ask<T>(
     answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
 }
 
-/// A paged read of one moment, which ends when this is dropped.
+/// A paged read as of one moment, which ends when this value is dropped.
 struct SledPages {
-    /// Weak, because dropping the store must end its thread.
+    /// The queue of the store's thread. The reference is weak, because dropping the store must end the thread.
     requests: mpsc::WeakSender<Request>,
     reading: Arc<Reading>,
     next: Next,
@@ -256,7 +260,7 @@ const THREAD_ENDED: &str = "the store thread has ended";
 
 /// Reasons that a request got no reply.
 enum Unanswered {
-    /// The thread takes no more requests. This one was never started.
+    /// The thread takes no more requests. The request was never started.
     NotSent,
     /// The thread ended without a reply, which only a panic can cause. The request may have been started.
     ThreadEnded,

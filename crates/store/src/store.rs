@@ -18,29 +18,29 @@ use crate::txn::{Committed, Txn, Versioned};
 /// Dropping a future before it is ready does not cancel the operation. The outcome of a dropped `commit` is unknown.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// The value under `key`, if there is one.
+    /// Returns the value under `key`, if there is one.
     ///
     /// # Errors
     ///
-    /// If the store is not available, or the value is damaged or was written by a newer program.
+    /// Fails if the store is not available, or if the value is damaged or was written by a newer program.
     async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError>;
 
-    /// All keys that start with `prefix`, in byte order, as of one moment. [`Key::ROOT`] matches every key. The result is held in
-    /// memory.
+    /// Returns all keys that start with `prefix`, in byte order, as of one moment. [`Key::ROOT`] matches every key. The
+    /// result is held in memory.
     ///
     /// # Errors
     ///
-    /// As for [`get`](Store::get). A scan fails if it cannot read one of the values. It never skips one.
+    /// Fails like [`get`](Store::get). A scan fails if it cannot read one of the values, and never skips a value.
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError>;
 
-    /// The same records page by page, for results that are too large for memory or would block the store for too long. All pages
-    /// show the moment of the first one, even if others write in the meantime.
+    /// Returns the same records page by page, for results that are too large for memory or would block the store for
+    /// too long. All pages show the state at the moment of the first one, even if other tasks write in the meantime.
     ///
     /// The default implementation cuts one scan into pages.
     ///
     /// # Errors
     ///
-    /// As for [`scan`](Store::scan).
+    /// Fails like [`scan`](Store::scan).
     async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
         Ok(Box::new(Whole::new(self.scan(prefix).await?)))
     }
@@ -49,7 +49,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`CommitError`]. After all but [`CommitError::Unknown`], nothing has changed.
+    /// Fails with a [`CommitError`]. After every error except [`CommitError::Unknown`], nothing has changed.
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError>;
 
     /// Returns the other processes on the store, or `None` if the backend allows only one.
@@ -57,14 +57,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// The identity that the store got when it was created. A different identity means a different store.
+    /// Returns the identity that the store got when it was created. A different identity means a different store.
     fn store_id(&self) -> StoreId;
 
-    /// The counters of this handle since it was opened.
+    /// Returns the counters of this handle since it was opened.
     fn stats(&self) -> Stats;
 
-    /// Finishes all operations and releases files, locks and connections. The store can be opened again as soon as this returns.
-    /// Closing a closed store does nothing.
+    /// Finishes all operations and releases files, locks and connections. The store can be opened again as soon as this
+    /// method returns. Closing a closed store does nothing.
     async fn close(&self);
 }
 
@@ -73,19 +73,19 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 pub struct StoreId([u8; 16]);
 
 impl StoreId {
-    /// An identity with these bits, which the caller generates.
+    /// Creates an identity from these bits, which the caller generates.
     #[must_use]
     pub const fn new(bits: [u8; 16]) -> Self {
         Self(bits)
     }
 
-    /// The bits.
+    /// Returns the bits.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// The bits.
+    /// Returns the bits.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
@@ -107,11 +107,11 @@ impl fmt::Debug for StoreId {
 /// The counters of a handle since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Commits that returned `Ok`.
+    /// The number of commits that returned `Ok`.
     pub commits: u64,
-    /// Commits that returned [`CommitError::Conflict`].
+    /// The number of commits that returned [`CommitError::Conflict`].
     pub conflicts: u64,
-    /// Commits that returned [`CommitError::Unknown`].
+    /// The number of commits that returned [`CommitError::Unknown`].
     pub unknowns: u64,
     /// The number of times that data was made durable. Less than `commits` if several commits shared one flush (group
     /// commit).

@@ -1,7 +1,7 @@
 //! Transactions: the records that a commit compares and writes.
 //!
-//! A [`Txn`] is a plain value that owns its keys and payloads. Every backend calls [`Txn::check`] first. The limits are those of
-//! the strictest backend, so that a transaction that works on one backend works on all.
+//! A [`Txn`] is a plain value that owns its keys and payloads. Every backend calls [`Txn::check`] first. The limits are
+//! those of the strictest backend, so that a transaction is valid on all backends or on none.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,14 +15,14 @@ pub const TXN_OPERATIONS_MAX: usize = 128;
 
 /// The largest value, in bytes: 16 KiB.
 ///
-/// sled writes a leaf of its tree, about twenty values, as one message. It moves messages larger than a quarter of a log segment
-/// to separate files that it never syncs. This limit keeps every leaf inside the log. A compile-time assertion next to the segment
-/// size checks the arithmetic.
+/// sled writes a leaf of its tree, about twenty values, as one message. It moves messages larger than a quarter of a
+/// log segment to separate files that it never syncs. This limit keeps every leaf inside the log, as a compile-time
+/// assertion next to the segment size checks.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 
 /// The largest transaction, in bytes of keys and values: 1 MiB.
 ///
-/// etcd rejects requests of more than 1.5 MiB. The difference is for its framing and our envelopes.
+/// etcd rejects requests of more than 1.5 MiB. The difference leaves space for its framing and our envelopes.
 pub const TXN_BYTES_MAX: usize = 1024 * 1024;
 
 /// The revision of the store at which a key was last written.
@@ -33,16 +33,16 @@ pub const TXN_BYTES_MAX: usize = 1024 * 1024;
 pub struct Version(u64);
 
 impl Version {
-    /// The version of a key that does not exist. [`Txn::expect`] this version to create a key without overwriting one.
+    /// The version of a key that does not exist. Pass it to [`Txn::expect`] to create a key without overwriting one.
     pub const ABSENT: Version = Version(0);
 
-    /// The version with this number. 0 is [`Version::ABSENT`].
+    /// Creates the version with this number. 0 is [`Version::ABSENT`].
     #[must_use]
     pub const fn new(revision: u64) -> Self {
         Self(revision)
     }
 
-    /// The number that backends and wire formats use.
+    /// Returns the number that backends and wire formats use.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -95,36 +95,37 @@ pub struct Txn {
 }
 
 impl Txn {
-    /// A transaction that compares nothing and writes nothing.
+    /// Creates a transaction that compares nothing and writes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Commit only if `key` has `version` ([`Version::ABSENT`]: only if it does not exist).
+    /// Adds a guard: the commit succeeds only if `key` has `version` ([`Version::ABSENT`]: only if the key does not
+    /// exist).
     pub fn expect(mut self, key: Key, version: Version) -> Self {
         self.guards.push((key, version));
         self
     }
 
-    /// Write `value` under `key`.
+    /// Adds a write of `value` under `key`.
     pub fn put(mut self, key: Key, value: impl Into<Vec<u8>>) -> Self {
         self.writes.push((key, Some(value.into())));
         self
     }
 
-    /// Remove `key`. If the key does not exist, this does nothing. Add a guard to make that an error.
+    /// Adds the removal of `key`, which does nothing if the key does not exist. Add a guard to make that an error.
     pub fn delete(mut self, key: Key) -> Self {
         self.writes.push((key, None));
         self
     }
 
-    /// The keys and versions to compare, in the order in which they were added.
+    /// Returns the keys and versions to compare, in the order in which they were added.
     #[must_use]
     pub fn guards(&self) -> &[(Key, Version)] {
         &self.guards
     }
 
-    /// The writes in the order in which they were added. `None` removes the key.
+    /// Returns the writes in the order in which they were added. `None` removes the key.
     #[must_use]
     pub fn writes(&self) -> &[(Key, Option<Vec<u8>>)] {
         &self.writes
@@ -134,7 +135,7 @@ impl Txn {
     ///
     /// # Errors
     ///
-    /// The first limit or rule that the transaction breaks.
+    /// Returns the first limit or rule that the transaction breaks.
     pub fn check(&self) -> Result<(), InvalidTxn> {
         let operations = self.guards.len().max(self.writes.len());
         if operations > TXN_OPERATIONS_MAX {
@@ -183,7 +184,7 @@ pub enum InvalidTxn {
     /// There are too many guards or too many writes.
     #[error("a transaction has at most {TXN_OPERATIONS_MAX} guards and {TXN_OPERATIONS_MAX} writes, not {operations}")]
     TooManyOperations {
-        /// The number of guards or of writes, whichever is larger.
+        /// The larger of the number of guards and the number of writes.
         operations: usize,
     },
     /// A value is too large.
@@ -202,7 +203,7 @@ pub enum InvalidTxn {
         /// The total length of all keys and values.
         bytes: usize,
     },
-    /// A key is written twice, so the result would depend on the order. etcd rejects this as well.
+    /// A key is written twice, so the result would depend on the order. etcd also rejects this.
     #[error("{key} is written twice in one transaction")]
     WrittenTwice {
         /// The key.

@@ -1,4 +1,4 @@
-//! Real etcd clusters for tests. Members can be killed, paused and restarted. Also functions to pause other processes.
+//! Real etcd clusters for tests. Members can be killed, paused and restarted. Other processes can also be paused.
 //!
 //! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
 
@@ -46,7 +46,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// If etcd is not installed, or does not start.
+    /// Panics if etcd is not installed, or does not start.
     pub fn start(members: usize) -> Self {
         Self::start_with(members, &[])
     }
@@ -55,7 +55,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// As [`Etcd::start`].
+    /// Panics in the same cases as [`Etcd::start`].
     pub fn start_with(members: usize, extra: &[&str]) -> Self {
         let mut cluster = Self::prepare(members, extra);
         (0..members).for_each(|at| cluster.spawn(at));
@@ -63,17 +63,17 @@ impl Etcd {
         cluster
     }
 
-    /// The directory of the cluster, which is removed with it.
+    /// Returns the directory of the cluster, which is removed when the cluster is dropped.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The client addresses of all members.
+    /// Returns the client addresses of all members.
     pub fn clients(&self) -> Vec<SocketAddr> {
         self.members.iter().map(|member| member.client).collect()
     }
 
-    /// The address of a store on this cluster.
+    /// Returns the address of a store on this cluster.
     pub fn address(&self, prefix: &str) -> String {
         let hosts: Vec<String> = self.clients().iter().map(ToString::to_string).collect();
         format!("etcd://{}/{prefix}", hosts.join(","))
@@ -112,7 +112,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// If `etcdctl` is not installed (Debian: `etcd-client`), or fails.
+    /// Panics if `etcdctl` is not installed (Debian: `etcd-client`), or fails.
     pub fn save_snapshot(&self) -> PathBuf {
         let path = self.dir.path().join("snapshot");
         let mut save = self.etcdctl();
@@ -120,12 +120,12 @@ impl Etcd {
         path
     }
 
-    /// Kills all members and starts new ones from a snapshot, at the same addresses. The cluster's id depends on the addresses and
-    /// `token`. etcd's default token is `etcd-cluster`.
+    /// Kills all members and starts new ones from a snapshot, at the same addresses. The cluster ID depends on the
+    /// addresses and `token`. etcd's default token is `etcd-cluster`.
     ///
     /// # Panics
     ///
-    /// If a step fails.
+    /// Panics if a step fails.
     pub fn restore_snapshot(&mut self, snapshot: &Path, token: &str) {
         (0..self.members.len()).for_each(|at| self.kill(at));
         for at in 0..self.members.len() {
@@ -144,7 +144,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// If a step fails.
+    /// Panics if a step fails.
     pub fn copy_data(&mut self, at: usize) -> PathBuf {
         let copy = self.dir.path().join(format!("copy-of-m{at}"));
         self.kill(at);
@@ -154,11 +154,11 @@ impl Etcd {
         copy
     }
 
-    /// Replaces a member's data with an earlier copy. The member is stopped for that and restarted.
+    /// Replaces a member's data with an earlier copy. The member is stopped for the replacement and restarted.
     ///
     /// # Panics
     ///
-    /// If a step fails.
+    /// Panics if a step fails.
     pub fn put_back_data(&mut self, at: usize, copy: &Path) {
         self.kill(at);
         fs::remove_dir_all(self.data(at)).expect("removed");
@@ -171,7 +171,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// If one does not within half a minute.
+    /// Panics if a member does not answer within half a minute.
     pub fn wait(&self) {
         for member in self.members.iter().filter(|member| member.process.is_some()) {
             let mut waited = Duration::ZERO;
@@ -183,18 +183,18 @@ impl Etcd {
         }
     }
 
-    /// The value of a metric of a member, or the sum over all labels.
+    /// Returns the value of a metric of a member, or the sum over all labels.
     ///
     /// # Panics
     ///
-    /// If the member does not answer.
+    /// Panics if the member does not answer.
     pub fn metric(&self, at: usize, name: &str) -> f64 {
         let text = get(self.members[at].client, "/metrics").expect("etcd serves metrics");
         let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
         text.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Returns true if a member answers and sees a leader. With TLS, true if it accepts connections.
+    /// Returns true if a member answers and sees a leader. With TLS, returns true if the member accepts connections.
     fn is_healthy(&self, client: SocketAddr) -> bool {
         match self.is_tls() {
             true => TcpStream::connect_timeout(&client, Duration::from_millis(500)).is_ok(),
@@ -230,7 +230,7 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &self.initial_cluster(), "--initial-cluster-state", "new"]);
-        // Short intervals, so that the cluster soon notices a dead member.
+        // Use short intervals, so that the cluster soon notices a dead member.
         command.args(["--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap"]);
         command.args(&self.extra).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let hint = "etcd must be installed for this test (Debian: apt-get install etcd-server)";
@@ -252,7 +252,7 @@ impl Etcd {
         self.dir.path().join(format!("m{at}"))
     }
 
-    /// An `etcdctl` command for the first member.
+    /// Returns an `etcdctl` command for the first member.
     fn etcdctl(&self) -> Command {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.members[0].client.to_string()]);

@@ -1,4 +1,4 @@
-//! A proxy for one member that drops replies when the test asks for it.
+//! A proxy for one member, which drops replies when a test requests this.
 
 use std::{
     io::{Read, Write},
@@ -33,7 +33,8 @@ enum Plan {
     CutAfter(usize),
 }
 
-/// HTTP/2 frames for settings, pings and windows are shorter than this, and replies to calls are longer.
+/// The size limit between replies to calls, which are longer, and HTTP/2 frames for settings, pings and windows, which
+/// are shorter.
 const REPLY_BYTES_MIN: usize = 60;
 
 impl Proxy {
@@ -41,7 +42,7 @@ impl Proxy {
     ///
     /// # Panics
     ///
-    /// If no port is free.
+    /// Panics if no port is free.
     pub fn to(member: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -55,7 +56,7 @@ impl Proxy {
         Self { address, state }
     }
 
-    /// The address for clients.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -72,7 +73,7 @@ impl Proxy {
         }
     }
 
-    /// Closes a connection after the member has sent `bytes` more.
+    /// Closes a connection after the member has sent `bytes` more bytes.
     pub fn cut_after(&self, bytes: usize) {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }

@@ -4,17 +4,17 @@ use std::fmt::Write;
 
 use kent_regions::{Edit, NewRegion, Place, Prefix, Region, Start, Table};
 
-/// The left edge of the bars, and the height of a line of the figure.
+/// The left edge of the bars, and the heights of a line and of a bar.
 const LEFT: u32 = 120;
 const LINE: u32 = 34;
 const BAR: u32 = 24;
-/// The first bits are drawn one by one, the rest of the 64 together.
+/// The number of first bits that are drawn one by one. The rest of the 64 bits are drawn together.
 const SHOWN_BITS: u32 = 14;
 const BIT: u32 = 20;
 const REST: u32 = 260;
 const WIDTH: u32 = LEFT + SHOWN_BITS * BIT + REST + 20;
 
-/// Colors in light and dark surroundings.
+/// The colors on light and dark backgrounds.
 const STYLE: &str = "\
 text{font:13px ui-sans-serif,system-ui,sans-serif;fill:#1f2328}
 .bits{font:13px ui-monospace,monospace;text-anchor:middle}
@@ -36,7 +36,7 @@ impl Figure {
     }
 
     fn text(&mut self, x: u32, y: u32, class: &str, text: &str) {
-        let _ = writeln!(self.body, r#"<text x="{x}" y="{y}" class="{class}">{text}</text>"#); // writing to a String succeeds
+        let _ = writeln!(self.body, r#"<text x="{x}" y="{y}" class="{class}">{text}</text>"#); // OK because writing to a string cannot fail
     }
 
     fn rect(&mut self, class: &str, from: u32, to: u32) {
@@ -52,12 +52,12 @@ impl Figure {
         self.y += 10;
     }
 
-    /// The name before a bar.
+    /// Draws the name before a bar.
     fn label(&mut self, label: &str) {
         self.text(8, self.y + 17, "", label);
     }
 
-    /// Part of a bar, from a bit to another one, and its bits or its label.
+    /// Draws a part of a bar, from one bit to another, with its bits or its label.
     fn part(&mut self, class: &str, from: u32, to: u32, bits: &str, words: &str) {
         if from == to {
             return;
@@ -91,7 +91,7 @@ impl Figure {
         self.y += LINE;
     }
 
-    /// An identifier that was issued before the edits.
+    /// Draws an identifier that was issued before the edits.
     fn identifier(&mut self, id: u64) {
         let bits = format!("{id:064b}");
         let (shown, rest) = bits.split_at(SHOWN_BITS as usize);
@@ -113,7 +113,7 @@ impl Figure {
     }
 }
 
-/// The x of a bit's left edge.
+/// Returns the x coordinate of a bit's left edge.
 const fn at(bit: u32) -> u32 {
     if bit <= SHOWN_BITS {
         LEFT + bit * BIT
@@ -130,7 +130,7 @@ pub(crate) fn regions() -> anyhow::Result<String> {
     let place = Place::At("101101".parse()?);
     edit(&mut table, &Edit::Create { name: "r1".to_owned(), suffix: 50, place, start: Start::default() })?;
     let issued = u64::try_from(table.compose("r1", 9)?)?;
-    figure.title("a region", "prefix: whose identifier it is | zone: zeros, kept for growth | suffix: a number");
+    figure.title("a region", "prefix: identifies the region | zone: zeros, kept for growth | suffix: a number");
     draw(&mut figure, &table);
     figure.identifier(issued);
 
@@ -142,7 +142,7 @@ pub(crate) fn regions() -> anyhow::Result<String> {
     let new_regions = vec![new_region("r3", 53, "01")?, new_region("r4", 56, "10")?];
     edit(&mut table, &Edit::Split { name: "r1".to_owned(), by: 2, new_regions })?;
     figure
-        .title("split by 2", "then zone bits become prefix bits: three prefixes become free; r1 keeps what it issued");
+        .title("split by 2", "then zone bits become prefix bits: three prefixes become free; r1 keeps its identifiers");
     draw(&mut figure, &table);
     figure.identifier(issued);
 
@@ -152,7 +152,7 @@ pub(crate) fn regions() -> anyhow::Result<String> {
     for name in ["r3", "eu", "us"] {
         figure.region(table.named(name)?, table.bits());
     }
-    Ok(figure.finish("Regions of a space of 64 bits: prefix, zone and suffix, and what edits do to them"))
+    Ok(figure.finish("Regions of a space of 64 bits: prefix, zone and suffix, and the effects of edits on them"))
 }
 
 fn new_region(name: &str, suffix: u8, extension: &str) -> anyhow::Result<NewRegion> {
@@ -169,7 +169,7 @@ fn edit(table: &mut Table, edit: &Edit) -> anyhow::Result<()> {
     Ok(table.apply(&plan)?)
 }
 
-/// All regions of the table, then the free prefix that the split of `r1` left, if there is one.
+/// Draws all regions of the table, then the free prefix that the split of `r1` left, if there is one.
 fn draw(figure: &mut Figure, table: &Table) {
     let bits = table.bits();
     table.iter().for_each(|region| figure.region(region, bits));
@@ -200,7 +200,7 @@ pub(crate) fn ceiling() -> String {
     figure.text((begin + end) / 2, figure.y + 17, "bits", "never issued again: the rest is a gap");
     figure.text(end + 8, figure.y + 17, "small", "continues here");
     figure.y += LINE;
-    figure.finish("Positions of a source: issued blocks, what is left of the reservation, and the durable ceiling")
+    figure.finish("Positions of a source: issued blocks, the rest of the reservation, and the durable ceiling")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use clap::Parser;
 
-/// Work on Kent.
+/// Run the daily commands of Kent's developers.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Args {
@@ -22,11 +22,11 @@ enum Args {
     },
     /// Check the format, then run clippy and build the documentation, with warnings as errors
     Lint,
-    /// Write docs/api.md and the figures anew, from the .proto files and the prefix table
+    /// Generate docs/api.md and the figures from the .proto files and the prefix table
     Docs,
     /// Check licences, sources and duplicates of dependencies (needs `cargo install cargo-deny`)
     Deny,
-    /// Run all that a change must pass, as continuous integration does: `.ci/run`
+    /// Run all checks that a change must pass, like continuous integration: `.ci/run`
     Ci,
 }
 
@@ -55,7 +55,7 @@ fn cargo(args: &[&str]) -> anyhow::Result<()> {
     run(Command::new("cargo").args(args))
 }
 
-/// Runs a command at the root of the repository; its output is ours.
+/// Runs a command at the root of the repository. Its output goes to the output of this process.
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = format!("{command:?}");
     let status = command.current_dir(root()).status().with_context(|| format!("{name} does not start"))?;
@@ -63,7 +63,7 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::{api, figure, root};
 
-/// Generated files: paths below the root, and contents.
+/// Returns the generated files: their paths below the root, and their contents.
 fn generated() -> anyhow::Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("docs/api.md", api::reference(&root().join("proto/proto"))?),

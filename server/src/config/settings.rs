@@ -95,6 +95,10 @@ settings! {
             "Directory outside the stores that records how many times each store was started, so that the daemon detects an old copy of a \
              store. Put it on another disk [default: witness in $STATE_DIRECTORY, or kent/witness in $XDG_STATE_HOME or ~/.local/state, \
              whichever is the first on another disk than the data; none for etcd]";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        new_store: bool, "KENT_NEW_STORE" "BOOL":
+            "Begin an empty store even if the witness has seen another store at the same location: the new store may issue the other one's \
+             numbers again";
         archive: PathBuf, "KENT_ARCHIVE" "DIR":
             "Existing directory, on another disk or a mounted share, to which the embedded store writes every commit before it acknowledges \
              the commit. `kentd restore --archive` restores a store from it without loss";

@@ -381,3 +381,6 @@ fn plan(
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod lapse_tests;

@@ -4,14 +4,18 @@
 //! A witness is a directory with one small file for each store, named after the store's identity. Daemons on different stores may
 //! share it, and files are never removed. It does not detect a copy that was made after the last start, because it counts starts
 //! and not grants.
+//!
+//! The default directory depends on the environment of the process: a service and a shell may have different ones. So the store
+//! remembers the directories of its witnesses, and a start asks all of them.
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Write},
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    iter,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{self, Path, PathBuf},
 };
 
 use kent_store::{CommitError, Store, StoreId, Txn, Version};
@@ -56,6 +60,19 @@ pub enum WitnessError {
         /// The number of starts that the witness has seen.
         seen: u64,
     },
+    /// The store is new, but another store was at the same location before.
+    #[error(
+        "the store at {store} is empty, but the store {before} was there before: it was started {starts} times. If its disk is not \
+         mounted, mount it. A new store may issue the same numbers again; to begin one nevertheless: kentd --new-store"
+    )]
+    StoreGone {
+        /// The location.
+        store: String,
+        /// The identity of the store that was there before.
+        before: String,
+        /// The number of its starts.
+        starts: u64,
+    },
     /// The directory or its file cannot be read or written.
     #[error("the witness {} cannot be used: {problem}; choose another directory with --witness DIR", path.display())]
     Unusable {
@@ -99,7 +116,7 @@ impl Witness {
     /// Returns the witness in the directory that a setting names, or else the default witness of a store in a directory. A store on
     /// etcd has no default witness, because a replica stores nothing on its disk.
     pub(crate) fn of(named: Option<&Path>, data: Option<&Path>) -> Option<Self> {
-        let named = named.map(|dir| Self { dir: dir.to_owned() });
+        let named = named.map(|dir| Self { dir: path::absolute(dir).unwrap_or_else(|_| dir.to_owned()) });
         named.or_else(|| data.map(Self::default_for))
     }
 
@@ -124,6 +141,10 @@ impl Witness {
     }
 
     /// Compares the store with the witness, and counts the start in both, first in the store. `place` is the location of the store.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError`].
     pub(crate) async fn attest(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         loop {
             match self.attest_once(store, place).await {
@@ -137,8 +158,18 @@ impl Witness {
     async fn attest_once(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         let file = self.file(store.store_id());
         let unusable = |problem: String| WitnessError::Unusable { path: file.clone(), problem };
+        let earlier = self.earlier(store).await?;
         // Read the witness before the store: a start that another replica counts in between is in the store first.
-        let seen = read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|record| record.starts);
+        let mut seen =
+            read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|record| (record.starts, &file));
+        let of_earlier: Vec<_> = earlier.iter().map(|witness| witness.file(store.store_id())).collect();
+        for file in &of_earlier {
+            match read(file) {
+                Ok(Some(record)) => seen = seen.max(Some((record.starts, file))),
+                Ok(None) => {}
+                Err(error) => warn!(%error, witness = %file.display(), "cannot read an earlier witness of this store"),
+            }
+        }
         let counted = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?;
         let (starts, version) = match &counted {
             None => (0, Version::ABSENT),
@@ -149,8 +180,8 @@ impl Witness {
             }
         };
         match seen {
-            Some(seen) if seen > starts => {
-                return Err(WitnessError::OldCopy { store: place.to_owned(), witness: file, starts, seen });
+            Some((seen, witness)) if seen > starts => {
+                return Err(WitnessError::OldCopy { store: place.to_owned(), witness: witness.clone(), starts, seen });
             }
             None if starts > 0 => warn!(
                 starts,
@@ -161,9 +192,46 @@ impl Witness {
         }
         let starts = starts.saturating_add(1);
         let count = Txn::new().expect(keys::BOOTS, version).put(keys::BOOTS, starts.to_be_bytes().to_vec());
+        let count = count.put(keys::WITNESSES, joined(iter::once(self).chain(&earlier)));
         store.commit(count).await.map_err(StoreFailure::from)?;
         let record = StartRecord { place: place.to_owned(), starts };
+        for witness in earlier {
+            // A service's directory may be closed to a shell.
+            if let Err(error) = witness.write(&witness.file(store.store_id()), &record) {
+                warn!(%error, witness = %witness.dir.display(), "cannot write to an earlier witness of this store");
+            }
+        }
         self.write(&file, &record).map_err(|problem| unusable(problem.to_string()))
+    }
+
+    /// The other witnesses that the store remembers, the last one first.
+    async fn earlier(&self, store: &dyn Store) -> Result<Vec<Self>, WitnessError> {
+        let record = store.get(&keys::WITNESSES).await.map_err(StoreFailure::from)?;
+        let dirs = record.map_or_else(Vec::new, |record| record.value);
+        let dirs = dirs.split(|byte| *byte == SEPARATOR).map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
+        Ok(dirs.filter(|dir| dir.is_absolute() && *dir != self.dir).map(|dir| Self { dir }).collect())
+    }
+
+    /// Checks that a new store at this location does not take the place of another one, whose disk may only be absent.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError::StoreGone`], or the store cannot be read. A witness that cannot be read has seen no other store.
+    pub(crate) async fn check_new(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
+        let is_started = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?.is_some();
+        // A restored store has slots before its first start.
+        if is_started || !store.scan(&keys::SLOTS).await.map_err(StoreFailure::from)?.is_empty() {
+            return Ok(());
+        }
+        let files = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "toml")) {
+            if let Some(StartRecord { starts, .. }) = read(&file).ok().flatten().filter(|record| record.place == place)
+            {
+                let before = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                return Err(WitnessError::StoreGone { store: place.to_owned(), before, starts });
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the file atomically and durably, unless it has counted more starts already.
@@ -182,6 +250,17 @@ impl Witness {
         fs::rename(&new_path, file)?;
         File::open(&self.dir)?.sync_all()
     }
+}
+
+/// The number of witnesses that a store remembers.
+const REMEMBERED_MAX: usize = 4;
+/// Separates directories in the store's record; no path has this byte.
+const SEPARATOR: u8 = 0;
+
+/// The store's record of its witnesses.
+fn joined<'w>(witnesses: impl Iterator<Item = &'w Witness>) -> Vec<u8> {
+    let dirs: Vec<_> = witnesses.take(REMEMBERED_MAX).map(|witness| witness.dir.as_os_str().as_bytes()).collect();
+    dirs.join(&SEPARATOR)
 }
 
 fn read(file: &Path) -> io::Result<Option<StartRecord>> {

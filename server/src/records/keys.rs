@@ -10,6 +10,8 @@ use kent_store::Key;
 pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 /// The number of starts of the store.
 pub(crate) const BOOTS: Key = Key::from_static("boots");
+/// The directories of the store's witnesses.
+pub(crate) const WITNESSES: Key = Key::from_static("witnesses");
 /// Present while a store is being restored: it is incomplete.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
 /// The restores in the history of the store.

@@ -228,7 +228,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     daemon.kill();
     // The archive has recorded that it is incomplete, and serves only as a backup.
     let ended = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
-    assert!(!ended.status.success() && said(&ended).contains("is a backup since"), "{}", said(&ended));
+    assert!(!ended.status.success() && said(&ended).contains("is now only a backup"), "{}", said(&ended));
     let own = fs::read_dir(at("archive")).expect("there").next().expect("one").expect("read").path();
     let done = restore(&own, &at("new"), &["--yes", "--table-unchanged", "--clock-error", "0s"]);
     assert!(done.status.success() && said(&done).contains("skipped"), "{}", said(&done));

@@ -15,7 +15,8 @@ const LEVELS: u8 = 6;
 /// The number of prefixes that half of the top-level regions share.
 const STEMS: usize = 8;
 
-/// A table of `count` random nested regions of `bits`-bit identifiers, for `count` up to a few millions and `bits` from 64.
+/// Returns a table of `count` random nested regions of `bits`-bit identifiers, for `count` up to a few million and
+/// `bits` of at least 64.
 pub(crate) fn table(bits: u8, count: usize, seed: u64) -> anyhow::Result<Table> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let regions = regions(bits, count, &mut rng);
@@ -48,7 +49,7 @@ fn regions(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Region> 
     regions
 }
 
-/// `count` prefixes of different lengths, none of which contains another.
+/// Returns `count` prefixes of different lengths, none of which contains another.
 fn top_level(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> BTreeSet<Prefix> {
     let stems: Vec<Prefix> = (0..STEMS).map(|_| Prefix::new(rng.random(), rng.random_range(8..=bits / 4))).collect();
     let base = usize::BITS - count.leading_zeros() + 2;
@@ -56,7 +57,7 @@ fn top_level(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> BTreeSet<P
     while taken.len() < count {
         let stem = if rng.random() { stems[rng.random_range(0..STEMS)] } else { Prefix::EMPTY };
         let len = base + rng.random_range(0..u32::from(bits) / 8);
-        let prefix = stem.join(Prefix::new(rng.random(), len as u8)); // OK because it is at most 64 + 2 + 16
+        let prefix = stem.join(Prefix::new(rng.random(), len as u8)); // OK because the length is at most 64 + 2 + 16
         let outer = taken.range(..=prefix).next_back().is_some_and(|before| prefix.relates_to(*before));
         let inner = taken.range(prefix..).next().is_some_and(|after| prefix.relates_to(*after));
         if !outer && !inner {
@@ -138,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// `count` random identifiers.
+    /// Returns `count` random identifiers.
     pub(super) fn identifiers(self, table: &Table, count: u32, seed: u64) -> Vec<u128> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(!seed);
         let prefixes: Vec<Prefix> = table.iter().map(|region| region.prefix).collect();

@@ -1,6 +1,6 @@
-//! The methods to find the region of an identifier that `kent-bench index` compares.
+//! The methods that `kent-bench index` compares for finding the region of an identifier.
 //!
-//! Each method uses the narrowest sufficient integers, 64 or 128 bits, and stores only prefixes and region numbers.
+//! Each method uses the narrowest sufficient integers that it supports, 64 or 128 bits, and stores only prefixes and region numbers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,10 +44,11 @@ pub(super) const METHODS: [Method; 9] = [
 
 /// The search structure of a method.
 pub(super) trait Built {
-    /// The sum of the numbers of the innermost regions of these identifiers; no region counts as 0.
+    /// Returns the sum of the numbers of the innermost regions of these identifiers; an identifier in no region counts
+    /// as 0.
     fn sum(&self, ids: &[u128]) -> u64;
 
-    /// The memory it takes in bytes, if known.
+    /// Returns the memory of the search structure in bytes, if known.
     fn bytes(&self) -> Option<usize> {
         None
     }
@@ -106,7 +107,8 @@ impl<K: Key, S: BuildHasher> Built for Paper<K, S> {
     }
 }
 
-/// The intervals into which the regions divide the space: the start of each, and the number of its innermost region, or 0.
+/// Returns the intervals into which the regions divide the space: the start of each, and the number of its innermost
+/// region, or 0.
 fn intervals<K: Key>(table: &Table) -> BTreeMap<K, u64> {
     let mut intervals = BTreeMap::from_iter(K::of(0).map(|first| (first, 0)));
     for (prefix, number) in numbered(table) {
@@ -182,7 +184,7 @@ impl<K: Key> Built for Sorted<K> {
 trait Left: Key {
     const BITS: u8;
 
-    /// An identifier of `bits` bits, shifted to the left end.
+    /// Returns an identifier of `bits` bits, shifted to the left end.
     fn left(id: u128, bits: u8) -> Self;
 }
 
@@ -202,7 +204,7 @@ impl Left for u128 {
     }
 }
 
-/// The crate prefix-trie: a tree bitmap, an arena of nodes of five bits each.
+/// The crate prefix-trie: a tree bitmap, whose nodes of five bits each are in an arena.
 struct Trie<K: Left>(PrefixMap<(K, u8), u64>, u8)
 where
     (K, u8): prefix_trie::Prefix;
@@ -266,7 +268,7 @@ where
     }
 }
 
-/// The crate ip_network_table-deps-treebitmap: nodes of four bits each, for networks of the Internet only.
+/// The crate ip_network_table-deps-treebitmap: nodes of four bits each, for IP networks only.
 struct TreeBitmap(IpLookupTable<Ipv6Addr, u64>, u8);
 
 fn treebitmap(table: &Table) -> Box<dyn Built> {

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::{free_port, listening};
 use crate::{contest::Slice, figures::now, load, process::Process};
 
-/// Generated code.
+/// The code generated from ferroid.proto.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 mod proto {
     tonic::include_proto!("ferroid");
@@ -38,7 +38,7 @@ pub(crate) const FASTEST: Settings =
     Settings { variables: &[("NUM_WORKERS", "512"), ("IDS_PER_CHUNK", "4096")], count: 1_000_000_000 };
 
 impl Ferroid {
-    /// Starts the program.
+    /// Starts ferroid-tonic-server.
     pub(crate) fn start(program: &Path, settings: Settings) -> anyhow::Result<Self> {
         let address = free_port()?;
         let mut command = Command::new(program);

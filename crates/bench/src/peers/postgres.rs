@@ -1,4 +1,4 @@
-//! PostgreSQL: `nextval` of a sequence without a cache, each in its own transaction.
+//! PostgreSQL: `nextval` of a sequence without a cache, with each call in its own transaction.
 
 use std::{
     fs,
@@ -51,7 +51,7 @@ impl Postgres {
         let port = free_port()?.port();
         let mut postgres = command(&program("postgres")?, user, dir.path());
         postgres.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k", ""]);
-        // On SIGINT it shuts down without waiting for its clients.
+        // On SIGINT, PostgreSQL shuts down without waiting for its clients.
         let mut process = Process::start(postgres.stdout(Stdio::null()).stderr(Stdio::null()), "INT")?;
         let mut config = Config::new();
         config.host("127.0.0.1").port(port).user("bench").dbname("postgres");
@@ -65,20 +65,20 @@ impl Postgres {
     }
 }
 
-/// The directories of the server's programs on Debian.
+/// Returns the directories of the server's programs on Debian.
 fn debian() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     versions.map(|version| version.path().join("bin")).collect()
 }
 
-/// The user and group of the package, if this process runs as root.
+/// Returns the user and group of the package, if this process runs as root.
 fn user() -> anyhow::Result<Option<(u32, u32)>> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);
     }
     let id = |option| -> anyhow::Result<u32> {
         let output = Command::new("id").args([option, "postgres"]).output()?;
-        String::from_utf8(output.stdout)?.trim().parse().context("no user postgres to run the server as")
+        String::from_utf8(output.stdout)?.trim().parse().context("there is no user postgres to run the server")
     };
     Ok(Some((id("-u")?, id("-g")?)))
 }

@@ -1,4 +1,4 @@
-//! Redis: INCRBY with its append-only file synced before each answer.
+//! Redis: INCRBY with an append-only file that is synced before each answer.
 
 use std::{
     collections::VecDeque,
@@ -58,7 +58,7 @@ impl Peer for Redis {
     }
 }
 
-/// One client. It sends a new command for each answer.
+/// Runs one client, which sends a new command for each answer.
 async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Result<Slice> {
     let command = resp::incrby("ids", 1000);
     let pipeline = command.repeat(depth);

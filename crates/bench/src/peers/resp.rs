@@ -2,19 +2,19 @@
 
 use anyhow::{Context, bail};
 
-/// `INCRBY key by` in wire format.
+/// Returns the command `INCRBY key by` in wire format.
 pub(super) fn incrby(key: &str, by: u64) -> Vec<u8> {
     let by = by.to_string();
     format!("*3\r\n$6\r\nINCRBY\r\n${}\r\n{key}\r\n${}\r\n{by}\r\n", key.len(), by.len()).into_bytes()
 }
 
-/// The number of complete integers at the start of the received bytes, and their total length in bytes.
+/// Returns the number of complete integers at the start of the received bytes, and their total length in bytes.
 pub(super) fn integers(received: &[u8]) -> anyhow::Result<(usize, usize)> {
     let (mut count, mut taken) = (0, 0);
     while let Some(length) = received[taken..].windows(2).position(|two| two == b"\r\n") {
         let line = str::from_utf8(&received[taken..taken + length])?;
         match line.strip_prefix(':') {
-            Some(number) => number.parse::<i64>().map(drop).context("not an integer")?,
+            Some(number) => number.parse::<i64>().map(drop).context("Redis sent an invalid integer")?,
             None => bail!("expected an integer from Redis, got {line:?}"),
         }
         count += 1;

@@ -112,7 +112,7 @@ fn ok_fields_of_identifiers_that_kent_may_have_issued() {
 fn ok_guesses_mention_the_alternatives() {
     for (text, because) in [
         ("5Jxqwr73FDS", "does not contain its profile"),
-        ("12345678912", "would also be a uid11"),
+        ("12345678912", "also a valid uid11"),
         ("01234567890123456789012345678901", "after 0x"),
         ("00000000-0000-0000-0000-000000000000", "nil UUID"),
         ("ffffffff-ffff-ffff-ffff-ffffffffffff", "max UUID"),

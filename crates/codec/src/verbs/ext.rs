@@ -62,7 +62,7 @@ fn ext(input: &Input<'_>) -> Result<Ext, CodecError> {
     }
 }
 
-/// A value in the form of the answers. The UUID has version 6 if `legacy` is true.
+/// Returns a value as JSON, in the form that answers have. The UUID has version 6 if `legacy` is true.
 fn ext_out(ext: Ext, input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = if input.flag("legacy")? { ext.to_legacy_uuid() } else { ext.to_uuid() };
     Ok(json!({
@@ -73,7 +73,7 @@ fn ext_out(ext: Ext, input: &Input<'_>) -> Result<Value, VerbError> {
     }))
 }
 
-/// The named fields of a value.
+/// Returns the named fields of a value.
 fn fields(value: &Typed) -> Value {
     match value {
         Typed::Symbol { scheme, name } => json!({"scheme": scheme.to_string(), "name": name}),

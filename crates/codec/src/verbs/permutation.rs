@@ -27,14 +27,14 @@ fn unpermute(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(json!({"index": index.to_string()}))
 }
 
-/// The permutation that the input describes, and its width in bits.
+/// Returns the permutation that the input describes, and its width in bits.
 fn permutation(input: &Input<'_>) -> Result<(Permutation, u32), CodecError> {
     let label = input.text("label")?;
     let label: &[u8; 8] =
         label.as_bytes().try_into().ok().filter(|label: &&[u8; 8]| label.is_ascii()).ok_or_else(|| {
             CodecError::new(ErrorCode::BadInput, format!("the label must be 8 ASCII characters, not {label:?}"))
         })?;
-    let param = input.wide("param", u64::BITS)? as u64; // OK because it has 64 bits
+    let param = input.wide("param", u64::BITS)? as u64; // OK because the parameter has 64 bits
     let bits = input.wide("bits", u128::BITS)?;
     let bits = u32::try_from(bits).ok().filter(|bits| *bits <= MAX_BITS).ok_or_else(|| {
         CodecError::new(ErrorCode::Range, format!("bits is {bits}, but must be from 0 to {MAX_BITS}"))
@@ -53,11 +53,11 @@ fn xid_unperm(input: &Input<'_>) -> Result<Value, VerbError> {
 }
 
 fn xid_tails(input: &Input<'_>) -> Result<Permutation, CodecError> {
-    let ts = input.wide("delta_ms", Xid::TIME_BITS)? as u64; // OK because it has 42 bits
+    let ts = input.wide("delta_ms", Xid::TIME_BITS)? as u64; // OK because the time has 42 bits
     Ok(Xid::tails(&input.key()?, ts))
 }
 
-/// A number of 22 bits.
+/// Converts a number of 22 bits.
 const fn small(value: u128) -> u32 {
     value as u32 // OK because the permutation has 22 bits
 }

@@ -11,7 +11,7 @@ use crate::{error::VerbError, input::Input};
 
 pub(super) const VERBS: &[(&str, Verb)] = &[("position.floor", floor), ("position.encode", encode)];
 
-/// The first position of the tick that contains an instant.
+/// Returns the first position of the tick that contains an instant.
 fn floor(input: &Input<'_>) -> Result<Value, VerbError> {
     let format = format(input)?;
     let at = UnixNanos::new(input.signed("unix_ns")?);
@@ -22,7 +22,7 @@ fn floor(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(json!({"position": position.to_string()}))
 }
 
-/// The identifier of a position, with the constants of its slot and its tail.
+/// Returns the identifier of a position, with the constants of its slot and its tail.
 fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     if let Ok(series) = input.text("format")?.parse::<Series>() {
         let position = Position::new(input.wide("position", u128::BITS)?);
@@ -37,9 +37,9 @@ fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(format.encode(&constants, position, tail)?))
 }
 
-/// The slot's constants. Inputs that the format does not use may be missing.
+/// Returns the slot's constants. Inputs that the format does not use may be missing.
 fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecError> {
-    let slot = input.uint("slot", Slot::BITS)? as u8; // OK because it has 6 bits
+    let slot = input.uint("slot", Slot::BITS)? as u8; // OK because the slot has 6 bits
     let (node, clock_seq) = match format.uses_node() {
         // OK because six bytes are 48 bits.
         true => (input.hex("node", 6)? as u64, input.uint("clock_seq", ClockSeq::BITS)?),
@@ -47,7 +47,7 @@ fn constants(format: Format, input: &Input<'_>) -> Result<SlotConstants, CodecEr
     };
     Ok(SlotConstants {
         slot: Slot::new(slot)?,
-        epoch: SlotEpoch::new(0), // not part of any identifier
+        epoch: SlotEpoch::new(0), // the epoch is not part of any identifier
         node: Node::new(node)?,
         clock_seq: ClockSeq::from_random(clock_seq),
         key: if format.uses_key() { input.key()? } else { ClusterKey::new([0; 16]) },

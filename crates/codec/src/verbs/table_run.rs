@@ -82,7 +82,8 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
-/// Reads the prefix of a new region. By the order of the rules, an invalid name is reported before an invalid prefix.
+/// Reads the prefix of a new region. An invalid name is reported before an invalid prefix, as the order of the rules
+/// requires.
 fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
     let parsed = prefix(op, "prefix");
     if parsed.is_err() {
@@ -119,7 +120,7 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
 fn new_region(sub: &Value, by: u8) -> Result<NewRegion, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
-    // By the order of the rules, an invalid extension is reported where one of the wrong length is.
+    // An invalid extension is reported like one of the wrong length, as the order of the rules requires.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
     Ok(NewRegion { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
@@ -164,7 +165,7 @@ fn classify(forest: &Forest, key: TableKey, op: &Input<'_>) -> Answer {
             format!("an id must be 0x and a hexadecimal number of at most {} bits", forest.table(key).bits()),
         )
     })?;
-    // The answer of each local table goes into the answer of the table around it.
+    // The answer of each local table is nested in the answer of the table around it.
     let nested = found.iter().rev().fold(None, |local: Option<Value>, found| {
         let mut out = classification_out(found);
         if let Some(local) = local {
@@ -194,7 +195,7 @@ fn held(table: &Table, op: &Input<'_>) -> Answer {
     Ok(json!({"holders": holders.collect::<Vec<_>>()}))
 }
 
-/// Makes an edit, and returns the output for its subject.
+/// Makes an edit, and returns the output for the edited region.
 fn edit(table: &mut Table, edit: Edit, out: impl FnOnce(&Table, &Plan, &Region) -> Value) -> Answer {
     let plan = table.plan(&edit)?;
     table.apply(&plan)?;
@@ -240,7 +241,7 @@ fn name(op: &Input<'_>) -> Result<String, VerbError> {
     Ok(op.text("name")?.to_owned())
 }
 
-/// Reads a number of bits. Numbers above 255 become 255, which is too large for any table as well.
+/// Reads a number of bits. Numbers above 255 become 255, which is also too large for any table.
 fn bits(op: &Input<'_>, key: &str) -> Result<u8, VerbError> {
     Ok(u8::try_from(op.wide(key, 128)?).unwrap_or(u8::MAX))
 }
@@ -250,7 +251,7 @@ fn prefix(op: &Input<'_>, key: &str) -> Result<Prefix, VerbError> {
     op.text(key)?.parse().map_err(|bad| Refusal::BadPrefix(bad).into())
 }
 
-/// Reads an identifier: `0x` and at most 32 hexadecimal digits after leading zeros.
+/// Reads an identifier: `0x` and hexadecimal digits, at most 32 without leading zeros.
 fn id(text: &str) -> Option<u128> {
     let digits = text.strip_prefix("0x")?;
     let hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -261,7 +262,8 @@ fn id(text: &str) -> Option<u128> {
 mod tests {
     use super::*;
 
-    /// The results of a script over 8 bits that begins with regions `a` on 1 (s = 4) and `b` on 01 (s = 6).
+    /// Runs a script over 8 bits that first creates region `a` with prefix 1 (s = 4) and region `b` with prefix 01 (s =
+    /// 6), and returns the results of `ops`.
     fn results(ops: &[Value]) -> Vec<Value> {
         let mut script = vec![
             json!({"op": "create", "name": "a", "prefix": "1", "s": 4}),

@@ -19,7 +19,7 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
 
 /// Prints the text of a value.
 fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
-    let value = input.wide("value", u64::BITS)? as u64; // OK because it has 64 bits
+    let value = input.wide("value", u64::BITS)? as u64; // OK because the value has 64 bits
     Ok(id_out(Uid11::new(value).into()))
 }
 
@@ -28,7 +28,7 @@ fn decode(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(Uid11::parse(input.text("text")?)?.into()))
 }
 
-/// The values whose texts begin with a prefix, and the ranges of their fields as xids.
+/// Returns the values whose texts begin with a prefix, and the ranges of their fields as xids.
 fn range(input: &Input<'_>) -> Result<Value, VerbError> {
     let range = prefix_range(input.text("prefix")?)?;
     let [lo, hi] = [range.lo, range.hi].map(Uid11::new);

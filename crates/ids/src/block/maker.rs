@@ -13,7 +13,7 @@ use crate::{
     wide::wide,
 };
 
-/// The batch size where the caller takes all identifiers: a batch with its bytes (8 KiB) fits the L1 cache.
+/// The batch size for a caller that takes all identifiers: a batch with its bytes (8 KiB) fits the L1 cache.
 pub(super) const LARGE_BATCH: usize = 256;
 
 /// Makes the values of a block in batches.
@@ -38,7 +38,7 @@ impl Maker {
         Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
     }
 
-    /// Makes the next identifiers as bytes, `width` each, and returns how many: zero at the end.
+    /// Makes the next identifiers as bytes, `width` each, and returns their number: zero at the end.
     pub(super) fn make_bytes(
         &mut self,
         rng: &mut impl Rng,
@@ -79,7 +79,7 @@ impl Maker {
         made
     }
 
-    /// Makes the next values and returns how many: zero at the end.
+    /// Makes the next values and returns their number: zero at the end.
     pub(super) fn make<const N: usize>(&mut self, rng: &mut impl Rng, values: &mut [u128; N]) -> usize {
         let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
         let values = &mut values[..made];
@@ -91,7 +91,7 @@ impl Maker {
                 format.fill(constants, self.next, &mut self.scratch, values);
             }
             BlockSource::Region(constants) => {
-                let base = constants.base; // its suffix bits are zero, and scrambling changes only suffix bits
+                let base = constants.base; // the suffix bits of the base are zero, and scrambling changes only suffix bits
                 match &constants.scramble {
                     None => count(base | self.next.get(), values),
                     Some(key) => {
@@ -132,7 +132,8 @@ fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, tails: &mut [u64]) 
         return;
     }
     let (mask, mut bytes) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
-    // Random bytes are most of the cost of an identifier. Four tails of at most 48 bits fit into three words.
+    // Drawing random bytes is most of the cost of making an identifier. Four tails of at most 48 bits fit into three
+    // words.
     let (fours, rest) = tails.split_at_mut(if bits <= 48 { tails.len() & !3 } else { 0 });
     let bytes = &mut bytes[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need no more words
     rng.fill_bytes(bytes.as_flattened_mut());
@@ -157,7 +158,7 @@ mod tests {
 
     use super::{super::tests::Seeded, *};
 
-    /// The bytes as numbers of `width` bytes each, least significant byte first, masked.
+    /// Returns the bytes as numbers of `width` bytes each, least significant byte first, masked.
     fn cut(bytes: &[u8], width: usize, mask: u64) -> Vec<u64> {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         bytes.chunks(width).map(|bytes| number(bytes) & mask).collect()
@@ -169,7 +170,7 @@ mod tests {
             for count in 0..10 {
                 let (mut tails, mut rng) = ([0; 16], Seeded(7));
                 draw_tails::<16>(&mut rng, bits, &mut tails[..count]);
-                // Four tails of at most 48 bits take three words, every other tail takes one.
+                // Four tails of at most 48 bits take three words, and every other tail takes one.
                 let in_fours = if bits <= 48 { count / 4 * 4 } else { 0 };
                 let (mut bytes, mut again) = ([0; 128], Seeded(7));
                 let (fours, rest) = bytes[..in_fours * 6 + (count - in_fours) * 8].split_at_mut(in_fours * 6);
@@ -182,7 +183,7 @@ mod tests {
         }
         let (mut tails, mut rng) = ([0; 3], Seeded(7));
         draw_tails::<3>(&mut rng, 0, &mut tails);
-        assert_eq!((tails, rng.next_u64()), ([0; 3], Seeded(7).next_u64()), "a tail of no bits draws nothing");
+        assert_eq!((tails, rng.next_u64()), ([0; 3], Seeded(7).next_u64()), "a tail of zero bits draws nothing");
     }
 
     #[test]

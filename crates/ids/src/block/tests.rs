@@ -51,8 +51,8 @@ fn slots() -> impl Strategy<Value = Slot> {
     prop::sample::select(Slot::all().collect::<Vec<_>>())
 }
 
-/// A block of any format, anywhere on its line. Half of the blocks cross from one tick into the next, if a tick has
-/// enough positions.
+/// Returns a block of any format, anywhere on its line. Half of the blocks cross from one tick into the next, if a tick
+/// has enough positions.
 fn blocks() -> impl Strategy<Value = Block> {
     (formats(), slots(), any::<u64>(), any::<u128>(), any::<bool>(), 1..300u64).prop_map(
         |(format, slot, random, at, edge, count)| {
@@ -92,14 +92,14 @@ fn walked(block: &Block) -> Vec<Id> {
     block.walk(Seeded(7)).collect()
 }
 
-/// The identifiers without their random tails, which differ from walk to walk.
+/// Returns the identifiers without their random tails, which differ from walk to walk.
 fn bare(block: &Block, ids: impl IntoIterator<Item = Id>) -> Vec<u128> {
     let tail_bits = block.format().map_or(0, |format| format.tail_bits());
     ids.into_iter().map(|id| id.to_u128() >> tail_bits).collect()
 }
 
-/// The part of an identifier that must ascend: the milliseconds of an xid, the ticks of a version 1, else the whole
-/// value.
+/// Returns the part of an identifier that must ascend: the milliseconds of an xid, the ticks of a version 1 UUID, or
+/// else the whole value.
 fn ascending(format: Format, id: &Id) -> u128 {
     match (format.token(), id) {
         ("xid", _) => id.to_u128() >> crate::Xid::RAND_BITS,

@@ -26,7 +26,7 @@ impl Reader {
         EXT_BITS - self.next // OK because `take` never reads past the end
     }
 
-    /// Reads the next `width` bits as an unsigned number. A field of no bits is zero.
+    /// Reads the next `width` bits as an unsigned number. A field of zero bits reads as 0.
     pub(super) fn take(&mut self, width: u32, label: &'static str) -> u128 {
         debug_assert!(width <= self.left(), "{label} goes past the end");
         let width = width.min(self.left());
@@ -51,7 +51,7 @@ impl Reader {
     /// Reads the next `width` bits as a sign and a magnitude; `width` is from 2 to 118.
     pub(super) fn take_signed(&mut self, width: u32, label: &'static str) -> Result<i128, Reason> {
         let negative = self.take_flag("sign");
-        let magnitude = self.take(width - 1, label) as i128; // OK because it has at most 117 bits
+        let magnitude = self.take(width - 1, label) as i128; // OK because the magnitude has at most 117 bits
         match (negative, magnitude) {
             (true, 0) => Err(Reason::NegativeZero),
             (true, _) => Ok(-magnitude),
@@ -59,7 +59,7 @@ impl Reader {
         }
     }
 
-    /// The fields read so far as bit ranges of the UUID, without gaps. Unread bits are labelled `rest`.
+    /// Returns the fields read so far as bit ranges of the UUID, without gaps. Unread bits are labelled `rest`.
     pub(super) fn layout(mut self) -> Vec<BitRange> {
         if self.next < EXT_BITS {
             self.fields.push((self.next, "rest"));
@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-/// Writes fields.
+/// Writes fields, and returns the bits of all fields together.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     bits: u128,
@@ -90,7 +90,7 @@ impl Writer {
         self
     }
 
-    /// Appends a sign and a magnitude of `width` bits together.
+    /// Appends a sign and a magnitude, which take `width` bits together.
     pub(super) fn put_signed(&mut self, width: u32, value: i128) -> &mut Self {
         self.put(1, value < 0).put(width - 1, value.unsigned_abs())
     }
@@ -100,13 +100,13 @@ impl Writer {
         self.put(EXT_BITS.saturating_sub(self.written), value)
     }
 
-    /// The bits written so far, followed by zeros.
+    /// Returns the bits written so far, followed by zeros.
     pub(super) fn finish(&self) -> u128 {
         self.bits << EXT_BITS.saturating_sub(self.written)
     }
 }
 
-/// The largest number of `width` bits, at most 127.
+/// Returns the largest number of `width` bits, at most 127.
 pub(super) const fn mask(width: u32) -> u128 {
     (1 << width) - 1
 }

@@ -1,5 +1,5 @@
-//! Decodes bits into values, field by field from the left. The first invalid field makes the value raw and is its
-//! reason.
+//! Decodes bits into values, field by field from the left. The first invalid field makes the value raw and determines
+//! the reason.
 
 use alloc::vec::Vec;
 
@@ -94,7 +94,7 @@ fn float(reader: &mut Reader) -> Result<Value, Reason> {
 fn take_plain(reader: &mut Reader, binary: Binary) -> Result<Real, Reason> {
     let negative = reader.take_flag("sign");
     let mantissa = reader.take(binary.mantissa_bits(), "mantissa");
-    let exponent = reader.take(binary.exponent_bits(), "exponent") as u32; // OK because it has at most 16 bits
+    let exponent = reader.take(binary.exponent_bits(), "exponent") as u32; // OK because the exponent has at most 16 bits
     binary.decode(negative, mantissa, exponent)
 }
 
@@ -107,7 +107,7 @@ fn time(reader: &mut Reader) -> Result<Value, Reason> {
     Ok(Value::Time(Time { fraction_bits, scaled }))
 }
 
-/// Reads a vector's count and width. Also returns how many of the `shared` bits remain for the context.
+/// Reads a vector's count and width. Also returns the number of `shared` bits that remain for the context.
 fn dimensions(reader: &mut Reader, shared: u32, width_min: u8) -> Result<(u8, u8, u32), Reason> {
     let count = reader.take_u8(7, "count");
     if count == 0 {

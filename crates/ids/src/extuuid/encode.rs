@@ -19,7 +19,7 @@ fn put_name(writer: &mut Writer, scheme: Scheme, name: &str) {
     writer.put(scheme.width(name.len()).unwrap_or(0), scheme.pack(name.bytes()));
 }
 
-/// A serial, or a symbol if `number` is 0.
+/// Encodes a serial, or a symbol if `number` is 0.
 pub(super) fn symserial(scheme: Scheme, name: &str, number: u128) -> Ext {
     let mut writer = Writer::default();
     writer.put(2, 0_u8).put(3, scheme.code()).put(5, name.len() as u8); // OK because a name has at most 23 characters
@@ -77,7 +77,7 @@ fn numbers(kind: u8, count: usize, width: u8) -> Writer {
     writer
 }
 
-/// Returns the number of bits, of those that context and numbers share, that remain for the context.
+/// Returns the number of `shared` bits that `count` numbers of `width` bits leave for the context.
 fn context_bits(shared: u32, count: usize, width: u8) -> u32 {
     shared.saturating_sub(count as u32 * u32::from(width)) // OK because a count is at most 127
 }

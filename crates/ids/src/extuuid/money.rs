@@ -31,12 +31,12 @@ pub struct Money {
 }
 
 impl Money {
-    /// The amount as a decimal number without trailing zeros.
+    /// Returns the amount as a decimal number without trailing zeros.
     pub fn amount(&self) -> String {
         fixed(self.scaled, DECIMALS)
     }
 
-    /// Returns the amount if this value is one.
+    /// Returns the amount of money in `ext`, or `None` if it holds another value.
     pub fn from_ext(ext: Ext) -> Option<Self> {
         let Value::Fixed { scheme: Scheme::B, name, decimals: DECIMALS, scaled } = ext.value() else { return None };
         let currency = name.strip_suffix('$')?;
@@ -45,11 +45,13 @@ impl Money {
     }
 }
 
-/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any other text of such a value.
+/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any other text of an EXTUUID that is an
+/// amount.
 ///
 /// # Errors
 ///
-/// `not-money`; `precision` for more than four decimals; `number-too-big` for an amount of more than 82 bits.
+/// Fails with `not-money` for any other text, `precision` for more than four decimals, and `number-too-big` for an
+/// amount of more than 82 bits.
 pub fn parse_money(text: impl AsRef<[u8]>) -> Result<Money, CodecError> {
     let text = text.as_ref();
     let piece = trimmed(text)?;

@@ -38,7 +38,7 @@ const QUANT_CONTEXT_MAX: u128 = 15;
 ///
 /// # Errors
 ///
-/// `not-canonical`.
+/// Fails with `not-canonical`.
 pub fn parse_minimal(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
     let text = text.as_ref();
     let read = parse(text).map_err(|error| not_canonical(&error.to_string()))?;
@@ -58,7 +58,8 @@ fn not_canonical(why: &str) -> CodecError {
 ///
 /// # Errors
 ///
-/// `text-too-long` above 1024 bytes, `unrecognised` if no form fits, and the errors of the forms.
+/// Fails with `text-too-long` above 1024 bytes, with `unrecognised` if no form fits, and otherwise with the error of
+/// the form.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
     let piece = trimmed(text.as_ref())?;
     let piece = piece.strip_prefix(HEAD).unwrap_or(piece);
@@ -91,11 +92,11 @@ enum Form<'a> {
     Time(Option<&'a [u8]>),
     Raw,
     Standard(StandardKind),
-    /// A keyword with invalid parameters. It is an error, since a mistyped vector must not become a name.
+    /// A keyword with invalid parameters. This is an error, because a mistyped vector must not become a name.
     Malformed(ErrorCode),
 }
 
-/// The numbers after a vector's keyword, the first after a `/`, the others after a `*`.
+/// The numbers after a vector's keyword: the first follows a `/`, and the others follow a `*`.
 type Dimensions<'a> = Vec<&'a [u8]>;
 
 impl<'a> Form<'a> {
@@ -170,18 +171,18 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The form or, if the text has the first byte of its parameters, [`Form::Malformed`].
+/// Returns the form or, if there is none and `rest` begins like parameters, [`Form::Malformed`].
 fn or_malformed<'a>(form: Option<Form<'a>>, rest: Piece<'_>, begins: u8, code: ErrorCode) -> Option<Form<'a>> {
     let begun = rest.bytes().first() == Some(&begins);
     form.or_else(|| begun.then_some(Form::Malformed(code)))
 }
 
-/// Whether the text after a keyword is a single number without a context.
+/// Returns whether the text after a keyword is a single number without a context.
 fn is_bare(body: Piece<'_>) -> bool {
     !body.bytes().iter().any(|byte| matches!(byte, b':' | b','))
 }
 
-/// The optional letter of a scheme at the front, and the rest.
+/// Splits off the optional letter of a scheme at the front.
 const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
     match bytes {
         [letter @ b'A'..=b'F', rest @ ..] => (Some(*letter), rest),
@@ -189,7 +190,7 @@ const fn letter(bytes: &[u8]) -> (Option<u8>, &[u8]) {
     }
 }
 
-/// Reads up to `most` numbers, the first after a `/`, the others after a `*`. Returns `None` for anything else.
+/// Reads up to `most` numbers: the first follows a `/`, and the others follow a `*`. Returns `None` for anything else.
 fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
     let (mut found, mut rest) = (Vec::new(), piece);
     while let Some((separator, after)) = rest.split_first() {
@@ -204,7 +205,7 @@ fn dimensions(piece: Piece<'_>, most: usize) -> Option<Dimensions<'_>> {
     Some(found)
 }
 
-/// The number after the separator, or no number for an empty piece. Returns `None` for anything else.
+/// Returns the number after the separator, or `Some(None)` for an empty piece. Returns `None` for anything else.
 fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
     match piece.split_first() {
         None => Some(None),
@@ -240,16 +241,16 @@ fn split<'a>(body: Piece<'a>, what: &str) -> Result<(Piece<'a>, Piece<'a>), Code
 /// The bits that a name and its number share.
 #[derive(Clone, Copy)]
 struct SharedBits {
-    /// The bits of both.
+    /// The number of bits of both together.
     total: u32,
-    /// The fewest bits that a number may have.
+    /// The minimum number of bits left for the number.
     number_min: u32,
-    /// The bits that this number needs.
+    /// The number of bits that this number needs.
     number: u32,
 }
 
-/// The name as its scheme writes it. The scheme is the given one, or else the first one that has all characters of the
-/// name and enough bits for the name and its number.
+/// Returns the name as its scheme writes it. Without a given scheme, chooses the first one that has all characters of
+/// the name and enough bits for the name and its number.
 fn name(scheme: Option<Scheme>, text: Piece<'_>, bits: SharedBits) -> Result<(Scheme, String), CodecError> {
     if text.bytes().is_empty() && scheme.is_none() {
         return Err(text.refuse(ErrorCode::EmptySymbol, "an empty name needs a scheme, as in symA:"));
@@ -298,7 +299,7 @@ fn bits_of(number: &BigUint) -> u32 {
     u32::try_from(number.bits()).unwrap_or(u32::MAX)
 }
 
-/// The digits of a serial number, without the separators between them.
+/// Returns the digits of a serial number, without the separators between them.
 fn serial_digits(bytes: &[u8]) -> Option<Vec<u8>> {
     let between = |byte: &u8| matches!(byte, b'-' | b'_');
     let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || between(byte));
@@ -317,8 +318,8 @@ fn decimals(digits: &[u8], keyword: Piece<'_>) -> Result<Option<usize>, CodecErr
     }
 }
 
-/// A parsed fixed-point number: its digits without the point and without trailing zeros after it, and how many digits
-/// follow the point.
+/// A parsed fixed-point number: its digits without the point and without trailing zeros after it, and the number of
+/// digits after the point.
 pub(super) struct FixedNumber {
     negative: bool,
     digits: Vec<u8>,
@@ -369,8 +370,8 @@ fn fixed(
     Ok(encode::fixed(scheme, &name, decimals as u8, scaled)) // OK because there are at most 31 decimals
 }
 
-/// The number in units of `10^-decimals`, and how many bits it needs with its sign. A number of more than 127 bits does
-/// not fit beside any name; its value is returned as zero.
+/// Returns the number in units of `10^-decimals`, and the number of bits that it needs with its sign. A number of more
+/// than 127 bits does not fit with any name, so its value is returned as zero.
 pub(super) fn scaled(found: &FixedNumber, decimals: usize, at: Piece<'_>) -> Result<(i128, u32), CodecError> {
     if found.decimals > decimals || decimals > DECIMALS_MAX {
         let most = decimals.min(DECIMALS_MAX);
@@ -398,7 +399,7 @@ fn integer(piece: Piece<'_>) -> Option<Integer> {
 }
 
 impl Integer {
-    /// The number, if its magnitude has at most `bits` bits; `bits` is at most 126.
+    /// Returns the number, if its magnitude has at most `bits` bits; `bits` is at most 126.
     fn within(&self, bits: u32) -> Option<i128> {
         let magnitude = i128::try_from(&self.magnitude).ok().filter(|_| bits_of(&self.magnitude) <= bits)?;
         Some(if self.negative { -magnitude } else { magnitude })
@@ -464,7 +465,7 @@ fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) 
 }
 
 impl Vector<'_> {
-    /// The context, if it fits into the `shared` bits that numbers of this width leave.
+    /// Returns the context, if it fits into the part of the `shared` bits that numbers of this width leave free.
     fn context(&self, width: u8, shared: u32, keyword: Piece<'_>) -> Result<u128, CodecError> {
         let left = shared.checked_sub(self.values.len() as u32 * u32::from(width)); // OK because there are at most 127 values
         let left = left.ok_or_else(|| bad_dims(keyword))?;
@@ -511,7 +512,7 @@ fn uints(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Re
     Ok(encode::uints(width, context, &values))
 }
 
-/// The width in the keyword, or else the smallest that holds every number.
+/// Returns the width in the keyword, or else the smallest width that holds every number.
 fn width(stated: Option<u8>, widest: u32, body: Piece<'_>) -> Result<u8, CodecError> {
     let narrow = || u8::try_from(widest).ok().filter(|width| usize::from(*width) <= COUNT_MAX);
     stated.or_else(narrow).ok_or_else(|| too_big(body))
@@ -519,7 +520,7 @@ fn width(stated: Option<u8>, widest: u32, body: Piece<'_>) -> Result<u8, CodecEr
 
 fn floats(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'_>) -> Result<Ext, CodecError> {
     let [_, _, exponent] = dimensions[..] else { return Err(bad_dims(keyword)) };
-    let exponent = number(exponent, EXPONENT_BITS_MAX.into()).ok_or_else(|| bad_dims(keyword))? as u8; // OK because it is at most 16
+    let exponent = number(exponent, EXPONENT_BITS_MAX.into()).ok_or_else(|| bad_dims(keyword))? as u8; // OK because the exponent is at most 16
     let vector = vector(dimensions, keyword, body)?;
     let width = vector.width.unwrap_or(0);
     let mantissa = width.checked_sub(exponent + 1).filter(|bits| *bits >= 1).ok_or_else(|| bad_dims(keyword))?;
@@ -542,7 +543,7 @@ fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result
     Ok(encode::standard(&Standard { kind, context: found, values }))
 }
 
-/// The first standard vector that holds the context and the numbers and prints every number as it was written.
+/// Returns the first standard vector that holds the context and the numbers and prints every number as it was written.
 fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
     let read = |piece: Piece<'_>| Decimal::parse(piece).ok_or_else(|| bad_number(piece));
     let decimals: Vec<Decimal> = values.split(b',').map(read).collect::<Result<_, _>>()?;
@@ -564,7 +565,7 @@ fn quant(context: Option<&[u8]>, keyword: Piece<'_>, body: Piece<'_>) -> Result<
         let found = number(digits, QUANT_CONTEXT_MAX);
         found.ok_or_else(|| keyword.refuse(ErrorCode::BadContext, "the context of a quantity is 0 to 15"))
     });
-    let context = context.transpose()?.unwrap_or(0) as u8; // OK because it is at most 15
+    let context = context.transpose()?.unwrap_or(0) as u8; // OK because the context is at most 15
     let (decimal, units) = Decimal::read(body).ok_or_else(|| bad_number(body))?;
     quantity(context, &decimal, body, units)
 }
@@ -578,7 +579,7 @@ fn quantity(context: u8, decimal: &Decimal, at: Piece<'_>, units: Piece<'_>) -> 
     Ok(encode::quant(&Quant { context, units, number }))
 }
 
-/// Reads a text without a keyword: the first form that fits.
+/// Reads a text without a keyword as the first form that fits.
 fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
     if time::is_date(piece) {
         return time::parse(piece, None).map(encode::time);

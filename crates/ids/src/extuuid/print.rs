@@ -14,14 +14,14 @@ use super::{
 };
 
 impl fmt::Display for Ext {
-    /// The canonical text, such as `extuuid:fixedB4:GBP$:222.31`.
+    /// Writes the canonical text, such as `extuuid:fixedB4:GBP$:222.31`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "extuuid:{}", body(*self))
     }
 }
 
 impl Ext {
-    /// The bits as 31 hexadecimal digits.
+    /// Returns the bits as 31 hexadecimal digits.
     pub fn hex(self) -> String {
         format!("{:0HEX_DIGITS$x}", self.get())
     }
@@ -61,7 +61,7 @@ fn list(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// `scaled * 10^-decimals`, without trailing zeros of a fraction.
+/// Prints `scaled * 10^-decimals`, without trailing zeros of a fraction.
 pub(super) fn fixed(scaled: i128, decimals: u8) -> String {
     let sign = if scaled < 0 { "-" } else { "" };
     let unit = 10_u128.pow(decimals.into()); // OK because there are at most 31 decimals

@@ -1,4 +1,4 @@
-//! The units of quantities: exponents of the seven base units, as text and as bits (EXTUUID 2012, xponents).
+//! The units of quantities: exponents of the seven base units, as text and as bits ("xponents" in EXTUUID 2012).
 
 use alloc::{format, string::String};
 
@@ -19,10 +19,10 @@ const LARGEST: i64 = 7;
 const DIGIT_BITS: u32 = 3;
 
 impl Units {
-    /// No units.
+    /// The exponents of a number without units.
     pub const NONE: Self = Self([(0, 1); 7]);
 
-    /// The exponents of m, kg, s, A, K, cd and mol, as numerators and denominators.
+    /// Returns the exponents of m, kg, s, A, K, cd and mol, as numerators and denominators.
     pub const fn exponents(&self) -> &[(i8, u8); 7] {
         &self.0
     }
@@ -35,7 +35,7 @@ impl Units {
             *exponent = match (negative, over, under) {
                 (false, 0, 0) => (0, 1),
                 (_, 1.., 1..) if gcd(over.into(), under.into()) == 1 => {
-                    let over = over as i8; // OK because it has three bits
+                    let over = over as i8; // OK because the numerator has three bits
                     (if negative { -over } else { over }, under)
                 }
                 _ => return Err(Reason::NonCanonicalXponent),
@@ -51,7 +51,7 @@ impl Units {
         }
     }
 
-    /// The canonical text: the units with an exponent other than zero, in the order of [`NAMES`].
+    /// Returns the canonical text: the units with an exponent other than zero, in the order of [`NAMES`].
     pub(super) fn text(&self) -> String {
         let unit = |((over, under), name): (&(i8, u8), &str)| {
             let sign = if *over < 0 { '/' } else { '*' };
@@ -65,12 +65,12 @@ impl Units {
         self.0.iter().zip(NAMES).map(unit).collect()
     }
 
-    /// Whether a piece begins with `*` or `/` and the name of a unit.
+    /// Returns whether a piece begins with `*` or `/` and the name of a unit.
     pub(super) fn begins(piece: Piece<'_>) -> bool {
         matches!(piece.split_first(), Some((b'*' | b'/', rest)) if name(rest).is_some())
     }
 
-    /// Reads a piece of units only, in any order. The exponents of a repeated unit add up.
+    /// Reads a piece that consists of units, in any order. The exponents of a repeated unit add up.
     pub(super) fn parse(piece: Piece<'_>) -> Result<Self, CodecError> {
         let mut sums = [(0_i64, 1_i64); 7];
         let mut rest = piece;
@@ -100,13 +100,14 @@ impl Units {
     }
 }
 
-/// The unit at the front of a piece (the longest name that matches), and the rest.
+/// Returns the unit at the front of a piece (the longest name that matches), and the rest.
 fn name(piece: Piece<'_>) -> Option<(usize, Piece<'_>)> {
     let found = NAMES.iter().enumerate().filter_map(|(index, name)| Some((index, name, piece.strip_prefix(name)?)));
     found.max_by_key(|(_, name, _)| name.len()).map(|(index, _, rest)| (index, rest))
 }
 
-/// The exponent at the front of a piece (1 if it is left out), and the rest. A `/` before a digit makes a fraction.
+/// Returns the exponent at the front of a piece (1 if there is none), and the rest. A `/` before a digit makes a
+/// fraction.
 fn power(piece: Piece<'_>) -> Result<((i64, i64), Piece<'_>), CodecError> {
     let (over, rest) = digits(piece);
     if over.is_empty() {
@@ -122,7 +123,7 @@ fn power(piece: Piece<'_>) -> Result<((i64, i64), Piece<'_>), CodecError> {
     }
 }
 
-/// The numerator or denominator of an exponent: from 1 to a million.
+/// Reads the numerator or denominator of an exponent: from 1 to a million.
 fn digit(digits: &[u8], piece: Piece<'_>) -> Result<i64, CodecError> {
     const LARGEST_READ: i64 = 1_000_000;
     let add = |number: i64, digit: &u8| Some(number * 10 + i64::from(digit - b'0')).filter(|it| *it <= LARGEST_READ);

@@ -55,8 +55,8 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: true }
     }
 
-    /// The form of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is half
-    /// the range of `E` (at most 16 bits). The top bit of `M` is set unless `E` is 0.
+    /// Returns the form of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is
+    /// half the range of `E` (at most 16 bits). The top bit of `M` is set unless `E` is 0.
     pub(super) const fn plain(precision: u32, exponent_bits: u32) -> Self {
         let bias = if exponent_bits == 0 { 0 } else { 1 << (exponent_bits - 1) };
         let least_scale = -bias - precision as i32; // OK because both are small
@@ -64,18 +64,18 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: false }
     }
 
-    /// The format of a vector's floats: `width` bits, of which one is the sign and `exponent` are the exponent.
+    /// Returns the format of a vector's floats: `width` bits, of which one is the sign and `exponent` are the exponent.
     pub const fn of_width(width: u8, exponent: u8) -> Self {
         let precision = width.saturating_sub(exponent).saturating_sub(1);
         Self::plain(if precision == 0 { 1 } else { precision as u32 }, exponent as u32)
     }
 
-    /// Whether [`plain`](Self::plain) made this format.
+    /// Returns whether [`plain`](Self::plain) made this format.
     const fn is_plain(self) -> bool {
         self.greatest_scale - self.least_scale == (1 << self.exponent_bits) - 1
     }
 
-    /// The number with these stored fields.
+    /// Returns the number with these stored fields.
     pub(super) fn decode(self, negative: bool, mantissa: u128, exponent: u32) -> Result<Real, Reason> {
         let top = 1 << (self.precision - 1);
         let real = |mantissa, steps: u32| Real { negative, mantissa, scale: self.least_scale + steps as i32 }; // OK because exponents have 16 bits
@@ -97,7 +97,7 @@ impl Binary {
         }
     }
 
-    /// The stored mantissa and exponent of a number of this format: the inverse of [`decode`](Self::decode).
+    /// Returns the stored mantissa and exponent of a number of this format: the inverse of [`decode`](Self::decode).
     pub(super) const fn encode(self, real: Real) -> (u128, u32) {
         let top = 1 << (self.precision - 1);
         let steps = (real.scale - self.least_scale) as u32; // OK because the number has this format
@@ -119,7 +119,7 @@ impl Binary {
     }
 
     /// Rounds a decimal number to the nearest number of this format; ties go to the even mantissa. Returns `None` if
-    /// the number is too large, or would become zero without being zero.
+    /// the number is too large, or is not zero but would round to zero.
     pub(super) fn round(self, decimal: &Decimal) -> Option<Real> {
         let negative = decimal.negative;
         if decimal.is_zero() {
@@ -144,7 +144,7 @@ impl Binary {
             };
             mantissa += u128::from(above);
             if mantissa >> self.precision != 0 {
-                mantissa >>= 1; // OK because it is a power of two
+                mantissa >>= 1; // OK because the mantissa is a power of two
                 scale += 1;
             }
             let fits = scale <= self.greatest_scale && mantissa != 0;
@@ -152,12 +152,12 @@ impl Binary {
         }
     }
 
-    /// The shortest decimal text that reads back as this number, which must have this format.
+    /// Returns the shortest decimal text that reads back as this number, which must have this format.
     pub fn text(self, real: Real) -> String {
         self.shortest(real).text()
     }
 
-    /// The shortest decimal number that reads back as this number, which must have this format.
+    /// Returns the shortest decimal number that reads back as this number, which must have this format.
     pub(super) fn shortest(self, real: Real) -> Decimal {
         let Real { negative, mantissa, scale } = real;
         if mantissa == 0 {
@@ -170,18 +170,18 @@ impl Binary {
 }
 
 impl Real {
-    /// Whether the number is negative, or a negative zero.
+    /// Returns whether the number is negative, or a negative zero.
     pub const fn is_negative(self) -> bool {
         self.negative
     }
 
-    /// The mantissa and the scale: the absolute value is `mantissa * 2^scale`.
+    /// Returns the mantissa and the scale: the absolute value is `mantissa * 2^scale`.
     pub const fn parts(self) -> (u128, i32) {
         (self.mantissa, self.scale)
     }
 }
 
-/// Divides `number` by `unit * 2^scale`. Returns the quotient, the remainder, and the divisor of the remainder.
+/// Divides `number` by `unit * 2^scale`. Returns the quotient, the remainder, and the divisor scaled to the remainder.
 fn divide(number: &BigUint, unit: &BigUint, scale: i32) -> (BigUint, BigUint, BigUint) {
     let (number, unit) = match u32::try_from(scale) {
         Ok(up) => (number.clone(), unit << up),
@@ -234,7 +234,7 @@ impl Decimal {
         let mut all: Vec<u8> = whole.iter().chain(fraction).map(|digit| digit - b'0').collect();
         let zeros = all.iter().take_while(|digit| **digit == 0).count();
         all.drain(..zeros);
-        point -= zeros as i32; // OK because of the same bound
+        point -= zeros as i32; // OK because a text has about a thousand zeros at most
         while all.last() == Some(&0) {
             all.pop();
         }
@@ -251,7 +251,7 @@ impl Decimal {
         self.digits.is_empty()
     }
 
-    /// The absolute value as a numerator and a denominator.
+    /// Returns the absolute value as a numerator and a denominator.
     fn fraction(&self) -> (BigUint, BigUint) {
         let digits = BigUint::from_radix_be(&self.digits, 10).unwrap_or_default();
         // OK because there are about a thousand digits.
@@ -262,8 +262,8 @@ impl Decimal {
         }
     }
 
-    /// The canonical text: without an exponent from 10^-6 to below 10^21, else with one digit before the point and an
-    /// exponent.
+    /// Returns the canonical text: without an exponent from 10^-6 to below 10^21, and otherwise with one digit before
+    /// the point and an exponent.
     fn text(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
@@ -287,7 +287,7 @@ impl Decimal {
     }
 }
 
-/// Whether a piece begins with a minus, and the rest after an optional sign.
+/// Splits off an optional sign. Returns whether it is a minus, and the rest.
 pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
     match piece.split_first() {
         Some((b'-', rest)) => (true, rest),
@@ -296,7 +296,7 @@ pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
     }
 }
 
-/// The digits at the front of a piece, and the rest.
+/// Splits off the digits at the front of a piece.
 pub(super) fn digits(piece: Piece<'_>) -> (&[u8], Piece<'_>) {
     let count = piece.bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (head, rest) = piece.split_at(count);
@@ -404,7 +404,7 @@ mod tests {
             let real = Binary::B64.decode(bits >> 63 == 1, mantissa, (bits >> 52 & 0x7ff) as u32).expect("finite");
             let printed = Binary::B64.text(real);
             prop_assert_eq!(printed.parse::<f64>().map(f64::to_bits), Ok(bits));
-            // As long as the standard library's output, which is the shortest.
+            // The text has as many digits as that of the standard library, which prints the fewest.
             let digits = |text: &str| {
                 let mantissa = text.split('e').next().unwrap_or_default().replace(['-', '.'], "");
                 mantissa.trim_matches('0').len()

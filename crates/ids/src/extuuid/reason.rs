@@ -34,7 +34,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reason's name in the line protocol.
+    /// Returns the reason's name in the line protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReservedType => "reserved-type",

@@ -35,12 +35,12 @@ impl Scheme {
     /// Every supported scheme, in the order in which the parser tries them for a name.
     pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::F];
 
-    /// The scheme with this letter, or `None`. `E` and lower-case letters have none.
+    /// Returns the scheme with this letter, or `None`. There is no scheme for `E` and for lower-case letters.
     pub fn by_letter(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.letter() == letter)
     }
 
-    /// The scheme's letter.
+    /// Returns the scheme's letter.
     pub const fn letter(self) -> char {
         match self {
             Self::A => 'A',
@@ -51,7 +51,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme with this code of three bits.
+    /// Returns the scheme with this code of three bits.
     pub(super) const fn by_code(code: u8) -> Result<Self, Reason> {
         match code {
             0 => Ok(Self::A),
@@ -64,7 +64,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme's code of three bits.
+    /// Returns the scheme's code of three bits.
     pub(super) const fn code(self) -> u8 {
         match self {
             Self::A => 0,
@@ -75,7 +75,7 @@ impl Scheme {
         }
     }
 
-    /// The characters, in the order of their codes.
+    /// Returns the characters, in the order of their codes.
     const fn alphabet(self) -> &'static [u8] {
         match self {
             Self::A => b"ABCDEFGHIJKLMNOPQRSTUVWXYZ._0123456789abcdefghijklmnopqrstuvwxyz",
@@ -86,12 +86,12 @@ impl Scheme {
         }
     }
 
-    /// The number of characters: a power of two where every character has its own bits.
+    /// Returns the number of characters: a power of two where every character has its own bits.
     const fn base(self) -> u128 {
         self.alphabet().len() as u128
     }
 
-    /// Returns the number of bits that a name of `len` characters takes, or `None` if more than 127.
+    /// Returns the number of bits that a name of `len` characters takes, or `None` if no EXTUUID has enough bits.
     pub(super) const fn width(self, len: usize) -> Option<u32> {
         let (mut last, mut left) = (0_u128, len);
         while left > 0 {
@@ -104,7 +104,7 @@ impl Scheme {
         Some(bit_length(last))
     }
 
-    /// The character as the scheme writes it, or `None` if the scheme does not have it.
+    /// Returns the character as the scheme writes it, or `None` if the scheme does not have it.
     pub(super) fn fold(self, byte: u8) -> Option<u8> {
         let byte = if self == Self::A { byte } else { byte.to_ascii_uppercase() };
         (byte != UNASSIGNED && self.alphabet().contains(&byte)).then_some(byte)
@@ -118,7 +118,7 @@ impl Scheme {
         })
     }
 
-    /// Like [`pack`](Self::pack), with the name padded to `len` characters.
+    /// Packs a name like [`pack`](Self::pack), with the name padded to `len` characters.
     pub(super) fn pack_padded(self, name: &str, len: usize) -> u128 {
         self.pack(name.bytes().chain(core::iter::repeat(PADDING)).take(len))
     }
@@ -133,7 +133,7 @@ impl Scheme {
         let mut rest = packed;
         for _ in 0..len {
             unit /= self.base();
-            let digit = (rest / unit) as usize; // OK because it is below the base
+            let digit = (rest / unit) as usize; // OK because the digit is below the base
             rest %= unit;
             match self.alphabet().get(digit) {
                 None | Some(&UNASSIGNED) => return Err(Reason::UnassignedCode),
@@ -143,7 +143,7 @@ impl Scheme {
         Ok(name)
     }
 
-    /// Like [`unpack`](Self::unpack), without the padding.
+    /// Unpacks a name like [`unpack`](Self::unpack), without the padding.
     pub(super) fn unpack_padded(self, packed: u128, len: usize) -> Result<String, Reason> {
         let mut name = self.unpack(packed, len)?;
         name.truncate(name.trim_end_matches(char::from(PADDING)).len());
@@ -157,7 +157,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Every alphabet has the length that EXTUUID 2012 gives, so positions are codes.
+/// Every alphabet has the length given in EXTUUID 2012, so a character's position is its code.
 const _: () = assert!(
     Scheme::A.base() == 64
         && Scheme::B.base() == 64

@@ -36,15 +36,15 @@ pub enum SerialError {
     TooLong,
 }
 
-/// The first scheme that leaves this many bits for numbers is chosen.
+/// [`Serials::new`] chooses the first scheme that leaves at least this number of bits for numbers.
 const ENOUGH_BITS: u32 = 63;
 
 impl Serials {
-    /// The serials of this name, in the scheme with this letter if one is given.
+    /// Creates the serials of this name, in the scheme with this letter if one is given.
     ///
     /// # Errors
     ///
-    /// [`SerialError`].
+    /// Fails with a [`SerialError`] if the name or the letter is not valid.
     pub fn new(name: &str, letter: Option<char>) -> Result<Self, SerialError> {
         if name.is_empty() {
             return Err(SerialError::Empty);
@@ -72,22 +72,22 @@ impl Serials {
         best.ok_or(refusal)
     }
 
-    /// The scheme of the name.
+    /// Returns the scheme of the name.
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The name, as its scheme writes it.
+    /// Returns the name, as its scheme writes it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The largest number.
+    /// Returns the largest number.
     pub const fn largest(&self) -> u128 {
         (1 << self.number_bits) - 1
     }
 
-    /// The EXTUUID of a number from 1 to [`largest`](Self::largest), or `None` for any other number.
+    /// Returns the EXTUUID of a number from 1 to [`largest`](Self::largest), or `None` for any other number.
     pub fn ext(&self, number: u128) -> Option<Ext> {
         (1..=self.largest()).contains(&number).then(|| encode::symserial(self.scheme, &self.name, number))
     }
@@ -128,7 +128,7 @@ mod tests {
         check("gbp", None, "A:gbp", (1 << 94) - 1);
         check("GBP$", None, "B:GBP$", (1 << 88) - 1);
         check("gbp$", None, "B:GBP$", (1 << 88) - 1);
-        // Nine characters of A leave 58 bits, of C 67.
+        // Nine characters leave 58 bits in scheme A, and 67 bits in scheme C.
         check("ABCDEFGHI", None, "C:ABCDEFGHI", (1 << 67) - 1);
         check("ABCDEFGHIJKLMNOPQRSTUVW", None, "D:ABCDEFGHIJKLMNOPQRSTUVW", 7);
         check("abcdefghi9", None, "F:ABCDEFGHI9", (1 << 59) - 1);

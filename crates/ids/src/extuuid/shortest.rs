@@ -1,10 +1,10 @@
-//! The shortest decimal digits that read back as a binary floating-point number. Of several, the nearest; of two
-//! equally near, the even one (Steele and White 1990, in integers).
+//! Finds the shortest decimal digits that read back as a given binary floating-point number: of several, the nearest,
+//! and of two equally near, the even one (Steele and White 1990, in integers).
 //!
 //! Exact integers grow with the exponent, up to 33,000 bits. For large exponents, a few hundred leading bits with a
-//! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. Two ends are
-//! never equal there, because a power of five would have to divide a smaller mantissa. If a comparison is too close,
-//! the exact integers decide. The cost therefore does not depend on the exponent.
+//! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. Two compared
+//! numbers are never equal there, because a power of five would have to divide a smaller mantissa. If a comparison is
+//! too close, the exact integers decide. The cost therefore does not depend on the exponent.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -16,15 +16,16 @@ use super::bits::bit_length;
 /// For scales of at most this absolute value, exact integers are short enough.
 const SHORT_SCALE: u32 = 512;
 
-/// The number of leading bits of a power of five that are kept. A mantissa, its error and 32 digits need about 230.
+/// The number of leading bits of a power of five that are kept. A mantissa, its error and 32 digits need about 230
+/// bits.
 const KEPT_BITS: u64 = 320;
 
-/// The error bound of a power of five or its reciprocal is 2^20 units of the last bit kept, either way. Up to 5^10000
-/// there are 14 squarings, each of which doubles the error and adds one, and 14 products.
+/// A power of five or its reciprocal is off by at most 2^20 units of the last bit kept, in either direction. Up to
+/// 5^10000 there are 14 squarings, each of which doubles the error and adds one, and 14 products.
 const ERROR_BITS: u64 = 20;
 
-/// The digits and the point of `mantissa * 2^scale`, as `0.d1 d2 d3... * 10^point`. The mantissa must not be zero.
-/// `closer_below` means that the next number below is half as far away as the next one above.
+/// Returns the digits and the point of `mantissa * 2^scale`, as `0.d1 d2 d3... * 10^point`. The mantissa must not be
+/// zero. `closer_below` means that the next number below is half as far away as the next one above.
 pub(super) fn shortest(mantissa: u128, scale: i32, closer_below: bool) -> (Vec<u8>, i32) {
     if scale.unsigned_abs() > SHORT_SCALE
         && let Some(found) = Parts::nearly(mantissa, scale, closer_below).digits()
@@ -45,11 +46,11 @@ struct Parts {
     above: BigUint,
     below: BigUint,
     unit: BigUint,
-    /// The true `rest`, `above` and `below` may each be larger by up to this much.
+    /// The true `rest`, `above` and `below` may each be larger by up to this amount.
     error: BigUint,
     /// Whether a decimal exactly halfway to a neighbour reads back as this number.
     takes_ends: bool,
-    /// The unit is this power of ten.
+    /// The power of ten that the unit stands for.
     point: i32,
 }
 
@@ -69,11 +70,12 @@ impl Parts {
         Self::new(mantissa, closer_below, &step, unit, &BigUint::ZERO, point)
     }
 
-    /// The unit is a power of two; the step comes from the leading bits of a power of five.
+    /// Approximates the number: the unit is a power of two, and the step comes from the leading bits of a power of
+    /// five.
     fn nearly(mantissa: u128, scale: i32, closer_below: bool) -> Self {
         let point = estimate(mantissa, scale);
         let (five, exponent) = power_of_five(point.unsigned_abs());
-        // The number's last place is `step * 2^exponent` of the unit.
+        // The number's last place is worth `step * 2^exponent` units.
         let (step, exponent) = match point {
             ..=0 => (five, i64::from(scale) - i64::from(point) + exponent),
             _ => {
@@ -89,9 +91,9 @@ impl Parts {
         Self::new(mantissa, closer_below, &(step - &error), unit, &(error << 1), point)
     }
 
-    /// The number whose last place is from `step` to `step + error`.
+    /// Creates the number whose last place is worth from `step` to `step + error`.
     fn new(mantissa: u128, closer_below: bool, step: &BigUint, unit: BigUint, error: &BigUint, point: i32) -> Self {
-        // Counts in halves of the last place, or in quarters.
+        // Counts in halves of the last place, or in quarters if the neighbour below is closer.
         let shift = 1 + u32::from(closer_below);
         let number = BigUint::from(mantissa) << shift;
         Self {
@@ -105,7 +107,7 @@ impl Parts {
         }
     }
 
-    /// The digits and the point, or `None` if a comparison is closer than the error.
+    /// Returns the digits and the point, or `None` if a comparison is closer than the error.
     fn digits(mut self) -> Option<(Vec<u8>, i32)> {
         while self.compare(&self.rest, &self.unit)? != Ordering::Less {
             self.unit *= 10_u8;
@@ -153,12 +155,13 @@ impl Parts {
         }
     }
 
-    /// Whether a value is within an interval, by its comparison with the end of the interval.
+    /// Returns whether a value is within an interval, given its comparison with the end of the interval.
     fn is_within(&self, end: Ordering) -> bool {
         end == Ordering::Less || self.takes_ends && end == Ordering::Equal
     }
 
-    /// Compares two numbers, each the sum of at most two with an error. Returns `None` if the errors leave it open.
+    /// Compares two numbers, each the sum of at most two inexact terms. Returns `None` if the errors are too large to
+    /// decide.
     fn compare(&self, a: &BigUint, b: &BigUint) -> Option<Ordering> {
         if self.error == BigUint::ZERO {
             return Some(a.cmp(b));
@@ -173,7 +176,7 @@ impl Parts {
     }
 }
 
-/// Estimates the number of digits before the point of `mantissa * 2^scale`: at most one too many.
+/// Estimates the number of digits before the point of `mantissa * 2^scale`: never too many, and at most two too few.
 const fn estimate(mantissa: u128, scale: i32) -> i32 {
     let length = bit_length(mantissa) as i64 + scale as i64; // OK because a u128 has 128 bits
     // 0.30103 is a little more than the decimal logarithm of 2. OK because exponents have 16 bits.
@@ -184,7 +187,8 @@ pub(super) fn power_of_ten(exponent: u32) -> BigUint {
     BigUint::from(10_u8).pow(exponent)
 }
 
-/// The leading `KEPT_BITS` bits of a power of five, and the exponent of the power of two to multiply them by.
+/// Returns the leading `KEPT_BITS` bits of a power of five, and the exponent of the power of two that they are
+/// multiplied by.
 fn power_of_five(exponent: u32) -> (BigUint, i64) {
     let mut power = leading(BigUint::from(1_u8), 0);
     for bit in (0..u32::BITS - exponent.leading_zeros()).rev() {

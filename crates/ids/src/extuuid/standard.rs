@@ -9,7 +9,7 @@ use super::{
     scheme::Scheme,
 };
 
-/// The layouts, named after the format of their floats.
+/// A layout, named after the format of its floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StandardKind {
     /// One x87 float of 80 bits, and 4 characters of context.
@@ -68,7 +68,7 @@ impl StandardKind {
         Self::TRIED.into_iter().find(|kind| kind.keyword().as_bytes() == keyword)
     }
 
-    /// The keyword of the layout in texts.
+    /// Returns the keyword of the layout in texts.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Ieee80 => "ieee80",
@@ -93,7 +93,7 @@ impl StandardKind {
         }
     }
 
-    /// The format of the floats.
+    /// Returns the format of the floats.
     pub const fn binary(self) -> Binary {
         match self {
             Self::Ieee80 => Binary::X87,
@@ -103,7 +103,7 @@ impl StandardKind {
         }
     }
 
-    /// Whether the layout can hold `count` floats.
+    /// Returns whether the layout can hold `count` floats.
     pub(super) const fn takes(self, count: usize) -> bool {
         match self {
             Self::Ieee80 | Self::Ieee64 | Self::Ieee32 => count == 1,
@@ -114,7 +114,7 @@ impl StandardKind {
         }
     }
 
-    /// The kind of context next to `count` floats, which the layout must be able to hold.
+    /// Returns the kind of context stored with `count` floats. The layout must be able to hold `count` floats.
     pub(super) const fn slot(self, count: usize) -> Slot {
         match (self, count) {
             (Self::Ieee80, _) => Slot::Name(Scheme::B, 4),
@@ -128,7 +128,7 @@ impl StandardKind {
         }
     }
 
-    /// Reads the context next to `count` floats from a text. Returns `None` if it does not fit.
+    /// Reads the context stored with `count` floats from a text. Returns `None` if it does not fit.
     pub(super) fn context(self, text: &[u8], count: usize) -> Option<Context> {
         match self.slot(count) {
             Slot::Name(scheme, len) if text.len() <= len => {
@@ -146,17 +146,17 @@ impl StandardKind {
 }
 
 impl Standard {
-    /// The layout.
+    /// Returns the layout.
     pub const fn kind(&self) -> StandardKind {
         self.kind
     }
 
-    /// The context stored with the floats.
+    /// Returns the context stored with the floats.
     pub const fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The floats.
+    /// Returns the floats.
     pub fn values(&self) -> &[Real] {
         &self.values
     }
@@ -212,7 +212,7 @@ impl Standard {
         self.values.iter().for_each(|real| put_real(writer, self.kind.binary(), *real));
     }
 
-    /// The canonical text.
+    /// Returns the canonical text.
     pub(super) fn text(&self) -> String {
         let context = match &self.context {
             Context::Name(name) => name.clone(),
@@ -241,7 +241,7 @@ fn floats(reader: &mut Reader, kind: StandardKind, count: usize) -> Result<Vec<R
 /// Reads sign, exponent and mantissa, in this order.
 pub(super) fn take_real(reader: &mut Reader, binary: Binary) -> Result<Real, Reason> {
     let negative = reader.take_flag("sign");
-    let exponent = reader.take(binary.exponent_bits(), "exponent") as u32; // OK because it has at most 16 bits
+    let exponent = reader.take(binary.exponent_bits(), "exponent") as u32; // OK because the exponent has at most 16 bits
     let mantissa = reader.take(binary.mantissa_bits(), "mantissa");
     binary.decode(negative, mantissa, exponent)
 }

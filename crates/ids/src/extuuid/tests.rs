@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bits that begin with a valid type, so that most values have typed forms, and that are often sparse.
+/// Generates bits that begin with a valid type, so that most values have typed forms, and that are often sparse.
 fn bits() -> impl Strategy<Value = u128> {
     let head = prop_oneof![
         // Symserials and fixed-point numbers, by scheme and length.

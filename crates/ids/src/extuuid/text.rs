@@ -12,7 +12,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// The whole of a text.
+    /// Creates a piece that is the whole text.
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
@@ -21,12 +21,12 @@ impl<'a> Piece<'a> {
         self.bytes
     }
 
-    /// The first byte, and the rest.
+    /// Splits off the first byte.
     pub(super) fn split_first(self) -> Option<(u8, Self)> {
         self.bytes.split_first().map(|(first, rest)| (*first, Self { bytes: rest, at: self.at + 1 }))
     }
 
-    /// The first `bytes` bytes (all, if there are fewer), and the rest.
+    /// Splits the piece after `bytes` bytes, or at its end if it is shorter.
     pub(super) fn split_at(self, bytes: usize) -> (Self, Self) {
         let (head, rest) = self.bytes.split_at(bytes.min(self.bytes.len()));
         (Self { bytes: head, ..self }, Self { bytes: rest, at: self.at + head.len() })
@@ -54,13 +54,13 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// The rest after this prefix, or `None` if the piece does not begin with it.
+    /// Returns the rest after this prefix, or `None` if the piece does not begin with the prefix.
     pub(super) fn strip_prefix(self, prefix: &str) -> Option<Self> {
         let rest = self.bytes.strip_prefix(prefix.as_bytes())?;
         Some(Self { bytes: rest, at: self.at + prefix.len() })
     }
 
-    /// The piece without spaces, tabs, carriage returns and line feeds at both ends.
+    /// Returns the piece without spaces, tabs, carriage returns and line feeds at both ends.
     pub(super) fn trimmed(self) -> Self {
         let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         let blanks = self.bytes.iter().take_while(|byte| is_blank(byte)).count();
@@ -69,7 +69,7 @@ impl<'a> Piece<'a> {
         rest.split_at(rest.bytes.len() - blanks).0
     }
 
-    /// An error at the offset of this piece.
+    /// Creates an error at the offset of this piece.
     pub(super) fn refuse(self, code: ErrorCode, message: impl Into<Cow<'static, str>>) -> CodecError {
         CodecError::new(code, message).at(self.at)
     }

@@ -21,7 +21,7 @@ const EPOCH_DAY: i128 = -141_427;
 const YEAR_END: i128 = 10_000;
 
 impl Time {
-    /// The canonical text: a date from 1582-10-15 to the end of 9999, else signed seconds.
+    /// Returns the canonical text: a date from 1582-10-15 to the end of 9999, and otherwise signed seconds.
     pub(super) fn text(self) -> String {
         let Self { fraction_bits, scaled } = self;
         let magnitude = scaled.unsigned_abs();
@@ -38,7 +38,7 @@ impl Time {
     }
 }
 
-/// The point and all decimals of a binary fraction of `bits` bits, or nothing for zero.
+/// Returns the point and all decimals of a binary fraction of `bits` bits, or an empty text for zero.
 fn fraction_text(fraction: u128, bits: u32) -> String {
     let mut text = String::new();
     let mut rest = fraction;
@@ -53,12 +53,12 @@ fn fraction_text(fraction: u128, bits: u32) -> String {
     text
 }
 
-/// Whether a piece is a date with at least a year and a month.
+/// Returns whether a piece has the form of a date with at least a year and a month.
 pub(super) fn is_date(piece: Piece<'_>) -> bool {
     split_date(piece).is_some()
 }
 
-/// Reads the text after `t:` or, with the number of fraction bits, after `t/l:`.
+/// Reads the text after `t:` or, if the number of fraction bits is given, after `t/l:`.
 pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time, CodecError> {
     let (negative, seconds, fraction) = match split_date(piece) {
         Some(fields) => (false, BigUint::from(date_seconds(piece, &fields)?), fields.fraction),
@@ -74,10 +74,10 @@ pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time,
     let unit = power_of_ten(fraction.len());
     let part = BigUint::from_radix_be(&fraction.iter().map(|digit| digit - b'0').collect::<alloc::vec::Vec<_>>(), 10);
     let number = (seconds * &unit + part.unwrap_or_default()) << bits;
-    // Rounds to the nearest, halves away from zero.
+    // Rounds to the nearest number; halves are rounded away from zero.
     let scaled = (number * 2_u8 + &unit) / (unit * 2_u8);
     let scaled = u128::try_from(scaled).ok().filter(|scaled| scaled >> TIME_BITS == 0);
-    let scaled = scaled.ok_or_else(|| time_range(piece))? as i128; // OK because it has 109 bits
+    let scaled = scaled.ok_or_else(|| time_range(piece))? as i128; // OK because the number has 109 bits
     // OK because `bits` is at most 109.
     Ok(Time { fraction_bits: bits as u8, scaled: if negative { -scaled } else { scaled } })
 }
@@ -118,7 +118,8 @@ struct Fields<'a> {
     fraction: &'a [u8],
 }
 
-/// `yyyy-MM[-dd[;hh[:mm[:ss[.f]]]]]`, with `-` or `/` as the separator of the date; the values are not checked.
+/// Splits a date of the form `yyyy-MM[-dd[;hh[:mm[:ss[.f]]]]]`, with `-` or `/` as the separator of the date. Does not
+/// check the values.
 fn split_date(piece: Piece<'_>) -> Option<Fields<'_>> {
     let mut fields = Fields { year: 0, month: 0, day: 1, hour: 0, minute: 0, second: 0, fraction: &[] };
     let (year, rest) = exactly(piece, 4)?;
@@ -152,7 +153,7 @@ fn exactly(piece: Piece<'_>, count: usize) -> Option<(i128, Piece<'_>)> {
     all.then(|| (head.bytes().iter().fold(0, |number, digit| number * 10 + i128::from(digit - b'0')), rest))
 }
 
-/// The whole seconds of a date.
+/// Returns the whole seconds of a date.
 fn date_seconds(piece: Piece<'_>, fields: &Fields<'_>) -> Result<u128, CodecError> {
     let Fields { year, month, day, hour, minute, second, .. } = *fields;
     if !(1..=12).contains(&month) || day < 1 || hour > 23 || minute > 59 || second > 59 {

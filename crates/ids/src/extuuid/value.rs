@@ -103,7 +103,7 @@ pub struct Time {
 }
 
 impl Value {
-    /// The kind's name in the line protocol.
+    /// Returns the kind's name in the line protocol.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Symbol { .. } => "symbol",

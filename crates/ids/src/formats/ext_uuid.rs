@@ -1,7 +1,7 @@
 //! `extuuid`: a value in the 122 free bits of a UUID of version 8 (EXTUUID 2012); see [`crate::extuuid`].
 //!
-//! Kent issues serial numbers of a symbol, as a [`Series`](crate::Series). Other values contain their own data and are
-//! made on request.
+//! Kent issues serial numbers of a symbol, as a [`Series`](crate::Series). Other values encode data of the caller, so
+//! Kent only converts them.
 
 use alloc::{string::ToString, vec::Vec};
 

@@ -2,7 +2,7 @@
 //! RFC 9562, sections 5.1 and 5.6).
 //!
 //! The versions differ only in the order of the time's bits, so converting between them keeps every field. Version 1
-//! puts the low bits first and does not sort by time. Version 6 puts the high bits first and does.
+//! puts the low bits first and does not sort by time. Version 6 puts the high bits first and sorts by time.
 
 use alloc::{string::ToString, vec::Vec};
 
@@ -26,9 +26,9 @@ pub(crate) const ORIGIN: UnixNanos = UnixNanos::new(-UNIX_ORIGIN_TICKS * TICK_NA
 /// The number of digits of a second that a tick resolves.
 const TIME_DIGITS: u32 = 7;
 
-/// One position for each tick.
+/// The line of positions, with one position for each tick.
 pub(crate) static LINE: Line = Line::new(TICK_NANOS, ORIGIN, TICK_BITS, 0);
-/// Versions 1 and 6 share one sequence of positions.
+/// The key of the sequence of positions, which versions 1 and 6 share.
 pub(crate) const SEQUENCE_KEY: &str = "gregorian";
 
 const VARIANT: u64 = 0b10 << 62;
@@ -42,11 +42,12 @@ pub struct Gregorian {
 }
 
 impl Gregorian {
-    /// The fields with these values; `ticks` counts 100 ns since 1582-10-15T00:00:00Z, leap seconds not counted.
+    /// Creates the fields from these values; `ticks` counts units of 100 ns since 1582-10-15T00:00:00Z, without leap
+    /// seconds.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] for ticks above 60 bits.
+    /// Fails with [`OutOfRange`] for ticks above 60 bits.
     pub const fn new(ticks: u64, clock_seq: ClockSeq, node: Node) -> Result<Self, OutOfRange> {
         match OutOfRange::check("ticks", ticks as u128, TICK_BITS) {
             Ok(()) => Ok(Self { ticks, clock_seq, node }),
@@ -54,11 +55,11 @@ impl Gregorian {
         }
     }
 
-    /// The fields of a UUID of version 1 or 6.
+    /// Returns the fields of a UUID of version 1 or 6.
     ///
     /// # Errors
     ///
-    /// `wrong-variant`, then `wrong-version`.
+    /// Fails with the first of these codes that applies: `wrong-variant`, `wrong-version`.
     pub fn from_uuid(uuid: Uuid) -> Result<Self, CodecError> {
         let version = dce::expect_version(uuid, &[1, 6])?;
         let (high, low) = uuid.as_u64_pair();
@@ -67,32 +68,32 @@ impl Gregorian {
         Ok(Self { ticks, clock_seq, node: Node::truncate(low) })
     }
 
-    /// The UUID of version 1 with these fields.
+    /// Returns the UUID of version 1 with these fields.
     pub const fn to_v1(&self) -> Uuid {
         Uuid::from_u64_pair(high_of_v1(self.ticks), low_half(self.clock_seq, self.node))
     }
 
-    /// The UUID of version 6 with these fields.
+    /// Returns the UUID of version 6 with these fields.
     pub const fn to_v6(&self) -> Uuid {
         Uuid::from_u64_pair(high_of_v6(self.ticks), low_half(self.clock_seq, self.node))
     }
 
-    /// Ticks of 100 ns since 1582-10-15T00:00:00Z, below 2^60.
+    /// Returns the ticks of 100 ns since 1582-10-15T00:00:00Z, below 2^60.
     pub const fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// The clock sequence.
+    /// Returns the clock sequence.
     pub const fn clock_seq(&self) -> ClockSeq {
         self.clock_seq
     }
 
-    /// The node field.
+    /// Returns the node field.
     pub const fn node(&self) -> Node {
         self.node
     }
 
-    /// The instant at which the tick begins.
+    /// Returns the instant at which the tick begins.
     pub fn instant(&self) -> UnixNanos {
         LINE.instant(Position::new(u128::from(self.ticks)))
     }
@@ -101,19 +102,19 @@ impl Gregorian {
     pub(crate) fn from_inputs(inputs: &dyn Inputs) -> Result<Self, CodecError> {
         let ticks = inputs.uint("ticks", TICK_BITS)?;
         let clock_seq = ClockSeq::from_random(inputs.uint("clock_seq", ClockSeq::BITS)?);
-        let node = Node::truncate(inputs.hex("node", 6)? as u64); // OK because it has 48 bits
+        let node = Node::truncate(inputs.hex("node", 6)? as u64); // OK because the node has 48 bits
         Ok(Self::new(ticks, clock_seq, node)?)
     }
 
-    /// The named fields, for inspection.
+    /// Returns the named fields, for inspection.
     pub(crate) fn fields(&self) -> Vec<Field> {
         let clock_seq =
-            Field::small("clock_seq", self.clock_seq.get(), "changes when the clock went back or state was lost");
+            Field::small("clock_seq", self.clock_seq.get(), "changes when the clock goes back or state is lost");
         time_fields(self.ticks).into_iter().chain([clock_seq]).chain(node_fields(self.node)).collect()
     }
 }
 
-/// The named fields of a time.
+/// Returns the named fields of a time.
 pub(crate) fn time_fields(ticks: u64) -> [Field; 3] {
     let at = LINE.instant(Position::new(u128::from(ticks)));
     [
@@ -123,7 +124,7 @@ pub(crate) fn time_fields(ticks: u64) -> [Field; 3] {
     ]
 }
 
-/// The named fields of a node.
+/// Returns the named fields of a node.
 pub(crate) fn node_fields(node: Node) -> [Field; 3] {
     [
         Field::text("node", node.to_string(), "the generator"),
@@ -132,7 +133,7 @@ pub(crate) fn node_fields(node: Node) -> [Field; 3] {
     ]
 }
 
-/// The slot, if this may be the node of one. Every slot's node has the multicast bit.
+/// Returns the slot, if `node` may be the node of a slot. Every slot's node has the multicast bit.
 pub(crate) fn issued_fields(node: Node) -> Vec<Field> {
     match node.is_multicast() {
         true => {
@@ -143,12 +144,12 @@ pub(crate) fn issued_fields(node: Node) -> Vec<Field> {
     }
 }
 
-/// Bits 64 to 127: the variant, the clock sequence and the node.
+/// Returns bits 64 to 127: the variant, the clock sequence and the node.
 pub(crate) const fn low_half(clock_seq: ClockSeq, node: Node) -> u64 {
     VARIANT | (clock_seq.get() as u64) << Node::BITS | node.get()
 }
 
-/// Bits 0 to 63 of version 1.
+/// Returns bits 0 to 63 of version 1.
 pub(crate) const fn high_of_v1(ticks: u64) -> u64 {
     let (time_low, time_mid, time_hi) = (ticks & 0xffff_ffff, ticks >> 32 & 0xffff, ticks >> 48);
     time_low << 32 | time_mid << 16 | 1 << 12 | time_hi
@@ -158,7 +159,7 @@ pub(crate) const fn ticks_of_v1(high: u64) -> u64 {
     (high & 0xfff) << 48 | (high >> 16 & 0xffff) << 32 | high >> 32
 }
 
-/// Bits 0 to 63 of version 6.
+/// Returns bits 0 to 63 of version 6.
 pub(crate) const fn high_of_v6(ticks: u64) -> u64 {
     ticks >> 12 << 16 | 6 << 12 | ticks & 0xfff
 }

@@ -14,10 +14,10 @@ use crate::{
     id::Id,
 };
 
-/// MD5, version 3.
+/// Version 3, whose hash is MD5.
 pub(crate) struct UuidV3Format;
 
-/// SHA-1, version 5.
+/// Version 5, whose hash is SHA-1.
 pub(crate) struct UuidV5Format;
 
 static BITS: [BitRange; 5] = [

@@ -61,7 +61,7 @@ impl Layout for FullRandFormat {
     }
 
     fn read(&self, value: u128, _options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
-        let meaning = "64 bits that look random; in Kent's, a permutation of a counter";
+        let meaning = "64 bits that look random; in Kent, a permutation of a counter";
         Ok(Vec::from([Field::large("rand", value as u64, meaning)])) // OK because a uid11 has 64 bits
     }
 
@@ -97,8 +97,8 @@ impl Layout for SnowishFormat {
             time,
             ts,
             unix_ms,
-            Field::small("machine", machine as u32, "the generator; in Kent's, the slot"), // OK because it has 10 bits
-            Field::small("seq", seq as u32, "a counter within the millisecond"),           // OK because it has 12 bits
+            Field::small("machine", machine as u32, "the generator; in Kent, the slot"), // OK because the machine has 10 bits
+            Field::small("seq", seq as u32, "a counter within the millisecond"), // OK because the counter has 12 bits
         ]))
     }
 
@@ -136,8 +136,8 @@ impl Layout for TsSeqRandFormat {
             time,
             ts,
             unix_ms,
-            Field::small("seq", seq as u32, "a counter within the millisecond"), // OK because it has 12 bits
-            Field::small("rand", rand as u32, "random bits; in Kent's, the first six are the slot"), // OK because it has 10 bits
+            Field::small("seq", seq as u32, "a counter within the millisecond"), // OK because the counter has 12 bits
+            Field::small("rand", rand as u32, "random bits; in Kent, the first six are the slot"), // OK because the field has 10 bits
         ]))
     }
 
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{FieldValue, NoInputs};
 
-    /// Fields that were read, as inputs.
+    /// The fields of an identifier, as inputs for making it again.
     struct Fields(Vec<Field>);
 
     impl Inputs for Fields {

@@ -1,7 +1,7 @@
 //! `uuidv2`: version 1 with a local identifier in place of the low bits of the time, and a domain in place of the low
 //! bits of the clock sequence (DCE Security).
 //!
-//! Kent does not issue it: a tick takes 429.5 s and has only 64 values for each domain, local identifier and node.
+//! Kent does not issue it: a tick takes 429.5 s and has only 64 identifiers for each domain, local identifier and node.
 
 use alloc::vec::Vec;
 
@@ -55,11 +55,11 @@ impl Layout for UuidV2Format {
         dce::expect_version(uuid, &[2])?;
         let (high, low) = uuid.as_u64_pair();
         let local_id = (high >> LOCAL_ID_BITS) as u32; // OK because 32 bits are left
-        let [clock_seq_hi, domain] = [(low >> 56) as u8 & 0x3f, (low >> Node::BITS) as u8]; // OK because each keeps one byte
+        let [clock_seq_hi, domain] = [(low >> 56) as u8 & 0x3f, (low >> Node::BITS) as u8]; // OK because each value is one byte
         let more = [
             Field::small("local_id", local_id, "the generator's user, group or organisation"),
             Field::small("domain", domain, "the kind of local identifier: 0 a person, 1 a group, 2 an organisation"),
-            Field::small("clock_seq_hi", clock_seq_hi, "changes when the clock went back or state was lost"),
+            Field::small("clock_seq_hi", clock_seq_hi, "changes when the clock goes back or state is lost"),
         ];
         let ticks = ticks_of_v1(high & u64::from(u32::MAX));
         Ok(time_fields(ticks).into_iter().chain(more).chain(node_fields(Node::truncate(low))).collect())
@@ -70,7 +70,7 @@ impl Layout for UuidV2Format {
         let local_id = inputs.uint("local_id", LOCAL_ID_BITS)?;
         let clock_seq_hi = inputs.uint("clock_seq_hi", CLOCK_SEQ_HI_BITS)?;
         let domain = inputs.uint("domain", DOMAIN_BITS)?;
-        let node = inputs.hex("node", 6)? as u64; // OK because it has 48 bits
+        let node = inputs.hex("node", 6)? as u64; // OK because the node has 48 bits
         let time = high_of_v1(ticks) & u64::from(u32::MAX) & !(0xf << 12);
         let low = VARIANT | clock_seq_hi << 56 | domain << Node::BITS | node;
         Ok(Id::Uuid(Uuid::from_u64_pair(local_id << LOCAL_ID_BITS | 2 << 12 | time, low)))

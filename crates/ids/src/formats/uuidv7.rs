@@ -54,11 +54,12 @@ pub struct UuidV7 {
 }
 
 impl UuidV7 {
-    /// The fields with these values: 48, 12 and 62 bits; `unix_ms` counts milliseconds since 1970-01-01T00:00:00Z.
+    /// Creates the fields from these values, of 48, 12 and 62 bits; `unix_ms` counts milliseconds since
+    /// 1970-01-01T00:00:00Z.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] for the first value that does not fit.
+    /// Fails with [`OutOfRange`] for the first value that does not fit.
     pub fn new(unix_ms: u64, rand_a: u16, rand_b: u64) -> Result<Self, OutOfRange> {
         OutOfRange::check("unix_ms", unix_ms.into(), TIME_BITS)?;
         OutOfRange::check("rand_a", rand_a.into(), RAND_A_BITS)?;
@@ -66,11 +67,11 @@ impl UuidV7 {
         Ok(Self { unix_ms, rand_a, rand_b })
     }
 
-    /// The fields of a UUID of version 7.
+    /// Returns the fields of a UUID of version 7.
     ///
     /// # Errors
     ///
-    /// `wrong-variant`, then `wrong-version`.
+    /// Fails with the first of these codes that applies: `wrong-variant`, `wrong-version`.
     pub fn from_uuid(uuid: Uuid) -> Result<Self, CodecError> {
         dce::expect_version(uuid, &[7])?;
         let (high, low) = uuid.as_u64_pair();
@@ -78,27 +79,27 @@ impl UuidV7 {
         Ok(Self { unix_ms: high >> 16, rand_a, rand_b: low & ((1 << RAND_B_BITS) - 1) })
     }
 
-    /// The UUID with these fields.
+    /// Returns the UUID with these fields.
     pub const fn to_uuid(&self) -> Uuid {
         Uuid::from_u64_pair(self.unix_ms << 16 | VERSION | self.rand_a as u64, VARIANT | self.rand_b)
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z, below 2^48.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z, below 2^48.
     pub const fn unix_ms(&self) -> u64 {
         self.unix_ms
     }
 
-    /// The 12 free bits after the version.
+    /// Returns the 12 free bits after the version.
     pub const fn rand_a(&self) -> u16 {
         self.rand_a
     }
 
-    /// The 62 free bits after the variant.
+    /// Returns the 62 free bits after the variant.
     pub const fn rand_b(&self) -> u64 {
         self.rand_b
     }
 
-    /// The instant at which the millisecond begins.
+    /// Returns the instant at which the millisecond begins.
     pub fn instant(&self) -> UnixNanos {
         UnixNanos::new(i128::from(self.unix_ms) * i128::from(NANOS_PER_MILLI))
     }
@@ -124,18 +125,18 @@ impl Layout for UuidV7Format {
         Ok(Vec::from([
             Field::time(fields.instant(), TIME_DIGITS, "creation time, by the clock of its generator"),
             Field::large("unix_ms", fields.unix_ms, "milliseconds since 1970-01-01T00:00:00Z"),
-            Field::small("rand_a", fields.rand_a, "12 free bits; in Kent's, the upper bits of the counter"),
+            Field::small("rand_a", fields.rand_a, "12 free bits; in Kent, the upper bits of the counter"),
             Field::large(
                 "rand_b",
                 fields.rand_b,
-                "62 free bits; in Kent's, 10 of the counter, 6 of the slot, 46 random bits",
+                "62 free bits; in Kent, 10 of the counter, 6 of the slot, 46 random bits",
             ),
         ]))
     }
 
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let unix_ms = inputs.uint("unix_ms", TIME_BITS)?;
-        let rand_a = inputs.uint("rand_a", RAND_A_BITS)? as u16; // OK because it has 12 bits
+        let rand_a = inputs.uint("rand_a", RAND_A_BITS)? as u16; // OK because the field has 12 bits
         let rand_b = inputs.uint("rand_b", RAND_B_BITS)?;
         Ok(Id::Uuid(UuidV7::new(unix_ms, rand_a, rand_b)?.to_uuid()))
     }
@@ -195,7 +196,7 @@ impl Mint for UuidV7Format {
     }
 }
 
-/// The position of the low half of the counter, above slot and tail.
+/// The bit position of the low half of the counter, above slot and tail.
 const STEP_SHIFT: u32 = Slot::BITS + TAIL_BITS;
 
 /// Splits a run where the low half of the counter wraps. Within each part, the upper halves of the UUIDs are equal, and

@@ -2,9 +2,9 @@
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.4).
 //!
 //! The 86 bits after the seconds begin with the fraction. Its width is the generator's choice and is not in the
-//! identifier. The draft promises that a reader need not know the width: it reads any number of digits, and those that
-//! the generator had are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a count. The generator
-//! rounds it up, because readers round down, and rounding down twice would lose a unit.
+//! identifier. The draft promises that a reader need not know the width: it may read any number of digits, and the
+//! digits that the generator had are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a count.
+//! The generator rounds it up, because readers round down, and rounding down twice would lose a unit.
 
 use alloc::{format, string::ToString, vec::Vec};
 
@@ -27,7 +27,7 @@ const REST_BITS: u32 = 86;
 const VERSION: u128 = 7 << 76;
 const VARIANT: u128 = 0b10 << 62;
 
-/// The division of the bits after the seconds in a layout, and the number of digits to which its fraction is exact.
+/// A layout of the bits after the seconds, with the number of decimal digits to which its fraction is exact.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SubsecLayout {
     name: &'static str,
@@ -134,12 +134,12 @@ const fn join(seconds: u64, rest: u128) -> u128 {
     (seconds as u128) << 92 | VERSION | VARIANT | low_bits(rest)
 }
 
-/// The 86 bits after the seconds, without version and variant.
+/// Returns the 86 bits after the seconds, without version and variant.
 const fn rest(value: u128) -> u128 {
     (value >> 80 & 0xfff) << 74 | (value >> 64 & 0xfff) << 62 | value & ((1 << 62) - 1)
 }
 
-/// The number of digits after the second of a precision.
+/// Returns the number of digits after the second for a precision.
 fn precision(name: &str) -> Result<u32, CodecError> {
     match name {
         "s" => Ok(0),
@@ -221,7 +221,7 @@ impl Layout for OneLayout {
     }
 }
 
-/// The fields, in the requested precision, else in that of the layout, else in milliseconds.
+/// Returns the fields, in the requested precision, or else in that of the layout, or else in milliseconds.
 fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
     let named = if options.has("precision") { Some(options.text("precision")?) } else { None };
     let name = named.unwrap_or(layout.unwrap_or(&MILLIS).name);
@@ -238,7 +238,11 @@ fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Res
         Field::text("subsec86", format!("{rest:022x}"), "the 86 bits that begin with the fraction"),
     ]);
     if let Some(layout) = layout {
-        fields.push(Field::group("layout", layout_fields(layout, rest), "their fields in the requested layout"));
+        fields.push(Field::group(
+            "layout",
+            layout_fields(layout, rest),
+            "the fields of these bits in the requested layout",
+        ));
     }
     Ok(fields)
 }
@@ -252,8 +256,8 @@ fn layout_fields(layout: &SubsecLayout, rest: u128) -> Vec<Field> {
         Field::text("name", layout.name.to_string(), "the layout"),
         Field::large("subsec_bits", fraction as i128, "the fraction of the second, in steps of its width"),
         Field::large("subsec", units as i128, "the fraction of the second, in the layout's unit"),
-        Field::small("seq", seq as u32, "a counter"), // OK because it has at most 14 bits
-        Field::large("rand", rand as i128, "random bits; in Kent's, the first six are the slot"),
+        Field::small("seq", seq as u32, "a counter"), // OK because the counter has at most 14 bits
+        Field::large("rand", rand as i128, "random bits; in Kent, the first six are the slot"),
     ])
 }
 
@@ -273,7 +277,7 @@ fn make(layout: &SubsecLayout, inputs: &dyn Inputs) -> Result<Id, CodecError> {
     if rand == 0 {
         return Err(node_zero());
     }
-    let units = fraction as u64 / 10_u64.pow(9 - layout.digits); // OK because it is below 10^9
+    let units = fraction as u64 / 10_u64.pow(9 - layout.digits); // OK because the fraction is below 10^9
     Ok(Id::Uuid(Uuid::from_u128(layout.assemble(seconds, units, seq, rand))))
 }
 

@@ -2,8 +2,8 @@
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.5).
 //!
 //! The width is not in the identifier, so a reader must supply it. In Kent, the timestamps are seconds, milliseconds,
-//! ticks of version 1 and nanoseconds. The node begins with the slot, after eight more bits of the counter for the two
-//! narrow timestamps.
+//! ticks of version 1 and nanoseconds. The node begins with the slot; with the two narrow timestamps, eight more bits
+//! of the counter precede the slot.
 
 use alloc::{format, vec::Vec};
 
@@ -23,13 +23,13 @@ use crate::{
 const VERSION: u128 = 8 << 76;
 const VARIANT: u128 = 0b10 << 62;
 
-/// The bits of the node with a wide timestamp.
+/// The width of the node after a wide timestamp.
 const NODE_BITS: u32 = 54;
-/// The bits of the counter with a wide timestamp. With a narrow one, the node begins at the same place.
+/// The width of the counter after a wide timestamp. After a narrow timestamp, this field is part of the node.
 const SEQ_BITS: u32 = 8;
-/// The bits of the node with a narrow timestamp.
+/// The width of the node after a narrow timestamp.
 const LONG_NODE_BITS: u32 = SEQ_BITS + NODE_BITS;
-/// The bits of the counter with a narrow timestamp.
+/// The width of the counter after a narrow timestamp.
 const LONG_SEQ_BITS: u32 = 12;
 const TAIL_BITS: u32 = NODE_BITS - Slot::BITS;
 
@@ -66,7 +66,7 @@ impl Width {
         }
     }
 
-    /// The number of counter bits in an identifier that Kent issues.
+    /// Returns the number of counter bits in an identifier that Kent issues.
     const fn counter_bits(self) -> u32 {
         match self {
             Self::W32 | Self::W48 => LONG_SEQ_BITS + SEQ_BITS,
@@ -111,9 +111,9 @@ impl Width {
     ///
     /// # Errors
     ///
-    /// `reserved-bits` if the width is 32 but the 16 bits after the timestamp are not zero.
+    /// Fails with `reserved-bits` if the width is 32 but the 16 bits after the timestamp are not zero.
     fn take_apart(self, value: u128) -> Result<(u64, u32, u64), CodecError> {
-        let low = value as u64 & ((1 << LONG_NODE_BITS) - 1); // OK because it keeps the low half
+        let low = value as u64 & ((1 << LONG_NODE_BITS) - 1); // OK because the mask keeps the low half
         let high = (value >> 64) as u64;
         let long_seq = (high & 0xfff) as u32; // OK because 12 bits are left
         let short_seq = (low >> NODE_BITS) as u32; // OK because 8 bits are left
@@ -246,7 +246,7 @@ fn read(width: Width, value: u128) -> Result<Vec<Field>, CodecError> {
     let (ts, seq, node) = width.take_apart(value)?;
     Ok(Vec::from([
         Field::small("width", width.bits(), "the width of the timestamp in bits, as given by the caller"),
-        Field::large("ts", ts, "a timestamp defined by the generator; of 64 bits, the low four are lost"),
+        Field::large("ts", ts, "a timestamp defined by the generator; one of 64 bits loses its low four bits"),
         Field::small("seq", seq, "a counter"),
         Field::large("node", node, "the generator, or random bits"),
     ]))

@@ -2,7 +2,7 @@
 //!
 //! Random bits would make collisions likely (11 % at 1000 identifiers in one millisecond). Kent therefore computes the
 //! 22 bits as a keyed permutation of slot and counter, with a new permutation in each millisecond: no two are equal,
-//! and none reveals how many there are.
+//! and they do not reveal how many there are.
 
 use alloc::vec::Vec;
 
@@ -47,38 +47,38 @@ impl Xid {
     /// The width in bits of the field that distinguishes the xids of one millisecond.
     pub const RAND_BITS: u32 = RAND_BITS;
 
-    /// The xid with these fields: 42 and 22 bits; `ts` counts milliseconds since 2011-11-11T11:11:11.111Z.
+    /// Creates the xid with these fields, of 42 and 22 bits; `ts` counts milliseconds since 2011-11-11T11:11:11.111Z.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] for the first value that does not fit.
+    /// Fails with [`OutOfRange`] for the first value that does not fit.
     pub fn new(ts: u64, rand: u32) -> Result<Self, OutOfRange> {
         OutOfRange::check("ts", ts.into(), TIME_BITS)?;
         OutOfRange::check("rand", rand.into(), RAND_BITS)?;
         Ok(Self { value: ts << RAND_BITS | u64::from(rand) })
     }
 
-    /// Milliseconds since 2011-11-11T11:11:11.111Z, below 2^42.
+    /// Returns the milliseconds since 2011-11-11T11:11:11.111Z, below 2^42.
     pub const fn ts(self) -> u64 {
         self.value >> RAND_BITS
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     pub const fn unix_ms(self) -> u64 {
         ORIGIN_UNIX_MS + self.ts()
     }
 
-    /// The 22 bits that distinguish the xids of one millisecond.
+    /// Returns the 22 bits that distinguish the xids of one millisecond.
     pub const fn rand(self) -> u32 {
         (self.value & ((1 << RAND_BITS) - 1)) as u32 // OK because 22 bits are left
     }
 
-    /// The instant at which the millisecond begins.
+    /// Returns the instant at which the millisecond begins.
     pub fn instant(self) -> UnixNanos {
         UnixNanos::new(i128::from(self.unix_ms()) * i128::from(NANOS_PER_MILLI))
     }
 
-    /// The permutation of the 22 bits in the millisecond `ts`. Its argument is `slot * 2^16 + counter`.
+    /// Returns the permutation of the 22 bits in the millisecond `ts`. Its argument is `slot * 2^16 + counter`.
     pub fn tails(key: &ClusterKey, ts: u64) -> Permutation {
         Permutation::new(key, b"xidperm1", ts, RAND_BITS)
     }
@@ -117,13 +117,13 @@ impl Layout for XidFormat {
             Field::time(xid.instant(), TIME_DIGITS, "creation time, by the clock of its generator"),
             Field::large("ts", xid.ts(), "milliseconds since 2011-11-11T11:11:11.111Z"),
             Field::large("unix_ms", xid.unix_ms(), "milliseconds since 1970-01-01T00:00:00Z"),
-            Field::small("rand", xid.rand(), "22 bits that look random; in Kent's, a permutation of slot and counter"),
+            Field::small("rand", xid.rand(), "22 bits that look random; in Kent, a permutation of slot and counter"),
         ]))
     }
 
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ts = inputs.uint("ts", TIME_BITS)?;
-        let rand = inputs.uint("rand", RAND_BITS)? as u32; // OK because it has 22 bits
+        let rand = inputs.uint("rand", RAND_BITS)? as u32; // OK because the field has 22 bits
         Ok(Id::Uid11(Xid::new(ts, rand)?.into()))
     }
 

@@ -21,7 +21,7 @@ const RULES: RequestRules = RequestRules {
     now: Some(NOW),
 };
 
-/// The stored state of a counter with `issued` suffixes issued.
+/// Returns the stored state of a counter with `issued` suffixes issued.
 fn stored(issued: u128) -> StrictState {
     let value = Reserved { below: Position::new(issued), paid: UnixNanos::new(0) };
     let undated = Some(Stored { version: 3, value: 0 });
@@ -36,7 +36,7 @@ fn named(count: u64, key: &u32) -> StrictRequest<'_, u32> {
     StrictRequest { id: Some(StrictId { key, dated: None, before: None }), ..ask(count) }
 }
 
-/// A request whose request ID was made `ago` seconds before now.
+/// Returns a request whose request ID was made `ago` seconds before now.
 fn dated(count: u64, key: &u32, ago: i128) -> StrictRequest<'_, u32> {
     let millis = (NOW.get() - ago * 1_000_000_000) as u128 / 1_000_000;
     let uuid = kent_ids::Uuid::from_u128(millis << 80 | 7 << 76 | 2 << 62 | u128::from(*key));
@@ -49,7 +49,7 @@ fn again<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64) -> St
     request
 }
 
-/// The outcomes of the requests as short texts.
+/// Returns the outcomes of the requests as short texts.
 fn outcomes(plan: &StrictPlan) -> Vec<String> {
     let one = |outcome: &StrictOutcome| match outcome {
         StrictOutcome::Granted(first) => format!("from {}", first.get()),
@@ -89,9 +89,15 @@ fn ok_grants_of_one_commit_are_consecutive() {
             vec!["again", "from 7"],
             9,
         ),
-        ("unknown counter", unsure, vec![ask(1), named(1, &a)], vec!["unsure", "unsure"], 7),
-        ("earlier grant with an unknown counter", unsure, vec![again(named(2, &a), 0, 2)], vec!["before 0"], 7),
-        ("twice in one commit", stored(7), vec![named(1, &a), named(1, &a)], vec!["from 7", "again"], 8),
+        ("an unknown counter", unsure, vec![ask(1), named(1, &a)], vec!["unsure", "unsure"], 7),
+        ("an earlier grant and an unknown counter", unsure, vec![again(named(2, &a), 0, 2)], vec!["before 0"], 7),
+        (
+            "the same request ID twice in one commit",
+            stored(7),
+            vec![named(1, &a), named(1, &a)],
+            vec!["from 7", "again"],
+            8,
+        ),
         ("granted before", stored(7), vec![again(named(2, &a), 3, 2), ask(1)], vec!["before 3", "from 7"], 8),
         ("granted before with another count", stored(7), vec![again(named(3, &a), 3, 2)], vec!["reused 2"], 7),
         (
@@ -102,15 +108,21 @@ fn ok_grants_of_one_commit_are_consecutive() {
             7,
         ),
         (
-            "at most two undated ones",
+            "at most two undated request IDs",
             stored(7),
             vec![named(1, &a), named(1, &b), named(1, &c)],
             vec!["from 7", "from 8", "too many"],
             9,
         ),
-        ("number of undated ones not read", unread, vec![named(1, &a), dated(1, &b, 0)], vec!["again", "from 7"], 8),
         (
-            "dated ones are not counted",
+            "the number of undated request IDs was not read",
+            unread,
+            vec![named(1, &a), dated(1, &b, 0)],
+            vec!["again", "from 7"],
+            8,
+        ),
+        (
+            "dated request IDs are not counted",
             stored(7),
             vec![dated(1, &a, 0), named(1, &b), named(1, &c)],
             vec!["from 7", "from 8", "from 9"],
@@ -173,7 +185,7 @@ fn ok_the_count_of_large_requests_saturates() {
 
 #[test]
 fn ok_the_pace_is_kept() {
-    // A burst of 1024 seconds can be granted at one moment.
+    // A burst worth 1024 seconds can be granted at once.
     let bound = Bound { capacity: Position::new(10_000), pace: Pace::per_second(NonZeroU64::MIN), time: NOW };
     let plan = stored(0).plan(&bound, &RULES, &[ask(1000), ask(25), ask(24), ask(1)]);
     assert_eq!(outcomes(&plan), ["from 0", "too fast", "from 1000", "too fast"]);
@@ -181,7 +193,7 @@ fn ok_the_pace_is_kept() {
 }
 
 proptest! {
-    /// Over a series of commits, no suffix is granted twice or skipped, and each request ID is granted once.
+    /// Over a series of commits, no suffix is granted twice or skipped, and each request ID gets one grant.
     #[test]
     fn ok_no_gap_and_no_repetition(
         batches in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u32..6), 0..6), 1..8),
@@ -190,7 +202,7 @@ proptest! {
         let rules = RequestRules { policy: RequestPolicy { undated_max: 4, ..RULES.policy }, ..RULES };
         let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
         for (number, batch) in batches.iter().enumerate() {
-            // Keys below 3 stand for no request ID.
+            // Keys below 3 stand for requests without a request ID.
             let request = |(count, key): &(u64, u32)| match *key {
                 0..3 => ask(*count),
                 _ => {

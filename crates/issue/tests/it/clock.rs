@@ -97,7 +97,7 @@ fn err_a_request_above_the_maximum_is_rejected_with_the_maximum() {
 fn ok_the_maximum_is_granted_and_not_one_more() {
     for (format, max) in [("uuidv6", 10_000_001), ("uuidv7", 1001 << 22)] {
         let (_, mut daemon) = started(0);
-        daemon.grant(format, max, ms(0)).expect("all of a second and a tick");
+        daemon.grant(format, max, ms(0)).expect("all identifiers of one second and one tick");
         let refusal = daemon.grant(format, 1, ms(0)).expect_err("one more");
         assert!(matches!(refusal, Refusal::Ahead { .. }), "{format}: {refusal:?}");
     }
@@ -115,7 +115,7 @@ fn ok_windows_double_up_to_a_minute_and_an_ended_one_rejects_grants() {
     }
     assert_eq!(windows[..6], [5, 9, 17, 33, 61, 61]);
     assert!(windows.len() < 50, "an extension every 15 s, not {} in 10 minutes", windows.len());
-    daemon.grant("xid", 1, ms(640_000)).expect("the store may be unavailable for most of a minute");
+    daemon.grant("xid", 1, ms(640_000)).expect("a window covers most of a minute without the store");
     let refusal = daemon.grant("xid", 1, ms(700_000)).expect_err("spent");
     assert!(matches!(refusal, Refusal::WindowSpent { .. }), "{refusal}");
 }
@@ -138,8 +138,11 @@ fn ok_a_committed_extension_without_an_answer_costs_the_slot() {
     let (mut records, mut daemon) = started(0);
     let plan = daemon.issuer.plan_extension(ms(2000)).expect("due");
     let slot = plan.slot();
-    assert!(matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)), "it was not committed yet");
-    records.commit(&plan).expect("committed, but the answer never came");
+    assert!(
+        matches!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Until(_)),
+        "the extension is not committed yet"
+    );
+    records.commit(&plan).expect("committed, although the answer is lost");
     assert_eq!(daemon.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     daemon.take(&mut records, ms(2001));
     daemon.grant("uuidv7", 1, ms(2001)).expect("granted from another slot");
@@ -152,7 +155,7 @@ fn err_a_cloned_machine_does_not_adopt_the_window_of_its_twin() {
     let slot = daemon.issuer.held().expect("held").0;
     daemon.extend(&mut records, ms(2000));
     daemon.grant("uuidv7", 1, ms(4000)).expect("in the new window");
-    // The twin's own extension conflicts. The record it reads then names its holder but is not its own commit.
+    // The twin's own extension conflicts. The record that it then reads names its holder ID, but is not its own commit.
     assert_eq!(twin.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     assert_eq!(twin.grant("uuidv7", 1, ms(4000)).expect_err("fenced"), Refusal::NoSlot);
 }
@@ -193,21 +196,26 @@ fn ok_a_step_back_by_the_tolerance_is_absorbed_and_by_more_is_not() {
 #[test]
 fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
     let (mut records, mut daemon) = started(0);
-    // Reserved for 3 s: a window of 2 s, and `max_ahead` of 1 s. Due when 2.5 s are left.
+    // The slot is reserved for 3 s: a window of 2 s, and `max_ahead` of 1 s. The extension is due when 2.5 s are left.
     assert_eq!(daemon.issuer.window_left(ms(0)), Duration::from_secs(3));
     assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(500).get() - 1)), None);
     let plan = daemon.issuer.plan_extension(ms(500)).expect("due");
-    assert_eq!(plan.record().reserved_until, UnixSeconds::new(1_700_000_006), "0.5 s, a window of 4 s, and 1 s");
+    assert_eq!(
+        plan.record().reserved_until,
+        UnixSeconds::new(1_700_000_006),
+        "0.5 s plus a window of 4 s plus 1 s, rounded up"
+    );
     assert_eq!(plan.record().seen, UnixSeconds::new(1_700_000_001));
     daemon.extend(&mut records, ms(500));
-    // Due when 3/4 of 4 s, and 1 s, are left.
+    // The next extension is due when 3/4 of 4 s, plus 1 s, are left.
     assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(2000).get() - 1)), None);
     assert!(daemon.issuer.plan_extension(ms(2000)).is_some());
 }
 
 #[test]
 fn ok_no_extension_is_planned_that_would_not_raise_the_ceiling() {
-    // The largest window is smaller than the first one: the reservation of 0 s lasts as long as one made at 3 s.
+    // The largest window is smaller than the first one: the reservation made at 0 s ends when one made at 3 s would
+    // end.
     let seconds = Duration::from_secs;
     let policy = ClockPolicy { window_first: seconds(4), window_last: seconds(1), ..ClockPolicy::default() };
     let issuer = TimeIssuer::new(policy, HolderId::new([1; 16]), ClusterKey::new(*b"the cluster key!"));
@@ -243,7 +251,7 @@ fn ok_a_slot_whose_earlier_ticks_are_not_past_at_the_answer_is_not_used() {
 fn ok_the_answer_to_another_take_does_not_change_the_held_slot() {
     let (records, mut daemon) = started(0);
     let held = *daemon.issuer.held().expect("held").1;
-    // The same slot again with another epoch, and another slot with the same epoch.
+    // These are the same slot with another epoch, and another slot with the same epoch.
     let again = daemon.issuer.plan_take(records.all(), &[], ms(60_000), 7).expect("past");
     let other_slot = daemon.issuer.plan_take(records.all(), &[], ms(0), 7).expect("fresh");
     assert_eq!((again.slot(), other_slot.slot()), (Slot::new(0).expect("a slot"), Slot::new(1).expect("a slot")));

@@ -18,7 +18,7 @@ enum Step {
     Extend {
         daemon: usize,
     },
-    /// An extension that is committed later, or never, and whose answer is lost.
+    /// An extension that is committed later or never, and whose answer is lost.
     ExtendBlindly {
         daemon: usize,
     },

@@ -71,7 +71,7 @@ impl Daemon {
     }
 }
 
-/// Every position that was ever granted.
+/// All positions that were granted.
 #[derive(Default)]
 pub(crate) struct Ledger {
     seen: HashSet<(&'static str, u8, u128)>,

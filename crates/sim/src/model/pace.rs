@@ -1,5 +1,5 @@
-//! The model of counters with a pace: a store is issued from, backed up, lost and restored repeatedly, with clock errors up to the
-//! bound of docs/restore.md.
+//! The model of counters with a pace: daemons issue from a store that is backed up, lost and restored repeatedly, with
+//! clock errors up to the bound of docs/restore.md.
 //!
 //! Drives `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the order of
 //! `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and `server/src/maintenance/restore.rs` (`plan`).
@@ -36,7 +36,7 @@ pub(crate) struct PaceBudget {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PaceState {
     time: i64,
-    /// The counter of the store in use: numbers reserved, and time paid until.
+    /// The counter of the store in use: how many numbers are reserved, and until which time they are paid.
     counter: (u128, UnixNanos),
     /// The time before which a restored store must issue nothing.
     until: Option<UnixNanos>,
@@ -53,7 +53,7 @@ pub(crate) struct PaceState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PaceStep {
     Tick(i64),
-    /// A daemon reserves everything that the pace allows, or half of it.
+    /// A daemon reserves all numbers that the pace allows, or half of them.
     Reserve(usize, i64, Part),
     Backup(i64),
     /// All daemons end, and the backup is restored on a host with this clock offset.
@@ -220,5 +220,5 @@ impl Model for PaceModel {
     }
 }
 
-/// The time step until a correct clock passes the time from which a restored store issues.
+/// The time step that lasts until a correct clock passes the time from which a restored store issues.
 const WAIT: i64 = i64::MAX;

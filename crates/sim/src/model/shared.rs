@@ -16,7 +16,7 @@ pub(super) struct Shared<T> {
     value: Arc<T>,
 }
 
-/// Values by their hashes, in parts with separate locks to reduce contention.
+/// A map from hashes to values, split into parts with separate locks to reduce contention.
 #[derive(Debug)]
 pub(super) struct Pool<T>([Mutex<HashMap<u64, T, BuildHash>>; PARTS]);
 
@@ -49,13 +49,13 @@ impl<T> Default for Pool<T> {
 
 impl<T> Pool<T> {
     fn part(&self, hash: u64) -> MutexGuard<'_, HashMap<u64, T, BuildHash>> {
-        // OK because of a remainder by a small constant.
+        // OK because the remainder is below a small constant.
         self.0[(hash % PARTS as u64) as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Clone> Pool<T> {
-    /// The value for this hash, created on first use.
+    /// Returns the value for this hash, created on first use.
     pub(super) fn get_or_create(&self, hash: u64, create: impl FnOnce() -> T) -> T {
         if let Some(known) = self.part(hash).get(&hash) {
             return known.clone();
@@ -90,7 +90,7 @@ impl<T: Pooled + Clone> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// The hash of the value.
+    /// Returns the hash of the value.
     pub(super) const fn hash_of(&self) -> u64 {
         self.hash
     }
@@ -118,16 +118,16 @@ impl<T> Hash for Shared<T> {
     }
 }
 
-/// A hash with fixed keys, the same in every run.
+/// Returns a hash with fixed keys, the same in every run.
 pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     RandomState::with_seeds(1, 2, 3, 4).hash_one(value)
 }
 
-/// A hasher for keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Clone, Copy, Debug, Default)]
 struct BuildHash;
 
-/// Passes a hash through.
+/// A hasher that returns the hash that was written.
 #[derive(Clone, Copy, Debug, Default)]
 struct Identity(u64);
 
@@ -146,7 +146,7 @@ impl Hasher for Identity {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Not used, because keys are written as u64.
+        // This method is not used, because keys are written as u64.
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
 

@@ -47,10 +47,10 @@ pub(crate) struct SlotsState {
     replicas: Vec<Shared<Replica>>,
     /// Commits in flight whose senders have given up.
     late: Vec<(SlotPlan, bool)>,
-    /// Slot and position of every grant, sorted.
+    /// The slot and position of every grant, sorted.
     granted: Vec<(u8, u128)>,
-    /// Windows that were held or in flight when a machine was copied: slot and last second. Both twins have them, and no record in
-    /// a store can revoke one.
+    /// Windows that were held or in flight when a machine was copied: slot and last second. Both twins have them, and
+    /// no record in the store can revoke them.
     doubled: Vec<(u8, UnixSeconds)>,
     left: Budget,
     broken: Option<&'static str>,
@@ -65,9 +65,9 @@ struct Replica {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Waiting {
-    /// Waits for the answer to a commit.
+    /// The daemon waits for the answer to a commit.
     Commit { plan: SlotPlan, give_back: bool },
-    /// Waits to read a slot again after a commit with unknown outcome. The plan is present only with
+    /// The daemon is about to read a slot again after a commit with unknown outcome. The plan is present only with
     /// [`Mutant::AdoptRecord`].
     Reread(u8, Option<SlotPlan>),
 }
@@ -75,9 +75,9 @@ enum Waiting {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SlotsStep {
-    /// A clock gets another reading.
+    /// A daemon's clock shows another time.
     Clock(usize, i64),
-    /// `Slots::supply` up to its commit.
+    /// A daemon runs `Slots::supply` up to its commit.
     Supply(usize),
     /// A commit reaches the store, and the answer reaches the daemon.
     Arrive(usize),
@@ -91,7 +91,7 @@ pub(crate) enum SlotsStep {
     Late(usize),
     Reread(usize),
     Grant(usize),
-    /// `Slots::give_back`, up to its commit.
+    /// A daemon runs `Slots::give_back` up to its commit.
     GiveBack(usize),
     /// A daemon crashes, and a new one starts in its place.
     Crash(usize),
@@ -108,7 +108,8 @@ fn format() -> Option<Format> {
     Format::by_token(FORMAT)
 }
 
-/// All daemons have the same holder. The holder of a slot must not matter, and this makes the daemons interchangeable.
+/// Creates an issuer. All daemons have the same holder ID: the holder of a slot must not matter, and this makes the
+/// daemons interchangeable.
 fn issuer() -> TimeIssuer {
     let policy =
         ClockPolicy { tolerance: Duration::ZERO, max_ahead: Duration::ZERO, window_first: SECOND, window_last: SECOND };
@@ -125,7 +126,7 @@ impl SlotsState {
         let records = self.store.iter().filter_map(|(number, (version, value))| {
             let mut value = *value;
             if mutant == Some(Mutant::StartBelowCeiling) {
-                // The ticks of (r, r'] then begin a second too early.
+                // With this mutant, the ticks of (r, r'] begin a second too early.
                 value.reserved_until = UnixSeconds::new(value.reserved_until.get() - 1);
             }
             Some((slot(number)?, Stored { version: *version, value }))
@@ -146,7 +147,7 @@ impl SlotsState {
         Ok(made)
     }
 
-    /// `Slots::supply` up to its commit, if it makes one.
+    /// Runs `Slots::supply` up to its commit, if it makes one.
     fn supply(&mut self, replica: usize, mutant: Option<Mutant>) {
         let records = self.records(mutant);
         self.replicas[replica].update(|it| {
@@ -174,13 +175,13 @@ impl SlotsState {
             match answer {
                 _ if give_back => {}
                 Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
-                // After an extension, the daemon reads the record again. A failed take starts over.
+                // After a failed extension, the daemon reads the record again. A failed take starts over.
                 Err(_) => it.waiting = it.reread(&plan, mutant),
             }
         });
     }
 
-    /// `Slots::extend` and `Slots::take` after a commit with unknown outcome.
+    /// Runs the part of `Slots::extend` and `Slots::take` that follows a commit with unknown outcome.
     fn unknown(&mut self, replica: usize, plan: &SlotPlan, mutant: Option<Mutant>) {
         self.replicas[replica].update(|it| it.waiting = it.reread(plan, mutant));
     }
@@ -232,12 +233,13 @@ impl SlotsState {
         }
     }
 
-    /// Whether no daemon waits. If one does, its next step without a fault leads to another state that is checked.
+    /// Returns true if no daemon waits. If a daemon waits, its next step without a fault leads to another state that is
+    /// checked.
     fn is_quiet(&self) -> bool {
         self.late.is_empty() && self.replicas.iter().all(|replica| replica.waiting.is_none())
     }
 
-    /// Whether every daemon can grant again after faults have stopped and clocks have advanced.
+    /// Returns whether every daemon can grant again after faults have stopped and clocks have advanced.
     fn recovers(&self, model: &SlotsModel) -> bool {
         if !self.is_quiet() {
             return true;
@@ -268,12 +270,12 @@ impl SlotsState {
 }
 
 impl Replica {
-    /// Replaces a crashed daemon by a new one.
+    /// Replaces a crashed daemon with a new one.
     fn restart(&mut self) {
         (self.issuer, self.waiting) = (issuer(), None);
     }
 
-    /// The next read of the record, if the slot is held.
+    /// Returns the next read of the record, if the slot is held.
     fn reread(&self, plan: &SlotPlan, mutant: Option<Mutant>) -> Option<Waiting> {
         let (held, _) = self.issuer.held()?;
         let adopts = (mutant == Some(Mutant::AdoptRecord)).then(|| plan.clone());
@@ -412,7 +414,7 @@ impl Model for SlotsModel {
             SlotsStep::PowerLoss => {
                 state.left.faults -= 1;
                 state.store.crash();
-                // The embedded store is on the daemons' machine, so they crash as well.
+                // The embedded store is on the daemons' machine, so the daemons also crash.
                 state.replicas.iter_mut().for_each(|replica| replica.update(Replica::restart));
                 state.late.clear();
             }

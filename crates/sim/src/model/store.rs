@@ -33,12 +33,12 @@ where
         Self { revision: 0, written: Shared::new(BTreeMap::new()), flushed: Shared::new(BTreeMap::new()) }
     }
 
-    /// The version and the value of a key, if it exists.
+    /// Returns the version and the value of a key, if it exists.
     pub(super) fn get(&self, key: &K) -> Option<&(u64, V)> {
         self.written.get(key)
     }
 
-    /// The hash of the contents.
+    /// Returns the hash of the contents.
     pub(super) const fn contents(&self) -> u64 {
         self.written.hash_of()
     }
@@ -64,7 +64,7 @@ where
         Ok(self.revision)
     }
 
-    /// Power is lost: contents return to the flushed state. Versions never go back, as in a log.
+    /// Simulates a power loss: the contents return to the flushed state. Versions never go back, as in a log.
     pub(super) fn crash(&mut self) {
         self.written = self.flushed.clone();
     }

@@ -79,9 +79,9 @@ pub(crate) struct StrictModelState {
     granted: Vec<(RequestId, Run)>,
     left: StrictBudget,
     broken: Option<&'static str>,
-    /// A repeated request ID got its earlier grant.
+    /// Whether a repeated request ID got its earlier grant.
     was_repeated: bool,
-    /// An expired request ID was refused.
+    /// Whether an expired request ID was refused.
     was_expired: bool,
 }
 
@@ -98,7 +98,7 @@ struct Daemon {
 enum Work {
     #[default]
     None,
-    /// The request IDs were looked up.
+    /// The daemon has looked up the request IDs.
     LookedUp(Vec<(RequestId, Option<Run>)>),
     /// A commit is in flight.
     Planned(Vec<RequestId>, Box<StrictPlan>, Commit),
@@ -109,7 +109,7 @@ enum Work {
 pub(crate) enum StrictStep {
     /// A daemon looks up the request IDs of some requests, which share a commit.
     LookUp(usize, &'static [RequestId]),
-    /// It reads the other records it needs, and plans.
+    /// The daemon reads the other records that it needs, and plans.
     Plan(usize),
     /// The commit reaches the store, and the answer reaches the daemon.
     Arrive(usize),
@@ -152,7 +152,7 @@ fn dated_at() -> UnixNanos {
     dated().map_or(UnixNanos::new(0), DatedRequest::time)
 }
 
-/// The count of a request. Each request ID always has the same count.
+/// Returns the count of a request. Each request ID always has the same count.
 fn count(id: RequestId) -> NonZeroU64 {
     match id {
         RequestId::None | RequestId::Dated => NonZeroU64::MIN,
@@ -191,7 +191,7 @@ impl StrictModelState {
         Stored { version: self.version(Key::Undated), value }
     }
 
-    /// The state as read from the store.
+    /// Returns the state as read from the store.
     fn counter(&self) -> StrictState {
         let value = match self.value(Key::Counter) {
             Some(Value::Counter(reserved)) => reserved,
@@ -281,7 +281,7 @@ impl StrictModelState {
         }
     }
 
-    /// Commits, or returns the first key with another version.
+    /// Makes a commit, or returns the first key with another version.
     fn commit(&mut self, commit: &Commit) -> Result<u64, Key> {
         if let Some((key, _)) = commit.expect.iter().find(|(key, version)| self.version(*key) != *version) {
             return Err(*key);

@@ -45,15 +45,15 @@ pub(crate) enum TablesStep {
     Grant(usize, u64),
     /// A thread checks whether it may grant from this region.
     Look(usize, u64),
-    /// That thread grants without a second check.
+    /// The thread that made this check grants an identifier without a second check.
     Cut(usize),
-    /// `RegionGrants::reserve`, up to its commit.
+    /// A daemon runs `RegionGrants::reserve` up to its commit.
     Reserve(usize, u64),
-    /// `Cell::give_back`, up to its commit.
+    /// A daemon runs `Cell::give_back` up to its commit.
     GiveBack(usize, u64),
-    /// Delivery of the commit of a chunk, or of a give-back.
+    /// The commit of a chunk, or of a give-back, is delivered.
     Sent(usize, Delivery),
-    /// `Directory::try_edit` starts.
+    /// A daemon starts `Directory::try_edit`.
     Edit(usize, EditKind),
     /// The edit proceeds to its next stage: give back, read, plan, commit or apply.
     Proceed(usize),

@@ -22,7 +22,7 @@ use super::{
 /// The number of attempts for an operation that faults may disturb.
 pub(crate) const TRIES: usize = 50;
 
-/// The region that the auditor seals repeatedly, and its number. It is created first.
+/// The name and number of the region that the auditor seals repeatedly. The region is created first.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
 
@@ -72,7 +72,7 @@ fn life(run: &Run, replica: usize) -> Result<Arc<Life>, Status> {
     run.life(replica).ok_or_else(|| Status::unavailable("down"))
 }
 
-/// Success if the object was created now or exists already.
+/// Returns success if the object was created now or already exists.
 fn created<T>(answer: Result<Response<T>, Status>) -> Result<(), Status> {
     match answer {
         Err(status) if status.code() != Code::AlreadyExists => Err(status),
@@ -187,8 +187,8 @@ fn source(run: &Run) -> (String, String) {
     }
 }
 
-/// The number of refusals after which a request counts as never granted. They take a few minutes, longer than any
-/// fault.
+/// The number of refusals after which a request counts as never granted. They take a few minutes, which is longer than
+/// any fault.
 const REFUSALS_MAX: u32 = 2000;
 
 /// Requests a strict grant until it succeeds, and sometimes repeats it, possibly at another daemon.
@@ -212,7 +212,7 @@ async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
     }
 }
 
-/// Requests identifiers from the daemon of a replica. Fails if it is not running.
+/// Requests identifiers from the daemon of a replica. Fails if the daemon is not running.
 pub(crate) async fn request(
     run: &Arc<Run>,
     replica: usize,
@@ -272,7 +272,7 @@ async fn allocate(
         }
     };
     if let Some(region) = block.region_constants() {
-        // A repeated request may get a grant from before the seal.
+        // A repeated request may return a grant from before the seal.
         if request_id.is_empty() {
             run.check_seal(space, region.number, sent);
         }
@@ -308,8 +308,8 @@ pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
     }
 }
 
-/// Adapts an edit to a store that may be lost or was restored. `None` for an edit that could not be repeated after a restore, and
-/// for a region that differs from the lost store.
+/// Adapts an edit to a store that may be lost or was restored. Returns `None` for an edit that could not be repeated
+/// after a restore, and for an edit of a region that differs from the lost store.
 fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     if run.edits_are_paused() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {
         return None;
@@ -329,7 +329,7 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     }
 }
 
-/// Sends an edit to random daemons until one answers definitely.
+/// Sends an edit to random daemons until one gives a definite answer.
 async fn apply(run: &Run, edit: &Edit) {
     if let (EditKind::Rename(rename), Some(region)) = (&edit.what, &edit.region) {
         run.places.may_be_renamed(region, &rename.region_id);
@@ -395,7 +395,7 @@ async fn apply(run: &Run, edit: &Edit) {
     }
 }
 
-/// Sends an edit until a daemon answers definitely. Returns false if it is refused.
+/// Sends an edit until a daemon gives a definite answer. Returns false if the edit is refused.
 pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: EditKind) -> bool {
     let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
     for _ in 0..TRIES {
@@ -425,19 +425,19 @@ fn record_names(places: &Places, edit: &Edit) {
     }
 }
 
-/// Whether the outcome of an edit is unknown, so that a retry is needed.
+/// Returns whether the outcome of an edit is unknown, so that a retry is needed.
 pub(crate) fn is_unknown(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// The number of a region, which a rename does not change.
+/// Returns the number of a region, which a rename does not change.
 async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
     let get = GetRegionRequest { name: name.to_owned() };
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
 }
 
-/// Accepts the clock of a daemon that issues no time-based identifiers because it started with a clock more than an hour
-/// (`--clock-jump`) ahead of all others. Reports a violation if another daemon needs that.
+/// Accepts the clock of a daemon that issues no time-based identifiers because it started with a clock more than an
+/// hour (`--clock-jump`) ahead of all others. Reports a violation if the clock agrees with another clock.
 async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     let admin = life(run, replica)?.node.admin();
     let status = admin.get_status(Request::new(GetStatusRequest {})).await?.into_inner();
@@ -453,7 +453,7 @@ async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     admin.accept_clock(Request::new(AcceptClockRequest {})).await.map(drop)
 }
 
-/// An hour, less a margin for the drift of the clocks.
+/// The default of `--clock-jump`, an hour, minus a margin for the drift of the clocks.
 const CLOCK_JUMP_NANOS: i128 = (3600 - 10) * 1_000_000_000;
 
 /// Checks that every daemon grants from formats, series and strict regions after faults have stopped.

@@ -33,9 +33,9 @@ pub(crate) struct Archive {
 /// The speed of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// It has every commit immediately.
+    /// The archive has every commit immediately.
     Prompt,
-    /// It takes as long as a network share that sometimes hangs.
+    /// The archive is as slow as a network share that sometimes hangs.
     Slow,
 }
 
@@ -45,9 +45,9 @@ struct Contents {
     records: BTreeMap<Key, Vec<u8>>,
     /// Answered writes that are not archived yet, for [`Mutant::EarlyAnswer`].
     late: VecDeque<Writes>,
-    /// The archive currently cannot be written.
+    /// Whether the archive currently cannot be written.
     is_away: bool,
-    /// The store is lost, so the archive gets no more commits.
+    /// Whether the store is lost, so that the archive gets no more commits.
     is_over: bool,
 }
 
@@ -103,7 +103,7 @@ impl Archive {
         if kept.is_away || kept.is_over { Err(Unavailable::backend("the archive cannot be written")) } else { Ok(()) }
     }
 
-    /// Whether the store is lost.
+    /// Returns whether the store is lost.
     pub(crate) fn is_over(&self) -> bool {
         self.lock().is_over
     }
@@ -153,7 +153,7 @@ impl Contents {
     }
 }
 
-/// Whether the guards of a transaction hold.
+/// Returns whether the guards of a transaction hold.
 async fn holds(memory: &MemoryStore, txn: &Txn) -> Result<bool, ReadError> {
     for (key, expected) in txn.guards() {
         let version = memory.get(key).await?.map_or(Version::ABSENT, |versioned| versioned.version);

@@ -11,7 +11,7 @@ pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
     while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(200, 6000)).await;
-        // No faults while a store is lost and restored.
+        // Inject no faults while a store is lost and restored.
         let _gate = run.gate.read().await;
         if run.is_ending() {
             return;
@@ -46,7 +46,7 @@ pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
     }
 }
 
-/// Makes archives unwritable for a while, again and again until the run ends.
+/// Repeatedly makes archives unwritable for a while, until the run ends.
 pub(crate) async fn outages(run: Arc<Run>) {
     while !run.is_ending() {
         time::sleep(run.dice.millis(1000, 20_000)).await;

@@ -32,17 +32,17 @@ pub(crate) async fn check_spaces(run: &Arc<Run>) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of all spaces.
+/// Returns the names of all spaces.
 async fn spaces(regions: &impl Regions) -> Result<Vec<String>, String> {
     let all = ListSpacesRequest { page_size: 1000, ..ListSpacesRequest::default() };
     let spaces = regions.list_spaces(Request::new(all)).await.map_err(|status| status.to_string())?.into_inner().spaces;
     Ok(spaces.iter().map(|space| space.name.trim_start_matches("spaces/").to_owned()).collect())
 }
 
-/// Tables by the names of their spaces.
+/// Tables with the names of their spaces.
 pub(crate) type Tables = Vec<(String, Table)>;
 
-/// All tables. A space comes before the spaces inside it.
+/// Returns all tables. A space comes before the spaces inside it.
 pub(crate) async fn tables(regions: &impl Regions) -> Result<Tables, String> {
     let mut tables = Vec::new();
     let mut names = spaces(regions).await?;
@@ -83,7 +83,7 @@ async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Res
     })
 }
 
-/// The whole table of a space.
+/// Returns the whole table of a space.
 pub(crate) async fn table(regions: &impl Regions, space: &str) -> Result<Table, String> {
     let watch = WatchTableRequest { parent: format!("spaces/{space}"), after_revision: 0 };
     let stream = regions.watch_table(Request::new(watch)).await.map_err(|status| status.to_string())?.into_inner();

@@ -54,7 +54,7 @@ const CONSTANT_WITHIN: [i128; 6] = [0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -10
 const CONSTANT_SYNCHRONIZED: [i128; 3] = [0, -200 * MILLI, 200 * MILLI];
 const DRIFTS_WITHIN: [i128; 5] = [0, 50, -50, 500, -500];
 
-/// A random clock for one machine.
+/// Returns a random clock for one machine.
 pub(crate) fn machine(boot: Instant, dice: &Dice, clocks: Clocks) -> Machine {
     let (constants, drifts): (&[i128], &[i128]) = match clocks {
         Clocks::Wild => (&CONSTANT, &DRIFTS),
@@ -66,7 +66,7 @@ pub(crate) fn machine(boot: Instant, dice: &Dice, clocks: Clocks) -> Machine {
 }
 
 impl Clocks {
-    /// The offsets that a fault may set.
+    /// Returns the offsets that a fault may set.
     pub(crate) const fn offsets(self) -> &'static [i128] {
         match self {
             Self::Wild => &OFFSETS,

@@ -1,4 +1,4 @@
-//! Random edits of operators. Each has a request ID, so that repeated requests apply it once.
+//! Random edits of operators. Each has a request ID, so that a repeated request applies it only once.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
@@ -16,9 +16,9 @@ use super::{
 pub(crate) struct Edit {
     pub(crate) space: String,
     pub(crate) request_id: String,
-    /// The existing region that it changes, if any.
+    /// The existing region that the edit changes, if any.
     pub(crate) region: Option<String>,
-    /// The regions that it creates.
+    /// The regions that the edit creates.
     pub(crate) made: Vec<String>,
     pub(crate) what: EditKind,
 }
@@ -38,7 +38,7 @@ pub(crate) enum EditKind {
 }
 
 impl Edit {
-    /// A random edit of a random space. Only one operator may seal, so that the order of its seals is known.
+    /// Returns a random edit of a random space. Only one operator may seal, so that the order of its seals is known.
     pub(crate) fn choose(dice: &Dice, places: &Places, request_id: String, may_seal: bool) -> Self {
         let space = places.space(dice);
         match places.region(dice, Some(&space)).filter(|_| !dice.per_mille(250)) {
@@ -47,7 +47,7 @@ impl Edit {
         }
     }
 
-    /// An edit that creates a region.
+    /// Returns an edit that creates a region.
     fn create(dice: &Dice, places: &Places, space: String, request_id: String) -> Self {
         let region_id = places.fresh();
         let suffix_max = if space == SPACES[0] { 20 } else { 5 };
@@ -70,7 +70,7 @@ impl Edit {
         Self { space, request_id, region: None, made: vec![region_id], what: EditKind::Create(create) }
     }
 
-    /// A random edit of an existing region.
+    /// Returns a random edit of an existing region.
     fn of(dice: &Dice, places: &Places, place: Place, request_id: String, may_seal: bool) -> Self {
         let Place { space, region } = place;
         let (name, id) = (format!("spaces/{space}/regions/{region}"), request_id.clone());
@@ -127,7 +127,7 @@ impl Edit {
     }
 }
 
-/// Adds a subregion: an all-zero one closes the region, any other makes it partial.
+/// Adds a subregion: an all-zero one closes the region, and any other one makes it partial.
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);
@@ -160,8 +160,8 @@ fn policy(dice: &Dice) -> Policy {
     }
 }
 
-/// A random number from `low` to `high`.
+/// Returns a random number from `low` to `high`.
 fn bits(dice: &Dice, low: u32, high: u32) -> u32 {
-    // OK because it is at most `high`.
+    // OK because the number is at most `high`.
     dice.between(low.into(), high.into()) as u32
 }

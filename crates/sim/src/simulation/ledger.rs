@@ -16,13 +16,13 @@ pub(crate) struct Ledger {
     seen: HashSet<(String, u128)>,
     /// The clock epoch and the last granted position, by daemon process and source.
     last: HashMap<(u64, String), (u64, u128)>,
-    /// Identifiers of regions: space, region number, identifier.
+    /// The identifiers granted from regions: space, region number, identifier.
     issued: Vec<(String, u64, u128)>,
     /// The keys of scrambled orders, by space.
     keys: HashMap<String, ClusterKey>,
     /// Grants of strict regions, by region and request ID.
     strict: BTreeMap<(u64, String), (u128, u64)>,
-    /// Grants of strict regions in lost stores. A repeated request may get the same grant or another.
+    /// Grants of strict regions in lost stores. A repeated request may get the same grant or another one.
     lost: HashSet<(u64, String, u128, u64)>,
     /// The runs of gapless numbers of strict regions: start, and end if a restore ended the run.
     runs: BTreeMap<u64, Vec<(u128, Option<u128>)>>,
@@ -38,7 +38,7 @@ pub(crate) struct Grant<'a> {
     pub(crate) space: &'a str,
     pub(crate) block: &'a Block,
     pub(crate) clock_epoch: u64,
-    /// The number of the daemon process that granted it.
+    /// The number of the daemon process that granted the block.
     pub(crate) life: u64,
     /// The time that the daemon used, if it had one.
     pub(crate) now: Option<UnixNanos>,
@@ -122,22 +122,22 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records the loss of the store. Granted identifiers still must not be granted again. But the owners of identifiers may change,
-    /// and strict grants since the backup are lost.
+    /// Records the loss of the store. Granted identifiers must still not be granted again, but the owners of
+    /// identifiers may change, and strict grants since the backup are lost.
     pub(crate) fn lose(&mut self) {
         self.issued.clear();
         let strict = std::mem::take(&mut self.strict);
         self.lost.extend(strict.into_iter().map(|((region, id), (first, count))| (region, id, first, count)));
     }
 
-    /// The identifier after the highest one granted in the range of 2^`bits` identifiers from `base`.
+    /// Returns the identifier after the highest one granted in the range of 2^`bits` identifiers that starts at `base`.
     pub(crate) fn next_in(&self, space: &str, base: u128, bits: u8) -> u128 {
         let (sequence, end) = (format!("space {space}"), base + (1 << bits));
         let within = |(of, id): &&(String, u128)| *of == sequence && (base..end).contains(id);
         self.seen.iter().filter(within).map(|(_, id)| id + 1).max().unwrap_or(base)
     }
 
-    /// P2: every identifier still belongs to the region that issued it, or to its heir.
+    /// Checks P2: every identifier still belongs to the region that issued it, or to its heir.
     pub(crate) fn check_owners(&self, space: &str, table: &Table) -> Result<(), String> {
         for (_, number, id) in self.issued.iter().filter(|(of, ..)| of == space) {
             let found = table.classify(*id).ok_or_else(|| format!("P2: {id} is not an identifier of space {space}"))?;
@@ -163,7 +163,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// P1 for the space of a delegated region: its identifiers must not also have been granted from the region in the outer space.
+    /// Checks P1 for the space of a delegated region: its identifiers must not also have been granted from the region
+    /// in the outer space.
     pub(crate) fn check_inside(&self, outer: &str, inner: &str, base: u128) -> Result<(), String> {
         let (outer, inner) = (format!("space {outer}"), format!("space {inner}"));
         let duplicate = |(of, id): &&(String, u128)| *of == inner && self.seen.contains(&(outer.clone(), base + id));
@@ -222,7 +223,7 @@ impl Ledger {
     }
 }
 
-/// The region that owns the identifiers of a closed region: its innermost all-zero descendant.
+/// Returns the region that owns the identifiers of a closed region: its innermost all-zero descendant.
 fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     let mut heir = region;
     let mut inside = VecDeque::from([region]);
@@ -236,7 +237,7 @@ fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     heir
 }
 
-/// Whether the identifiers of a block ascend in byte order.
+/// Returns whether the identifiers of a block ascend in byte order.
 fn ascends(source: &str, block: &Block) -> bool {
     match block.region_constants() {
         Some(region) => region.scramble.is_none(),
@@ -244,7 +245,7 @@ fn ascends(source: &str, block: &Block) -> bool {
     }
 }
 
-/// The value to compare for uniqueness. Versions 1 and 6 share a sequence, so version 1 is mapped to version 6.
+/// Returns the value to compare for uniqueness. Versions 1 and 6 share a sequence, so version 1 is mapped to version 6.
 fn essence(source: &str, id: Id) -> u128 {
     let value = id.to_u128();
     if source != "uuidv1" {

@@ -32,7 +32,7 @@ use super::{
 #[derive(Clone)]
 pub(crate) struct Backend {
     pub(crate) memory: Arc<MemoryStore>,
-    /// The archive that also gets its commits.
+    /// The archive that also gets the store's commits.
     pub(crate) archive: Option<Arc<Archive>>,
     pub(crate) dice: Dice,
     /// Whether faults are injected.
@@ -52,12 +52,12 @@ impl Backend {
         Self { memory: Arc::new(memory), archive: None, dice, foul, faults, mutant, undo: Arc::default() }
     }
 
-    /// Another store with the same faults, without an archive.
+    /// Returns a backend with another store and the same faults, without an archive.
     pub(crate) fn with_store(&self, memory: MemoryStore) -> Self {
         Self { memory: Arc::new(memory), archive: None, undo: Arc::default(), ..self.clone() }
     }
 
-    /// The store with a new archive, with this probability, or else without an archive.
+    /// Returns the store, with a new archive with this probability, and otherwise without an archive.
     pub(crate) async fn archived(self, per_mille: u64) -> Result<Self, ReadError> {
         if !self.dice.per_mille(per_mille) {
             return Ok(self.without_archive());
@@ -67,17 +67,17 @@ impl Backend {
         Ok(Self { archive: Some(Arc::new(archive)), ..self })
     }
 
-    /// The store without its archive.
+    /// Returns the store without its archive.
     pub(crate) fn without_archive(self) -> Self {
         Self { archive: None, ..self }
     }
 
-    /// Whether the store is lost and only its archive remains.
+    /// Returns whether the store is lost and only its archive remains.
     pub(crate) fn is_lost(&self) -> bool {
         self.archive.as_ref().is_some_and(|archive| archive.is_over())
     }
 
-    /// Fails while the archive cannot be written, because the store cannot be used then.
+    /// Fails while the archive cannot be written, because then the store cannot be used.
     fn check_archive(&self) -> Result<(), Unavailable> {
         self.archive.as_ref().map_or(Ok(()), |archive| archive.check_there())
     }
@@ -93,7 +93,7 @@ impl Backend {
         self.foul.load(Ordering::SeqCst)
     }
 
-    /// The latency of a message.
+    /// Returns the latency of a message.
     fn latency(&self) -> Duration {
         match self.is_foul() {
             true if self.dice.per_mille(20) => self.dice.millis(1000, 8000),
@@ -128,7 +128,7 @@ impl Backend {
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
-            // Keep guards for new keys: replacing a table by an empty one would be too easy to find.
+            // Keep guards for new keys: replacing a table with an empty one would be too easy to find.
             if *version == Version::ABSENT || !unguarded(key) {
                 mutated = mutated.expect(key.clone(), *version);
             }
@@ -144,7 +144,7 @@ impl Backend {
         mutated
     }
 
-    /// With [`Mutant::NoFlush`], undoes the latest commits, as if power was lost before they were flushed.
+    /// Undoes the latest commits with [`Mutant::NoFlush`], as if power was lost before they were flushed.
     pub(crate) async fn lose_unflushed(&self) {
         if self.mutant != Some(Mutant::NoFlush) {
             return;
@@ -170,9 +170,9 @@ pub(crate) struct Link {
     backend: Backend,
     /// The daemon's own handle, which holds its announcement.
     own: MemoryStore,
-    /// A partition: no message passes.
+    /// Whether a partition blocks all messages.
     cut: Arc<AtomicBool>,
-    /// The daemon has crashed. Only its messages in flight still arrive.
+    /// Whether the daemon has crashed, so that only its messages in flight still arrive.
     dead: Arc<AtomicBool>,
 }
 
@@ -195,7 +195,7 @@ impl Link {
         self.cut.load(Ordering::SeqCst)
     }
 
-    /// Whether a message is lost.
+    /// Returns whether a message is lost.
     fn loses(&self) -> bool {
         let lost = self.is_cut() || self.backend.is_foul() && self.backend.dice.per_mille(15);
         if lost {
@@ -319,14 +319,14 @@ impl Peers for Link {
     }
 }
 
-/// A watch whose changes reach the daemon late. Sometimes they pause for long and then arrive in a burst; during a partition none
-/// arrives, and some may have been compacted afterwards.
+/// A watch whose changes reach the daemon late. Sometimes they pause for a long time and then arrive in a burst. During
+/// a partition no change arrives, and afterwards some may have been compacted.
 struct SlowWatch {
     watch: Box<dyn Watch>,
     backend: Backend,
     cut: Arc<AtomicBool>,
     dead: Arc<AtomicBool>,
-    /// Until then, a backlog arrives without delay.
+    /// The time until which a backlog arrives without delay.
     behind_until: Instant,
     /// A change and its time of arrival.
     in_flight: Option<(Change, Instant)>,
@@ -360,7 +360,7 @@ impl Watch for SlowWatch {
 }
 
 impl SlowWatch {
-    /// The time at which the next change arrives.
+    /// Returns the time at which the next change arrives.
     fn arrival(&mut self) -> Instant {
         let (now, dice) = (Instant::now(), &self.backend.dice);
         if now < self.behind_until {

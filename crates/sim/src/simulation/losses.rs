@@ -1,7 +1,8 @@
-//! Lost stores: backups at random times, a crash of all daemons, and a restored store in place of the lost one.
+//! Simulates lost stores: backups at random times, a crash of all daemons, and a restored store in place of the lost
+//! one.
 //!
-//! Only the newest backup is restored, sometimes repeatedly. Operators follow docs/restore.md: they know the edits since the backup,
-//! repeat them where possible, and unseal regions that match the lost store again.
+//! Only the newest backup is restored, sometimes repeatedly. Operators follow docs/restore.md: they know the edits
+//! since the backup, repeat them where possible, and unseal the regions that match the lost store again.
 
 mod archived;
 mod backup;
@@ -27,7 +28,7 @@ pub(crate) async fn losses(run: Arc<Run>) {
             archived::restore(&run).await;
             continue;
         }
-        // If operators make no edits from here on, they may pass --table-unchanged.
+        // If operators make no edits from now on, they may pass --table-unchanged.
         run.pause_edits(run.dice.per_mille(400)).await;
         if backup.is_none() || run.dice.per_mille(700) {
             backup = backup::take_backup(&run).await.or(backup);
@@ -53,7 +54,7 @@ pub(crate) async fn losses(run: Arc<Run>) {
     time::sleep(run.dice.millis(3000, 15_000)).await;
 }
 
-/// A copy of the store, like a snapshot of its disk, and the number of starts that had begun by then.
+/// Returns a copy of the store, like a snapshot of its disk, and the number of starts that had begun by then.
 async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
     let (memory, begun) = (run.backend().memory.reopen(), run.begun());
     let copy = MemoryStore::new(memory.store_id());

@@ -40,7 +40,7 @@ pub(crate) struct Faults {
     pub(crate) copies: Count,
 }
 
-/// A counter.
+/// A counter of events.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -75,7 +75,7 @@ const FAULTS: [&str; 17] = [
 ];
 
 impl Faults {
-    /// The counts in the order of [`FAULTS`].
+    /// Returns the counts in the order of [`FAULTS`].
     pub(crate) fn counts(&self) -> [u64; FAULTS.len()] {
         let Self { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, .. } = self;
         let Self { backups, restores, moves, archive_restores, outages, copies, .. } = self;
@@ -102,7 +102,7 @@ impl Outcome {
         self.violations.extend(other.violations);
     }
 
-    /// The number of runs that broke a promise.
+    /// Returns the number of runs that broke a promise.
     pub(crate) fn broken(&self) -> usize {
         let seeds: BTreeSet<u64> = self.violations.iter().map(|(seed, _)| *seed).collect();
         seeds.len()

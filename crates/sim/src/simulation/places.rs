@@ -13,7 +13,8 @@ pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
 pub(crate) const STRICT_SPACE: &str = SPACES[0];
 /// The strict regions. Requests to both use the same request IDs.
 pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
-/// Regions that clients exhaust as fast as their pace allows, so that a restore must skip the maximum.
+/// Regions that clients exhaust as fast as their pace allows, so that a restore must skip the maximum number of
+/// identifiers.
 pub(crate) const RUSHED: [&str; 2] = ["rushed", "rushed-scrambled"];
 
 /// The spaces and regions that exist, shared by operators and clients.
@@ -29,14 +30,15 @@ struct Names {
     made: u64,
 }
 
-/// A region by its name.
+/// The names of a region and its space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) space: String,
     pub(crate) region: String,
 }
 
-/// Half of all choices are among this number of newest regions, because old ones are often closed, full or renamed.
+/// The number of newest regions among which half of all choices are made, because old regions are often closed, full or
+/// renamed.
 const NEWEST: usize = 8;
 
 impl Default for Places {
@@ -47,14 +49,14 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A random space, most often one of the first two.
+    /// Returns a random space, most often one of the first two.
     pub(crate) fn space(&self, dice: &Dice) -> String {
         let spaces = &self.lock().spaces;
         let of = if dice.per_mille(600) { &spaces[..SPACES.len()] } else { spaces };
         dice.pick(of).cloned().unwrap_or_default()
     }
 
-    /// A random region of this space, or of any space.
+    /// Returns a random region of this space, or of any space.
     pub(crate) fn region(&self, dice: &Dice, space: Option<&str>) -> Option<Place> {
         let names = self.lock();
         let within = |place: &&Place| space.is_none_or(|space| place.space == space);
@@ -63,7 +65,7 @@ impl Places {
         dice.pick(&known[newest..]).map(|place| (*place).clone())
     }
 
-    /// A name that no region of any space has ever had.
+    /// Returns a name that no region of any space has ever had.
     pub(crate) fn fresh(&self) -> String {
         let mut names = self.lock();
         names.made += 1;
@@ -107,7 +109,7 @@ impl Places {
         names.add(space.to_owned(), new.to_owned());
     }
 
-    /// The name of a space in terms of the first names of its regions, which never changes.
+    /// Returns the name of a space in terms of the first names of its regions, which never changes.
     pub(crate) fn origin(&self, space: &str) -> String {
         let names = self.lock();
         let first: Vec<String> = space.split('/').map(|name| names.origin(name)).collect();

@@ -25,7 +25,8 @@ use super::{
 
 /// The length of the time of faults.
 const FAULTS: Duration = Duration::from_secs(60);
-/// The length of the calm time. After it, windows have passed, daemons trust their clocks, and everything must work again.
+/// The length of the calm time. After it, windows have passed, daemons trust their clocks, and every operation must
+/// work again.
 const CALM: Duration = Duration::from_secs(200);
 /// The time after which a run counts as hanging.
 const HANGS: Duration = Duration::from_secs(60_000);
@@ -41,7 +42,7 @@ pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
 }
 
 async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
-    // Not drawn from the dice, so that the runs of existing seeds stay the same.
+    // The bound on clock errors is not drawn at random, so that the runs of existing seeds stay the same.
     let clocks = match seed % 4 {
         0 => Clocks::Within,
         2 => Clocks::Synchronized,
@@ -63,7 +64,7 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
     run.outcome(seed)
 }
 
-/// The time of faults, the calm time, and the checks.
+/// Runs the time of faults, the calm time, and the checks.
 async fn play(run: &Arc<Run>, archived: u64) {
     if archived > 0 {
         run.archive(archived).await;

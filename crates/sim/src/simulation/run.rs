@@ -46,7 +46,7 @@ pub(crate) struct Run {
     begun: AtomicU64,
     /// The number of the last start that the witness has recorded.
     attested: AtomicU64,
-    /// Operators currently make no edits.
+    /// Whether operators currently make no edits.
     edits_paused: AtomicBool,
     lives: AtomicU64,
     state: Mutex<State>,
@@ -89,13 +89,13 @@ pub(crate) struct Life {
 pub(crate) const REPLICAS: usize = 3;
 /// The share of stores that have an archive, in thousandths.
 pub(crate) const ARCHIVED: u64 = 600;
-/// The windows for which a daemon can continue without the store. Each daemon has one of them.
+/// The windows for which a daemon can continue without the store. Each daemon gets one of them.
 const WINDOWS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(6), Duration::from_secs(60)];
 /// The additional time for which slots are reserved beyond the bound on the clocks of lost daemons.
 const MARGIN: Duration = Duration::from_secs(3);
 
 impl Run {
-    /// A run at its start, without running daemons.
+    /// Creates a run, without running daemons.
     pub(crate) fn new(dice: Dice, clocks: Clocks, mutant: Option<Mutant>) -> Result<Self, ConfigError> {
         let faults = Arc::new(Faults::default());
         let memory = MemoryStore::new(StoreId::new([7; 16]));
@@ -103,7 +103,7 @@ impl Run {
         let boot = Instant::now();
         let mut replicas = Vec::new();
         for _ in 0..REPLICAS {
-            // More partitions outlast a shorter window.
+            // A partition outlasts a short window more often than a long one.
             let window = dice.pick(&WINDOWS).copied();
             replicas.push(Replica::new(boot, &dice, window, clocks)?);
         }
@@ -134,7 +134,7 @@ impl Run {
         }
     }
 
-    /// The result of the run.
+    /// Returns the result of the run.
     pub(crate) fn outcome(&self, seed: u64) -> Outcome {
         let state = self.lock();
         Outcome {
@@ -152,7 +152,7 @@ impl Run {
         check(&mut self.lock().ledger)
     }
 
-    /// The acknowledged edits of a space: request IDs and revisions.
+    /// Returns the acknowledged edits of a space: request IDs and revisions.
     pub(crate) fn edits(&self, origin: &str) -> Vec<(String, u64)> {
         let state = self.lock();
         let of = state.edits.iter().filter(|(space, ..)| space == origin);
@@ -192,7 +192,8 @@ impl Run {
                 match kentd::attest(&environment, witness.path()).await {
                     Ok(()) => drop(self.attested.fetch_max(number, Ordering::Relaxed)),
                     Err(StartError::Witness(error @ WitnessError::OldCopy { .. })) => {
-                        return self.violation(format!("the witness takes the store in use for an old copy: {error}"));
+                        return self
+                            .violation(format!("the witness mistakes the store in use for an old copy: {error}"));
                     }
                     Err(_) => {
                         time::sleep(self.dice.millis(100, 1000)).await;
@@ -212,7 +213,7 @@ impl Run {
         self.violation("P7: a daemon does not start".to_owned());
     }
 
-    /// The daemon of a replica, if it is running.
+    /// Returns the daemon of a replica, if it is running.
     pub(crate) fn life(&self, replica: usize) -> Option<Arc<Life>> {
         self.replicas.get(replica)?.lock().clone()
     }
@@ -240,19 +241,19 @@ impl Run {
         }
     }
 
-    /// The store and its faults.
+    /// Returns the store and its faults.
     pub(crate) fn backend(&self) -> Backend {
         self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the store by another, which issues from `until` on.
+    /// Replaces the store with another one, which issues nothing before `until`.
     pub(crate) fn replace_store(&self, backend: Backend, until: UnixNanos) {
         *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = backend;
         let mut state = self.lock();
         state.until = state.until.max(Some(until));
     }
 
-    /// Records that everything acknowledged since the backup is lost.
+    /// Records that all edits and grants acknowledged since the backup are lost.
     pub(crate) fn lose(&self) {
         let mut state = self.lock();
         state.restores += 1;
@@ -262,45 +263,45 @@ impl Run {
         state.ledger.lose();
     }
 
-    /// Whether this run restores stores from backups, which requires a bound on clock errors.
+    /// Returns whether this run restores stores from backups, which requires a bound on clock errors.
     pub(crate) fn loses_stores(&self) -> bool {
         self.clocks != Clocks::Wild
     }
 
-    /// The number of restores of the store.
+    /// Returns the number of restores of the store.
     pub(crate) fn restores(&self) -> u64 {
         self.lock().restores
     }
 
-    /// The number of starts that have begun.
+    /// Returns the number of starts that have begun.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// The number of the last start that the witness has recorded.
+    /// Returns the number of the last start that the witness has recorded.
     pub(crate) fn attested(&self) -> u64 {
         self.attested.load(Ordering::Relaxed)
     }
 
-    /// The clock of one of the machines.
+    /// Returns the clock of one of the machines.
     pub(crate) fn any_machine(&self) -> Arc<Machine> {
         self.replicas[self.dice.between(0, REPLICAS as u64 - 1) as usize].machine.clone()
     }
 
-    /// The settings of the first daemon.
+    /// Returns the settings of the first daemon.
     pub(crate) fn config(&self) -> &Config {
         &self.replicas[0].config
     }
 
-    /// The duration until all clocks have passed a time, at their current rates.
+    /// Returns the duration until all clocks have passed a time, at their current rates.
     pub(crate) fn until_all_are_past(&self, time: UnixNanos) -> Duration {
         let last = self.replicas.iter().map(|replica| time.get() - replica.machine.wall().get()).max().unwrap_or(0);
-        // The addition covers clocks that run slightly slow.
+        // The added thousandth covers clocks that run slightly slow.
         let last = u64::try_from(last.max(0)).unwrap_or(u64::MAX);
         Duration::from_nanos(last.saturating_add(last / 1000)) + if last > 0 { MARGIN } else { Duration::ZERO }
     }
 
-    /// The duration until the store issues again after a restore.
+    /// Returns the duration until the store issues again after a restore.
     pub(crate) fn time_until_issuing(&self) -> Duration {
         let until = self.lock().until;
         until.map_or(Duration::ZERO, |until| self.until_all_are_past(until))
@@ -338,13 +339,13 @@ impl Run {
         self.lock().suspects.insert(origin);
     }
 
-    /// Whether a region differs from the lost store, so that operators leave it alone.
+    /// Returns whether a region differs from the lost store, so that operators leave it alone.
     pub(crate) fn is_suspect(&self, space: &str, region: &str) -> bool {
         let origin = self.places.origin(&format!("{space}/{region}"));
         self.lock().suspects.contains(&origin)
     }
 
-    /// The number after the highest suffix granted from a region.
+    /// Returns the number after the highest suffix granted from a region.
     pub(crate) fn floor(&self, space: &str, bits: u8, region: &Region) -> Option<u128> {
         if region.kind == Kind::Closed || region.delegated {
             return None;
@@ -397,12 +398,12 @@ impl Run {
         state.unsealing.insert(region);
     }
 
-    /// Records an acknowledged unseal. Its request ID keeps it from being applied again later.
+    /// Records an acknowledged unseal. The request ID keeps the unseal from being applied again later.
     pub(crate) fn unsealed(&self, space: &str, region: u64) {
         self.lock().unsealing.remove(&(self.places.origin(space), region));
     }
 
-    /// Checks that a grant requested at `sent` is not from a region whose seal was in effect by then.
+    /// Checks that a grant requested at `sent` is not from a region whose seal was already in effect.
     pub(crate) fn check_seal(&self, space: &str, region: u64, sent: Instant) {
         let mut state = self.lock();
         if let Some(since) = state.sealed.get(&(self.places.origin(space), region)).filter(|since| **since < sent) {
@@ -419,7 +420,7 @@ impl Run {
 }
 
 impl Replica {
-    /// A machine with a random clock, and a daemon with this window.
+    /// Creates a machine with a random clock, and the configuration of a daemon with this window.
     fn new(boot: Instant, dice: &Dice, window: Option<Duration>, clocks: Clocks) -> Result<Self, ConfigError> {
         let settings = kentd::Settings {
             window: window.map(kentd::Span),

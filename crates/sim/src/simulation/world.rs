@@ -10,7 +10,7 @@ use kentd::{clock::Clock, entropy::Entropy};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-/// The random generator that everything in a run shares. The order of draws is deterministic, too.
+/// The random generator that all parts of a run share. The order of draws is also deterministic.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(Arc<Mutex<StdRng>>);
 
@@ -19,7 +19,7 @@ impl Dice {
         Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn between(&self, low: u64, high: u64) -> u64 {
         self.lock().random_range(low..=high)
     }
@@ -29,26 +29,26 @@ impl Dice {
         self.between(0, 999) < probability
     }
 
-    /// A random element of a slice, or `None` if it is empty.
+    /// Returns a random element of a slice, or `None` if it is empty.
     pub(crate) fn pick<'a, T>(&self, of: &'a [T]) -> Option<&'a T> {
         let last = of.len().checked_sub(1)?;
         // OK because an index of a slice in memory fits.
         of.get(self.between(0, last as u64) as usize)
     }
 
-    /// A time from `low` to `high` milliseconds.
+    /// Returns a time from `low` to `high` milliseconds.
     pub(crate) fn millis(&self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }
 
-    /// Sixteen random bytes.
+    /// Returns sixteen random bytes.
     pub(crate) fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         self.fill(&mut bytes);
         bytes
     }
 
-    /// A new generator, seeded from this one.
+    /// Returns a new generator, seeded from this one.
     pub(crate) fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.lock().random())
     }

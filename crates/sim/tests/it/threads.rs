@@ -1,5 +1,5 @@
-//! Every interleaving of threads that share one counter: threads that grant, one that prefetches a chunk, and an edit that gives back
-//! the rest of the chunk or seals the region.
+//! Checks every interleaving of threads that share one counter: threads that grant, one that prefetches a chunk, and an
+//! edit that gives back the rest of the chunk or seals the region.
 //!
 //! The logic is `kent_issue::Counter`. The locks are those of `server/src/issuing/cell.rs` and `server/src/tables/space.rs`, with types
 //! from loom. Unlike shuttle, loom is exhaustive, and also explores the reorderings that `Relaxed` atomics allow.
@@ -28,7 +28,7 @@ struct Shared {
     ahead: AtomicUsize,
     /// Whether the region is sealed, according to the table.
     sealed: RwLock<bool>,
-    /// The seal is confirmed, so no thread may grant.
+    /// Whether the seal is confirmed, so that no thread may grant.
     in_effect: AtomicBool,
     store: Mutex<Stored<Reserved>>,
     granted: Mutex<Vec<u128>>,
@@ -44,7 +44,7 @@ fn bound() -> Bound {
 }
 
 impl Shared {
-    /// A busy counter with two numbers left in its chunk, so that the next grant prefetches.
+    /// Returns a busy counter with two numbers left in its chunk, so that the next grant prefetches.
     fn new() -> Arc<Self> {
         let shared = Self {
             counter: Mutex::new(Counter::new(CHUNK)),
@@ -71,7 +71,8 @@ impl Shared {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Cell::try_reserve` and `Cell::try_reserve_ahead`: read, plan, commit, and raise the ceiling.
+    /// Reserves a chunk like `Cell::try_reserve` and `Cell::try_reserve_ahead`: reads, plans, commits, and raises the
+    /// ceiling.
     fn reserve(&self, plan: impl FnOnce(&mut Counter, Stored<Reserved>) -> Option<CounterPlan>) {
         let _reserving = self.reserving.lock();
         let read = *self.store();
@@ -98,7 +99,8 @@ impl Shared {
         granted.push(first.get());
     }
 
-    /// `Counters::grant_from_chunk`: checks the seal and cuts the chunk under the lock that an edit needs to be applied.
+    /// Grants like `Counters::grant_from_chunk`: checks the seal and cuts the chunk under the lock that an edit needs
+    /// to be applied.
     fn grant(&self) {
         let sealed = self.sealed.read().unwrap_or_else(PoisonError::into_inner);
         if *sealed {
@@ -130,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// `Directory::settle`: the counter it reads is above every grant.
+    /// Settles the counter like `Directory::settle`, and checks that the counter is above every grant.
     fn settle(&self) -> Position {
         let _reserving = self.reserving.lock();
         let rest = self.counter().plan_give_back();
@@ -193,7 +195,7 @@ fn ok_nothing_is_granted_once_a_seal_is_in_effect() {
     explore(&[|shared| shared.grant(), |shared| shared.grant(), Shared::seal]);
 }
 
-/// Without the lock, a thread can pause between the check of the seal and the cut.
+/// Shows that without the lock, a thread can pause between the check of the seal and the cut.
 #[test]
 #[should_panic(expected = "granted although the seal is in effect")]
 fn err_a_thread_that_pauses_after_its_check_grants_from_a_sealed_region() {

@@ -51,13 +51,13 @@ pub enum BadAddress {
 }
 
 impl EtcdAddress {
-    /// The endpoints: `HOST:PORT`.
+    /// Returns the endpoints: `HOST:PORT`.
     #[must_use]
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// The prefix of all keys, without a slash at its end.
+    /// Returns the prefix of all keys, without a slash at its end.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix

@@ -1,4 +1,4 @@
-//! Calls to the members of an etcd cluster: selects a member, adds the token, and classifies failures.
+//! Calls the members of an etcd cluster: selects a member, adds the token, and classifies failures.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use super::pb::etcdserverpb::{AuthenticateRequest, auth_client::AuthClient};
 /// The certificates for TLS to etcd.
 #[derive(Clone)]
 pub struct EtcdTls {
-    /// The certificates of the authorities that etcd's certificate must come from, as PEM.
+    /// The certificates of the authorities that must have signed etcd's certificate, as PEM.
     pub ca: Vec<u8>,
     /// Our certificate and its key as PEM, if etcd requires client certificates.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -86,7 +86,8 @@ pub(crate) struct Caller {
 /// A channel that adds the token to its calls.
 pub(crate) type Authorised = InterceptedService<Channel, Token>;
 
-/// Adds the token, and requires that the member sees a leader: a member that is cut off would not answer in time.
+/// Adds the token, and requires that the member sees a leader: a member that is cut off from the others would not
+/// answer in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Token(Option<MetadataValue<Ascii>>);
 
@@ -149,13 +150,13 @@ impl Endpoints {
         self.switches.load(Ordering::Relaxed)
     }
 
-    /// Calls the current endpoint, and another one only if it is certain that the call had no effect.
+    /// Calls the current endpoint. Calls another one only if it is certain that the call had no effect.
     pub(crate) async fn call<T, F>(&self, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Status>>,
     {
         let mut last = None;
-        // Each endpoint once, and one more attempt with a new token.
+        // Tries each endpoint once, and makes one more attempt with a new token.
         for _ in 0..=self.channels.len() {
             match self.attempt(limit, &act).await {
                 Ok(answer) => return Ok(answer),
@@ -167,7 +168,7 @@ impl Endpoints {
         Err(last.unwrap_or_else(|| Failure::NotSent(Status::unavailable("no endpoint"))))
     }
 
-    /// Calls one endpoint after the other until one answers. For calls that can be repeated safely.
+    /// Calls each endpoint in turn until one answers, for calls that can be repeated safely.
     pub(crate) async fn call_idempotent<T, F>(&self, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Status>
     where
         F: Future<Output = Result<T, Status>>,
@@ -221,7 +222,7 @@ impl Endpoints {
         }
     }
 
-    /// The current endpoint and its index, for a stream.
+    /// Returns the current endpoint and its index, for a stream.
     pub(crate) async fn stream_caller(&self) -> Result<(usize, Caller), Status> {
         let at = self.current.load(Ordering::Relaxed);
         let late = |_| Status::deadline_exceeded("no reply in time");
@@ -249,7 +250,7 @@ impl Endpoints {
         Ok(Caller { channel, token: Some(token) })
     }
 
-    /// Discards the token if etcd has rejected it. Returns true if another attempt will get a new token.
+    /// Discards the token if etcd has rejected it. Returns true if the next attempt will get a new token.
     pub(crate) fn renews_token(&self, status: &Status) -> bool {
         self.credentials.is_some() && is_bad_token(status) && self.token().take().is_some()
     }
@@ -259,22 +260,22 @@ impl Endpoints {
     }
 }
 
-/// Tokens expire, and become invalid when users change.
+/// Returns true if etcd rejected the token: tokens expire, and become invalid when users change.
 fn is_bad_token(status: &Status) -> bool {
     status.code() == Code::Unauthenticated || status.message().contains("revision of auth store is old")
 }
 
-/// The prefix of every error message of etcd itself.
+/// The prefix of the error messages that etcd itself creates.
 const ETCD_PREFIX: &str = "etcdserver: ";
-/// A busy member returns this before it proposes a transaction.
+/// The error message of a busy member, returned before it proposes a transaction.
 const TOO_MANY_REQUESTS: &str = "etcdserver: too many requests";
 
 /// Returns true if etcd refused a call and did nothing. After all other errors the outcome is unknown.
 fn is_refusal(status: &Status) -> bool {
-    // Proxies, HTTP/2 and this client use the same codes, even in the middle of a call.
+    // The prefix is necessary because proxies, HTTP/2 and this client use the same codes, even in the middle of a call.
     status.message().starts_with(ETCD_PREFIX)
         && match status.code() {
-            // Returned before a transaction is proposed, or by checks before it is applied.
+            // etcd returns these codes before it proposes a transaction, or from checks before it applies one.
             Code::InvalidArgument
             | Code::FailedPrecondition
             | Code::PermissionDenied
@@ -284,7 +285,8 @@ fn is_refusal(status: &Status) -> bool {
             | Code::Unimplemented => true,
             // A member that runs out of space applies the transaction and then returns an error.
             Code::ResourceExhausted => status.message() == TOO_MANY_REQUESTS,
-            // Returned when a member stops waiting for its proposal: on a timeout, a leader change or its own shutdown.
+            // A member returns these codes when it stops waiting for its proposal: on a timeout, a leader change or its
+            // own shutdown.
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => false,
             Code::Ok | Code::Internal | Code::DataLoss | Code::Aborted | Code::AlreadyExists => false,
         }
@@ -333,7 +335,7 @@ mod tests {
         }
         check(Code::Unknown, "raft proposal dropped", false);
         check(Code::Cancelled, "context canceled", false);
-        // Returned by proxies or the client.
+        // Proxies or the client return these errors.
         check(Code::PermissionDenied, "RBAC: access denied", false);
         check(Code::OutOfRange, "decoded message length too large", false);
         check(Code::ResourceExhausted, "h2 protocol error: http2 error", false);

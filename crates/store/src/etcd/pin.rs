@@ -1,9 +1,9 @@
-//! Checks that etcd is still the same cluster and has lost nothing.
+//! Checks that etcd is still the same cluster and has lost no commits.
 //!
-//! An etcd that is restored from a snapshot has the versions of that time. Guards can hold on it although it has lost later
-//! commits. Three signs show this: the id of another cluster in the header of any reply; a revision in the header of a linearizable
-//! reply that is lower than one known before the call was sent; and a history that lacks the last write of this process. The first
-//! sign that is found is remembered, and every call from then on fails.
+//! An etcd cluster that is restored from a snapshot has the versions of the snapshot, so guards can hold although later
+//! commits are lost. Three signs show this: another cluster ID in the header of any reply; a revision in the header of
+//! a linearizable reply that is lower than one known before the call; and a history that lacks the last write of this
+//! process. After the first sign, every call fails.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use super::pb::etcdserverpb::ResponseHeader;
 use crate::error::Exchanged;
 
-/// The knowledge about etcd from its replies.
+/// The state of etcd as known from its replies.
 #[derive(Debug)]
 pub(crate) struct Pin {
-    /// 0 before the first reply.
+    /// The cluster ID, or 0 before the first reply.
     cluster: AtomicU64,
     /// The highest revision in a reply or an event of a watch.
     revision: AtomicI64,
@@ -34,8 +34,8 @@ pub(crate) struct Write {
     pub(crate) revision: i64,
 }
 
-/// The highest revision known before a call was sent. Replies can arrive in any order, so a reply is compared with this revision
-/// and not with later ones.
+/// The highest revision known before a call was sent. Replies can arrive in any order, so a reply is compared with the
+/// mark of its call, and not with later revisions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark(i64);
 
@@ -45,7 +45,7 @@ impl Pin {
         Self { cluster, revision, last_write, exchanged: watch::Sender::new(None) }
     }
 
-    /// The mark for a new call. Fails if etcd is known to have been replaced.
+    /// Returns the mark for a new call. Fails if etcd is known to have been replaced.
     pub(crate) fn mark(&self) -> Result<Mark, Exchanged> {
         match &*self.exchanged.borrow() {
             Some(exchanged) => Err(exchanged.clone()),
@@ -87,7 +87,7 @@ impl Pin {
         }
     }
 
-    /// The last write that etcd has confirmed.
+    /// Returns the last write that etcd has confirmed.
     pub(crate) fn last_write(&self) -> Option<Write> {
         self.last_write.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -123,8 +123,8 @@ mod tests {
         let pin = Pin::new();
         let (early, late) = (pin.mark().expect("a mark"), pin.mark().expect("a mark"));
         pin.check(Some(&header(7, 20)), late).expect("the reply to the later call");
-        pin.check(Some(&header(7, 10)), early).expect("no revision was known when it was sent");
-        pin.check(Some(&header(7, 20)), pin.mark().expect("a mark")).expect("nothing was written");
+        pin.check(Some(&header(7, 10)), early).expect("no revision was known when the call was sent");
+        pin.check(Some(&header(7, 20)), pin.mark().expect("a mark")).expect("no write happened since");
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let pin = Pin::new();
         pin.wrote(b"b", 6);
         pin.wrote(b"a", 5);
-        let last = pin.last_write().expect("two were made");
+        let last = pin.last_write().expect("two writes were recorded");
         assert_eq!((last.name.as_slice(), last.revision), (b"b".as_slice(), 6));
         let forgotten = pin.exchange(Exchanged::Forgotten { revision: 6 });
         pin.exchange(Exchanged::Cluster { expected: 7, found: 8 });

@@ -1,4 +1,4 @@
-//! Announcements: a key with a lease, which every further announcement keeps alive.
+//! Announcements: a key with a lease. Each further announcement renews the lease.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ struct Held {
     renewed: Instant,
 }
 
-/// A lease is renewed at most this often. Its TTL is up to a second longer than requested to allow for that.
+/// The minimum time between two renewals of a lease. To allow for it, the lease's TTL is up to a second longer than
+/// requested.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
 
 impl Presence {
@@ -65,14 +66,14 @@ impl Presence {
     /// Revokes the lease, which removes the key.
     pub(crate) async fn withdraw(&mut self, inner: &Inner) {
         let Some(held) = self.held.take() else { return };
-        // OK because the lease expires otherwise.
+        // OK because otherwise the lease expires.
         let revoking = inner.endpoints.call_idempotent(ATTEMPT, |caller| revoke_at(caller, held.lease));
         let _ = revoking.await;
     }
 }
 
 async fn grant(inner: &Inner, ttl: Duration) -> Result<i64, Unavailable> {
-    // Whole seconds, and more than requested.
+    // etcd counts whole seconds, so the TTL is rounded up.
     let seconds = i64::try_from(ttl.as_secs() + 1).unwrap_or(i64::MAX);
     let granted = inner.endpoints.call_idempotent(ATTEMPT, |caller| grant_at(caller, seconds)).await;
     let granted = granted.map_err(|status| unavailable(&status))?;

@@ -23,7 +23,7 @@ use crate::peers::{Change, Watch};
 pub(crate) struct EtcdWatch {
     inner: Arc<Inner>,
     prefix: Vec<u8>,
-    /// The first revision that was not reported yet.
+    /// The first revision that has not been reported yet.
     next: i64,
     stream: Option<Stream>,
     pending: VecDeque<Change>,
@@ -34,7 +34,7 @@ struct Stream {
     responses: Streaming<WatchResponse>,
     /// The index of the endpoint.
     endpoint: usize,
-    /// Dropping it ends the stream.
+    /// Dropping this sender ends the stream.
     _requests: mpsc::Sender<WatchRequest>,
 }
 
@@ -47,7 +47,7 @@ impl EtcdWatch {
         inner.pin.mark().map_err(Unavailable::from)?;
         let mut watch = Self { inner, prefix, next: 0, stream: None, pending: VecDeque::new() };
         let mut failure = None;
-        // Usually enough attempts for every endpoint.
+        // Four attempts usually reach every endpoint.
         for _ in 0..4 {
             match watch.connect().await {
                 Ok(()) => return Ok(watch),
@@ -101,7 +101,8 @@ impl EtcdWatch {
         }
         let checked = self.inner.pin.check_cluster(confirmed.header.as_ref());
         checked.map_err(|exchanged| Status::failed_precondition(exchanged.to_string()))?;
-        // A new watch reports changes after this revision. The member may lag behind, so the revision may be an older one.
+        // A new watch reports changes after this revision. The revision may be older than etcd's newest, because the
+        // member may lag behind.
         Ok((responses, requests, confirmed.header.map_or(0, |header| header.revision)))
     }
 
@@ -124,8 +125,9 @@ impl EtcdWatch {
             let change = self.change(event);
             self.pending.extend(change);
         }
-        // While a watch catches up, headers have etcd's newest revision although older events are still missing. So the revisions
-        // of the events count. All events of a revision are in one response, because fragments were not requested.
+        // While a watch catches up, headers have etcd's newest revision although older events are still missing. So use
+        // the revisions of the events. All events of a revision are in one response, because fragments were not
+        // requested.
         let newest = response.events.iter().filter_map(|event| Some(event.kv.as_ref()?.mod_revision)).max();
         if let Some(newest) = newest {
             self.inner.pin.saw(newest);

@@ -1,4 +1,4 @@
-//! The archive: a second place, on another disk or a network share, that has every commit before it is acknowledged.
+//! The archive: a second copy, on another disk or a network share, that gets every commit before it is acknowledged.
 //!
 //! With `--archive DIR` each store has its own directory in DIR, named after its identity:
 //!
@@ -6,18 +6,19 @@
 //! |---|---|
 //! | `lock` | locked by the daemon that writes the archive, or by a restore |
 //! | `base.R` | all records at revision R |
-//! | `commits.F` | a *segment*: the frames of the journal from revision F on, in a file that has its full length from the start |
+//! | `commits.F` | a *segment*: the frames of the journal starting at revision F, in a file that has its full length from the start |
 //! | `newest` | the newest acknowledged revision, as in the store's directory |
-//! | `ended` | why the archive ended: the store continued without it, or was restored from it |
+//! | `ended` | the reason for the archive's end: the store continued without it, or was restored from it |
 //!
-//! **The rule:** a commit is acknowledged once it is durable in the journal *and* in the archive. The two syncs run in parallel.
-//! Reads do not show a commit before that. After a crash or a failure, a commit can be in either of them, in both or in neither.
-//! Opening the store makes them equal before any request is served: a commit that only the archive has is replayed into the store,
-//! and a commit that only the store has is written to the archive. No revision is ever used for two different commits.
+//! **The rule:** a commit is acknowledged once it is durable in the journal *and* in the archive. The two syncs run in
+//! parallel. Reads do not show a commit before that. After a crash or a failure, a commit can be in one of them, in
+//! both or in neither. Opening the store makes them equal before any request is served: a commit that only the archive
+//! has is replayed into the store, and a commit that only the store has is written to the archive. No revision is ever
+//! used for two different commits.
 //!
-//! The store has a mark of its archive ([`Mark`](super::record::Mark)) with a *generation*: random bits that are also in every file
-//! of the archive. So a copy of the store that does not know the archive is detected, and so is an archive that does not belong to
-//! the store.
+//! The store has a mark that names its archive ([`Mark`](super::record::Mark)) with a *generation*: random bits that
+//! are also in every file of the archive. So Kent detects a copy of the store that does not know the archive, and an
+//! archive that does not belong to the store.
 //!
 //! After many commits, a new base is written in the background ([`base`]). Once it is durable, older files are removed.
 
@@ -47,12 +48,13 @@ pub enum Archiving {
     To {
         /// The directory.
         dir: PathBuf,
-        /// A new base is written after this many bytes of commits, or after twice the size of the last base if that is more.
+        /// The number of bytes of commits after which a new base is written. Twice the size of the last base is used if
+        /// that is more.
         base_after: u64,
     },
     /// The store continues without its archive, and records that in the archive.
     End {
-        /// Continue even if the archive is damaged or cannot be written.
+        /// Whether to continue even if the archive is damaged or cannot be written.
         even_if_lost: bool,
     },
     /// The store is opened read-only, without its archive.
@@ -62,9 +64,9 @@ pub enum Archiving {
 /// The reason for the end of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The store continued without it.
+    /// The store continued without the archive.
     Left,
-    /// It was restored as another store.
+    /// The archive was restored as another store.
     Restored {
         /// The identity of that store.
         into: StoreId,

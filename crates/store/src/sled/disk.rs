@@ -2,10 +2,10 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `lock` | ours: locked by the process that uses the directory, from before sled is opened until after it is closed |
-//! | `journal` | ours: the write-ahead log, with the commits since the last checkpoint |
-//! | `newest` | ours: the newest acknowledged revision |
-//! | `db` | sled's log. We keep a second handle to sync it |
+//! | `lock` | our lock: held by the process that uses the directory, from before sled is opened until after it is closed |
+//! | `journal` | our write-ahead log, with the commits since the last checkpoint |
+//! | `newest` | the newest acknowledged revision |
+//! | `db` | sled's log, for which we keep a second handle to sync it |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
 
 use std::fs::{File, TryLockError};
@@ -100,7 +100,7 @@ impl Disk {
         }
     }
 
-    /// Opens the database and makes everything that it shows durable.
+    /// Opens the database, and makes all of its contents durable.
     pub(super) fn open(&mut self) -> Result<Ledger, DiskError> {
         quirks::check_released(&self.log)?;
         rewrite(&self.log)?;
@@ -115,7 +115,7 @@ impl Disk {
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
         leftovers::clean_up(&self.dir)?;
         let journal = self.journal.recover()?;
-        // A log that has lost its beginning looks like a new one, and after a power cut `newest` can be out of date.
+        // A log that has lost its beginning looks like a new one, and after a power cut `newest` can be outdated.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
         let mut ledger = catch_panic(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
         match self.recover(&mut ledger, journal, known) {
@@ -127,8 +127,8 @@ impl Disk {
         }
     }
 
-    /// Replays the commits of the journal and the archive that the database lacks, and gives the archive the commits that it lacks.
-    /// Reads all of them before it writes anything.
+    /// Replays the commits of the journal and the archive that the database lacks, and then writes to the archive the
+    /// commits that it lacks. Reads the journal and the archive before it writes anything.
     fn recover(&mut self, ledger: &mut Ledger, journal: Vec<Redo>, known: Option<u64>) -> Result<(), DiskError> {
         ledger.recover(journal.clone(), known)?;
         let mark = catch_panic(|| ledger.archive_mark())??;
@@ -151,7 +151,7 @@ impl Disk {
         match entry {
             Entry::None => return Ok(()),
             Entry::Begin(place, generation) => {
-                // The mark comes first, so that there is never an archive that the store does not know.
+                // Write the mark first, so that there is never an archive that the store does not know.
                 self.write_archive_mark(ledger, Some(&archive::initial_mark(&place, generation)))?;
                 self.archive = Some(Archive::begin(place, generation, ledger)?);
             }
@@ -172,8 +172,8 @@ impl Disk {
         catch_panic(|| self.durability.flush(ledger.db(), &self.log))?
     }
 
-    /// Returns the frame of the commits that `ledger` has decided. Makes sure that it fits into the journal and the archive, but does not
-    /// write it.
+    /// Returns the frame of the commits that `ledger` has decided. Makes sure that the frame fits into the journal and
+    /// the archive, but does not write it.
     pub(super) fn prepare_frame(&mut self, ledger: &mut Ledger) -> Result<Arc<Vec<u8>>, DiskError> {
         let frame = ledger.redo().frame();
         if !self.journal.fits(&frame) {
@@ -185,7 +185,7 @@ impl Disk {
         Ok(Arc::new(frame))
     }
 
-    /// The job to write a base of the current durable state, if the archive needs one.
+    /// Returns the job to write a base of the current durable state, if the archive needs one.
     pub(super) fn due_base(&mut self) -> Option<BaseJob> {
         self.archive.as_mut()?.due_base()
     }
@@ -202,7 +202,7 @@ impl Disk {
         Ok(archived?)
     }
 
-    /// Applies the decided commits of `ledger`, which are durable now.
+    /// Applies the decided commits of `ledger`, which are now durable.
     pub(super) fn settle(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
         catch_panic(|| ledger.settle())??;
         self.newest.write(ledger.revision())?;
@@ -212,7 +212,7 @@ impl Disk {
         }
     }
 
-    /// A checkpoint: writes the commits that `ledger` keeps in memory durably to sled, and restarts the journal.
+    /// Makes a checkpoint: writes the commits that `ledger` keeps in memory durably to sled, and restarts the journal.
     fn flush(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
         let mut written = None;
         while ledger.keeps_more(written.as_deref()) {
@@ -237,7 +237,8 @@ impl Disk {
     /// Drops the database and the archive, and waits until sled has released its file.
     pub(super) fn release(&mut self, ledger: Ledger) {
         self.archive = None;
-        // sled syncs when it is dropped, and panics if that fails. Nothing is lost: acknowledged commits are durable.
+        // sled syncs when it is dropped, and panics if the sync fails. No acknowledged commit is lost, because all are
+        // durable already.
         if let Err(error) = catch_panic(|| drop(ledger)) {
             tracing::warn!(dir = %self.dir.display(), %error, "sled did not shut down cleanly");
         }
@@ -268,8 +269,8 @@ impl Disk {
 }
 
 impl Drop for Disk {
-    /// Unlocks explicitly. Closing the file is not enough: a child process that is being started right now has a copy of the handle
-    /// and would keep the lock until it runs its program.
+    /// Unlocks explicitly. Closing the file is not enough: a child process that is just being started has a copy of the
+    /// handle, and would keep the lock until it runs its program.
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot unlock the directory");

@@ -71,7 +71,7 @@ pub enum OpenError {
     Damaged {
         /// The directory.
         dir: PathBuf,
-        /// The error of the recovery.
+        /// The error from the recovery.
         what: String,
     },
     /// The archive fails.
@@ -169,7 +169,7 @@ pub enum ArchiveError {
         path: PathBuf,
         /// The offset in the file, in bytes.
         at: u64,
-        /// What is wrong.
+        /// The kind of damage.
         what: &'static str,
     },
     /// A record is damaged or too new.
@@ -201,7 +201,7 @@ pub enum ArchiveError {
          --no-archive", dir.display(), before.display()
     )]
     Missing {
-        /// The directory of the setting.
+        /// The directory given in the settings.
         dir: PathBuf,
         /// The directory of the store's archive.
         before: PathBuf,
@@ -215,7 +215,7 @@ pub enum ArchiveError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The store is an old copy, and the archive no longer has all the commits that it lacks.
+    /// The store is an old copy, and the archive no longer has all the commits that the copy lacks.
     #[error(
         "the store is an old copy: it is at revision {revision}, and the archive starts at {base}. Restore the newer store: kentd \
          restore --archive {} --data NEW", dir.display()
@@ -225,7 +225,7 @@ pub enum ArchiveError {
         dir: PathBuf,
         /// The revision of the store.
         revision: u64,
-        /// The revision of the archive's base, or at which the archive ended.
+        /// The revision of the archive's base, or the revision at which the archive ended.
         base: u64,
     },
     /// The store and the archive have different commits at the same revision.
@@ -241,8 +241,8 @@ pub enum ArchiveError {
     },
     /// The store was restored from its archive.
     #[error(
-        "the store was restored from its archive {} as store {into} (made in {place}): use that store, because only it knows what \
-         was issued since then", dir.display()
+        "the store was restored from its archive {} as store {into} (made in {place}): use that store, because only it knows the \
+         numbers issued since then", dir.display()
     )]
     Restored {
         /// The directory.
@@ -254,7 +254,7 @@ pub enum ArchiveError {
     },
     /// The store has ended the archive and continued without it.
     #[error(
-        "the store continued without the archive {}, which is a backup since then: kentd restore {} --data NEW skips what may have \
+        "the store continued without the archive {}, which is now only a backup: kentd restore {} --data NEW skips the numbers that may have \
          been issued since", dir.display(), dir.display()
     )]
     Left {
@@ -263,7 +263,7 @@ pub enum ArchiveError {
     },
     /// The end of the archive cannot be recorded in it.
     #[error(
-        "the end of the archive cannot be recorded in it, so a later restore would take it for complete. If the archive is \
+        "the end of the archive cannot be recorded in it, so a later restore would treat it as complete. If the archive is \
          permanently lost, start with --no-archive=lost, and never restore from it"
     )]
     CannotEnd(#[source] Box<ArchiveError>),

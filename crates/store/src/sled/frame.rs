@@ -8,11 +8,11 @@
 //! 12      n      the message
 //! ```
 //!
-//! Frames start at multiples of 4096, so that no write touches the blocks of an acknowledged frame.
+//! Frames start at multiples of 4096 bytes, so that no write touches the blocks of an acknowledged frame.
 
 use prost::Message;
 
-/// Frames start at multiples of this: a page of the kernel's cache, and at least the unit that a disk writes.
+/// The alignment of frames in bytes: a page of the kernel's cache, and at least the unit that a disk writes.
 pub(super) const BLOCK_BYTES: usize = 4096;
 pub(super) const TAG_BYTES: usize = 4;
 pub(super) const STARTS: [u8; TAG_BYTES] = *b"KJF1";

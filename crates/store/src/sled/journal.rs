@@ -1,14 +1,14 @@
 //! The journal: our write-ahead log with the commits since the last checkpoint, so that a commit waits for only one sync.
 //!
-//! sled's flush writes a transaction in several pieces, waits for each on its own threads, and needs another sync by us. So a batch
-//! of commits is written to the journal, synced once, and kept in memory. When the journal is full, and when the database is
-//! closed, a checkpoint writes the commits to sled and the journal restarts. When a database is opened, sled gets the commits that
-//! it lacks.
+//! sled's flush writes a transaction in several pieces, waits for each of them on its own threads, and needs another
+//! sync by us. So a batch of commits is written to the journal, synced once, and kept in memory. When the journal is
+//! full, and when the database is closed, a checkpoint writes the commits to sled and the journal restarts. When a
+//! database is opened, the commits that sled lacks are written to it.
 //!
-//! The file has its full length from the start, so that a sync need not write its length or block list. Each batch is a frame
-//! ([`frame`](super::frame)), and is written only after the previous one was synced, so only the newest frame can be torn. The
-//! revisions in a frame identify it, not its position. Frames that sled already has are ignored. The others must be contiguous, or
-//! commits are lost.
+//! The file has its full length from the start, so that a sync need not write its length or block list. Each batch is a
+//! frame ([`frame`](super::frame)), and is written only after the previous one was synced, so only the newest frame can
+//! be torn. A frame is identified by its revisions, not by its position. Frames that sled already has are ignored. The
+//! other frames must have contiguous revisions, because a gap means lost commits.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -64,8 +64,8 @@ impl Journal {
         Self { file, next: 0 }
     }
 
-    /// Reads the batches, oldest first, and makes them durable. They are written back and synced, because after a failed sync the
-    /// kernel can return data that the disk never got.
+    /// Reads the batches, oldest first, and makes them durable: writes them back and syncs them, because after a failed
+    /// sync the kernel can return data that the disk never got.
     pub(super) fn recover(&self) -> io::Result<Vec<Redo>> {
         if self.file.metadata()?.len() > LONGEST_BYTES {
             return Err(io::Error::new(ErrorKind::InvalidData, "the journal is longer than the maximum"));
@@ -87,12 +87,12 @@ impl Journal {
         self.next = 0;
     }
 
-    /// Returns true if `frame` fits. Every frame fits at the beginning of the file.
+    /// Returns true if `frame` fits into the rest of the file. Every frame fits at the beginning of the file.
     pub(super) const fn fits(&self, frame: &[u8]) -> bool {
         self.next == 0 || self.next + frame.len() <= JOURNAL_BYTES
     }
 
-    /// The position of the next frame.
+    /// Returns the position of the next frame.
     pub(super) const fn position(&self) -> u64 {
         self.next as u64 // OK because a file's length fits 64 bits.
     }

@@ -1,9 +1,10 @@
-//! An open database: reads, compares and applies transactions on one thread. It makes nothing durable itself.
+//! An open database: reads, compares and applies transactions on one thread. The ledger itself makes nothing durable.
 //!
-//! A batch goes through these steps. [`Ledger::decide`] compares each transaction. Then the journal makes the batch durable, and
-//! [`Ledger::settle`] keeps its writes in memory. When the journal is full, a checkpoint writes them to sled in pieces
-//! ([`Ledger::write_piece`]), flushes each piece before the next, and writes the revision last ([`Ledger::write_revision`]). Until the
-//! revision is durable, a recovery replays the whole journal, so it does not matter which pieces a crash leaves.
+//! A batch goes through these steps. [`Ledger::decide`] compares each transaction. Then the journal makes the batch
+//! durable, and [`Ledger::settle`] keeps its writes in memory. When the journal is full, a checkpoint writes them to
+//! sled in pieces ([`Ledger::write_piece`]), flushes each piece before the next, and writes the revision last
+//! ([`Ledger::write_revision`]). Until the revision is durable, a recovery replays the whole journal, so a crash may
+//! leave any of the pieces.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -27,7 +28,7 @@ use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 /// The time limit for reading one page, since commits may wait for it. A leaf that is not in sled's cache takes about 30 us.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 
-/// The database and the writes that it does not have yet.
+/// The database, and the writes that it does not have yet.
 pub(super) struct Ledger {
     db: ::sled::Db,
     id: StoreId,
@@ -47,11 +48,11 @@ pub(super) struct Ledger {
 
 /// The decision on a transaction, before anything is durable.
 pub(super) enum Verdict {
-    /// Its guards hold and it has no writes.
+    /// The guards hold, and the transaction has no writes.
     Unchanged(Committed),
-    /// Its guards hold and it has writes.
+    /// The guards hold, and the transaction has writes.
     Wrote(Committed),
-    /// It is refused with this error.
+    /// The transaction is refused with this error.
     Refused(CommitError),
 }
 
@@ -63,11 +64,11 @@ impl Ledger {
 
     /// Reads the store's own records from `db`, or writes them if the database is new. Nothing is durable yet.
     ///
-    /// `known` is the newest acknowledged revision, if known. [`Ledger::recover`] may be needed to reach it.
+    /// `known` is the newest acknowledged revision, if known. A call of [`Ledger::recover`] may be needed to reach it.
     pub(super) fn load(db: ::sled::Db, new_id: [u8; 16], known: Option<u64>) -> Result<Self, LedgerError> {
         let Some(layout) = db.get(Meta::Layout.raw_key())? else {
             return match known {
-                // It looks new, but it has lost its contents.
+                // The database looks new, but it has lost its contents.
                 Some(known) => Err(LedgerError::Lost { found: 0, known }),
                 None => Self::create(db, new_id),
             };
@@ -81,8 +82,8 @@ impl Ledger {
         Ok(Self::new(db, id, revision))
     }
 
-    /// Writes the marker that distinguishes this opening from the previous one, and the current layout. A database that is refused is
-    /// not changed.
+    /// Writes the marker that distinguishes this opening from the previous one, and the current layout. Called only
+    /// after all checks, so that a refused database is not changed.
     pub(super) fn mark_opened(&self) -> Result<(), LedgerError> {
         let opened = u64::from_be_bytes(meta(&self.db, Meta::Opened)?);
         self.db.insert(Meta::Layout.raw_key(), Meta::Layout.seal(LAYOUT.to_be_bytes()))?;
@@ -90,7 +91,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Adds the commits of the journal that sled lacks. Fails if commits are still missing.
+    /// Adds the commits of the journal or archive that sled lacks. Fails if commits are still missing.
     pub(super) fn recover(&mut self, journal: Vec<Redo>, known: Option<u64>) -> Result<(), LedgerError> {
         for redo in journal {
             if redo.store != self.id.as_bytes() {
@@ -124,17 +125,17 @@ impl Ledger {
         self.id
     }
 
-    /// The revision of the last decided commit.
+    /// Returns the revision of the last decided commit.
     pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The decided writes that are not durable yet.
+    /// Returns the decided writes that are not durable yet.
     pub(super) const fn redo(&self) -> &Redo {
         &self.redo
     }
 
-    /// The store's mark of its archive.
+    /// Returns the mark that names the store's archive.
     pub(super) fn archive_mark(&self) -> Result<Option<Mark>, LedgerError> {
         let sealed = self.db.get(Meta::Archive.raw_key())?;
         Ok(sealed.map(|sealed| Meta::Archive.open_message(&sealed)).transpose()?)
@@ -161,7 +162,7 @@ impl Ledger {
         }
     }
 
-    /// The next page of a paged read, after the last key of the previous page.
+    /// Returns the next page of a paged read, after the last key of the previous page.
     pub(super) fn page(&mut self, reading: &Arc<Reading>, after: Option<&Key>) -> Result<Part, LedgerError> {
         self.snapshots.retain(Snapshot::is_wanted);
         let known = self.snapshots.iter().position(|snapshot| snapshot.is_of(reading));
@@ -184,7 +185,7 @@ impl Ledger {
         Ok(part)
     }
 
-    /// The current records.
+    /// Returns the current records.
     fn present(&self, from: Bound<&[u8]>) -> impl Iterator<Item = Result<Row, LedgerError>> {
         let range = (from, Bound::Unbounded);
         let stored = self.db.range::<&[u8], _>(range).map(|row| row.map_err(LedgerError::from));
@@ -192,7 +193,7 @@ impl Ledger {
         overlay(stored, kept)
     }
 
-    /// Compares the guards, including with earlier decisions of the batch. Writes nothing.
+    /// Compares the guards with the stored versions and with earlier decisions of the batch. Writes nothing.
     pub(super) fn decide(&mut self, txn: &Txn) -> Result<Verdict, LedgerError> {
         match self.compare(txn) {
             Ok(None) if txn.writes().is_empty() => {
@@ -205,7 +206,7 @@ impl Ledger {
         }
     }
 
-    /// The first conflict. Keys without a guard are read as well, so that a new value never hides a damaged one.
+    /// Returns the first conflict. Also reads the keys without a guard, so that a new value never hides a damaged one.
     fn compare(&self, txn: &Txn) -> Result<Option<CommitError>, LedgerError> {
         for (key, expected) in txn.guards() {
             let (key, expected, actual) = (key.clone(), *expected, self.version(key)?);
@@ -239,7 +240,7 @@ impl Ledger {
         Committed { version }
     }
 
-    /// Keeps the decided writes, which are durable now.
+    /// Keeps the decided writes, which are now durable, in memory.
     pub(super) fn settle(&mut self) -> Result<(), LedgerError> {
         self.decided.clear();
         let redo = mem::take(&mut self.redo);
@@ -281,8 +282,8 @@ impl Ledger {
         self.kept_after(after).next().is_some()
     }
 
-    /// Writes some of the kept writes after a key to sled, in order, and returns the last key. They stay in memory until
-    /// [`Ledger::forget`].
+    /// Writes some of the kept writes after a key to sled, in order, and returns the last key. The writes stay in
+    /// memory until [`Ledger::forget`].
     pub(super) fn write_piece(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, LedgerError> {
         let (mut written, mut weight, mut leaves) = (None, 0, Leaves::new(&self.db));
         for (key, value) in self.kept_after(after).take(PIECE_WRITES_MAX) {
@@ -304,13 +305,13 @@ impl Ledger {
         self.kept.range::<[u8], _>((after, Bound::Unbounded))
     }
 
-    /// Writes the revision of the kept writes, which are all durable in sled.
+    /// Writes the revision of the kept writes to sled, when all of them are durable there.
     pub(super) fn write_revision(&self) -> Result<(), LedgerError> {
         self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(self.settled.to_be_bytes()))?;
         Ok(())
     }
 
-    /// Discards the kept writes, which are durable in sled with their revision.
+    /// Discards the kept writes, when they and their revision are durable in sled.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
     }

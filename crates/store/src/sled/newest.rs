@@ -1,11 +1,12 @@
 //! The newest acknowledged revision, in a small file that is written after each batch.
 //!
-//! sled recovers by truncating its log at the first damaged record. It silently loses the records after that, which may have been
-//! acknowledged. If nothing is left, the database even looks new. This file shows the loss: a database with a lower revision has
-//! lost commits and is not opened.
+//! sled recovers by truncating its log at the first damaged record. It silently loses the records after that, which may
+//! have been acknowledged. If nothing is left, the database even looks new. This file shows the loss: opening fails if
+//! the database has a lower revision.
 //!
-//! The file is written after the commits are durable, so it is never ahead of them. It is not synced, so after a power cut it can be
-//! out of date and miss the loss of the last commits. Two places are written in turn, so a torn write leaves the previous revision.
+//! The file is written after the commits are durable, so it is never ahead of them. It is not synced, so after a power
+//! cut it can be outdated and miss the loss of the last commits. Two places are written in turn, so a torn write leaves
+//! the previous revision.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +22,7 @@ pub(super) struct Newest {
 
 /// The size of one place: a sector.
 const PLACE_BYTES: u64 = 512;
-/// The size of its contents: the revision and its checksum.
+/// The size of the contents of a place: the revision and its checksum.
 const TEXT_BYTES: usize = 12;
 
 impl Newest {
@@ -29,7 +30,7 @@ impl Newest {
         Self { file, place: 0 }
     }
 
-    /// The newest revision that is known to be acknowledged.
+    /// Returns the newest revision that is known to be acknowledged.
     pub(super) fn read(&self) -> io::Result<Option<u64>> {
         let mut newest = None;
         for place in [0, 1] {
@@ -59,14 +60,15 @@ fn encode(revision: u64) -> [u8; TEXT_BYTES] {
     text
 }
 
-/// Returns `None` if the place is torn, damaged or was never written.
+/// Decodes a place. Returns `None` if it is torn, damaged or was never written.
 fn decode(text: [u8; TEXT_BYTES]) -> Option<u64> {
     let (number, sum) = text.split_at(8);
     let number: [u8; 8] = number.try_into().ok()?;
     (checksum(&number).to_be_bytes() == sum).then_some(u64::from_be_bytes(number))
 }
 
-/// Includes a label, so that the zeros of a place that was never written do not have a valid checksum.
+/// Computes a checksum that includes a label, so that the zeros of a place that was never written do not have a valid
+/// checksum.
 fn checksum(number: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(b"newest");

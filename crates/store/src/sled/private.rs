@@ -39,8 +39,8 @@ pub(super) fn create_dir(dir: &Path) -> Result<(), OpenError> {
         sync_parent(path)?;
     }
     if missing.is_empty() {
-        // An earlier start may have created it and been killed before this sync. If another user created it, we may lack the
-        // permission, so errors are ignored.
+        // An earlier start may have created the directory and been killed before this sync. If another user created it, we may
+        // lack the permission, so errors are ignored.
         let _ = sync_parent(dir);
     }
     Ok(())

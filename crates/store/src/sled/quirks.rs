@@ -1,16 +1,16 @@
-//! Workarounds for sled. With another database they would not be needed.
+//! Workarounds for sled, which another database would not need.
 //!
 //! | behaviour of sled 0.34 | workaround | test |
 //! |---|---|---|
-//! | writes a value that is large for its segment to a separate file and never syncs that | [`SEGMENT_BYTES`] is so large that no leaf is | `restart::no_value_becomes_a_file`, and the assertion below |
+//! | writes a value that is large for its segment to a separate file, which it never syncs | [`SEGMENT_BYTES`] is so large that this never happens to a leaf | `restart::no_value_becomes_a_file`, and the assertion below |
 //! | flushes with `sync_file_range`, which leaves the data in the disk's own cache | [`flush`] syncs the file with our own handle | `power::a_missing_sync_is_found`, `the_real_durability_syncs` |
-//! | assumes that its writes are durable, and recovers wrongly if parts of several segments are missing | it gets little between two syncs: [`PIECE_BYTES_MAX`], as estimated by [`leaves`] | `cuts::a_power_cut_during_a_checkpoint_loses_nothing`, `cuts::leaves_that_are_rewritten_together_are_synced_apart` |
+//! | assumes that its writes are durable, and recovers wrongly if parts of several segments are missing | it writes at most [`PIECE_BYTES_MAX`] between two syncs, as estimated by [`leaves`] | `cuts::a_power_cut_during_a_checkpoint_loses_nothing`, `cuts::leaves_that_are_rewritten_together_are_synced_apart` |
 //! | leaves small files incomplete, and then reports a damaged database or ignores them | [`leftovers`] completes or removes them before sled is opened | `cuts::a_power_cut_while_sled_is_opened_loses_nothing` |
 //! | does not sync its small files and their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
-//! | silently truncates its log at the first damaged record | `newest` has the revision that it must have | `damage::a_truncated_log_is_noticed` |
+//! | silently truncates its log at the first damaged record | `newest` has the revision that the database must have | `damage::a_truncated_log_is_noticed` |
 //! | panics on some kinds of damage and failure, even when it is dropped | [`catch_panic`] | `damage::a_flipped_bit_is_noticed_or_has_no_effect` |
-//! | its threads finish their work after it was dropped, and hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, since they need microseconds |
-//! | also flushes on a timer | [`config`] disables the timer, so that sled writes only at our flushes | no test: nothing would break |
+//! | its threads finish their work after it was dropped, and hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, which takes microseconds |
+//! | also flushes on a timer | [`config`] disables the timer, so that sled writes only at our flushes | no test, because the timer would do no harm |
 
 pub(super) mod leaves;
 pub(super) mod leftovers;
@@ -31,7 +31,8 @@ use crate::txn::VALUE_BYTES_MAX;
 /// whole leaf of its tree, with at most 17 entries (it splits above 16) and 3 from a merged neighbour.
 pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub(super) const LEAF_ENTRIES_MAX: usize = 20;
-/// The bytes of an entry besides key and value: our envelope and revision (15 bytes), and sled's lengths and prefixes.
+/// The number of bytes of an entry in addition to key and value: our envelope and revision (15 bytes), and sled's
+/// lengths and prefixes.
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 const _: () = {
@@ -41,25 +42,26 @@ const _: () = {
 
 /// The maximum number of bytes that sled writes before it is flushed and synced: less than a segment.
 pub(super) const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
-/// The maximum number of pages that sled writes for one write: the whole leaf (which it does at about every tenth write
-/// to a leaf, but possibly for many leaves at the same time), and another page from a segment that it wants to free.
+/// The maximum number of pages that sled writes for one write: the whole leaf (on about every tenth write to a leaf,
+/// but possibly for many leaves at the same time), and another page from a segment that it wants to free.
 pub(super) const PAGES_A_WRITE: usize = 2;
 pub(super) const PIECE_WRITES_MAX: usize = 64;
 
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// sled's pool threads need microseconds to release the file. Five seconds are enough on an overloaded machine.
+/// sled's pool threads need microseconds to release the file. Five seconds are enough even on an overloaded machine.
 const RELEASE_TRIES_MAX: u32 = 5_000;
 const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 
-/// The configuration of sled.
+/// Returns the configuration of sled.
 pub(super) fn config(dir: &Path) -> ::sled::Config {
     ::sled::Config::new().path(dir).segment_size(SEGMENT_BYTES).cache_capacity(CACHE_BYTES).flush_every_ms(None)
 }
 
-/// Makes all earlier writes to `db` durable. `log` is a handle to its file that was opened before any of these writes. The kernel
-/// reports a write error once to each handle that was open when it happened, so this works even if sled's handle already got it.
+/// Makes all earlier writes to `db` durable. `log` is a handle to its file that was opened before any of these writes.
+/// The kernel reports a write error once to each handle that was open when the error happened, so the sync fails even
+/// if sled's handle already got the error.
 pub(super) fn flush(db: &::sled::Db, log: &File) -> Result<(), DiskError> {
     db.flush().map_err(LedgerError::from)?;
     Ok(log.sync_data()?)
@@ -84,7 +86,7 @@ pub(super) fn wait_released(dir: &Path, log: &File) {
     tracing::warn!(dir = %dir.display(), "sled still holds its file");
 }
 
-/// Checks that sled's own lock is free. sled's threads can hold it, or a tool that bypasses our lock.
+/// Checks that sled's own lock is free. sled's threads or a tool that bypasses our lock can hold it.
 pub(super) fn check_released(log: &File) -> Result<(), DiskError> {
     log.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => DiskError::Locked,

@@ -7,12 +7,12 @@
 //! | a [`Key`]'s bytes | envelope of: revision of the last write (8 bytes, big-endian), payload |
 //! | `0x00` and `meta/layout` | envelope of: layout of the database, [`LAYOUT`] (4 bytes, big-endian) |
 //! | `0x00` and `meta/id` | envelope of: the store's identity (16 bytes) |
-//! | `0x00` and `meta/revision` | envelope of: the store's revision (8 bytes, big-endian); written by every commit |
-//! | `0x00` and `meta/opened` | envelope of: how often the database was opened (8 bytes, big-endian) |
+//! | `0x00` and `meta/revision` | envelope of: the store's revision (8 bytes, big-endian); written by every checkpoint |
+//! | `0x00` and `meta/opened` | envelope of: the number of times that the database was opened (8 bytes, big-endian) |
 //! | `0x00` and `meta/archive` | envelope of: [`Mark`] of the archive, if the store is archived (protobuf) |
 //!
-//! No [`Key`] has a zero byte, so the two kinds do not overlap, and scans start after the zero. The revision of a value is inside its
-//! envelope, so the checksum covers it.
+//! No [`Key`] has a zero byte, so the two kinds of raw keys do not overlap, and scans start after the zero. The
+//! revision of a value is inside its envelope, so the checksum covers it.
 
 use prost::Message;
 
@@ -38,7 +38,7 @@ pub(super) enum Meta {
 }
 
 impl Meta {
-    /// The raw key of the record.
+    /// Returns the raw key of the record.
     pub(super) fn raw_key(self) -> Vec<u8> {
         let mut raw = vec![0];
         raw.extend(self.key().as_str().as_bytes());
@@ -67,7 +67,7 @@ impl Meta {
         payload.try_into().map_err(|_| Corrupt { key, damage: Damage::TooShort { bytes: payload.len() } }.into())
     }
 
-    /// The key for error messages and for the checksum.
+    /// Returns the key for error messages and for the checksum.
     pub(super) const fn key(self) -> Key {
         match self {
             Self::Layout => Key::from_static("meta/layout"),
@@ -79,7 +79,7 @@ impl Meta {
     }
 }
 
-/// The store's mark of its archive: which archive it has.
+/// The mark in the store that names its archive.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Mark {
     /// The archive's generation.
@@ -88,7 +88,7 @@ pub(super) struct Mark {
     /// True once the archive has been complete.
     #[prost(bool, tag = "2")]
     pub(super) begun: bool,
-    /// The directory of the setting `--archive`.
+    /// The directory given with `--archive`.
     #[prost(string, tag = "3")]
     pub(super) dir: String,
 }
@@ -109,7 +109,7 @@ pub(super) fn open(key: &Key, sealed: &[u8]) -> Result<Versioned, ReadError> {
     Ok(Versioned { version: Version::new(u64::from_be_bytes(*revision)), value: payload.to_vec() })
 }
 
-/// Decodes a raw key. It is not a valid key only if another program wrote it.
+/// Decodes a raw key. Fails only if another program wrote it.
 pub(super) fn key(raw: &[u8]) -> Result<Key, ReadError> {
     let text = String::from_utf8_lossy(raw);
     let known = (text.as_bytes() == raw).then(|| Key::new(text.as_ref()).ok()).flatten();
@@ -122,7 +122,7 @@ mod tests {
 
     const KEY: Key = Key::from_static("slot/07");
 
-    /// Stored values must stay readable forever: these bytes never change.
+    /// Checks that the format never changes, because stored values must stay readable.
     #[test]
     fn golden_value() {
         let golden: &[u8] = b"K\x00\x01\x00\x00\x00\x00\x00\x00\x01\x02until 1700000000\xD0\x1B\xB5\x1B";

@@ -1,7 +1,7 @@
-//! Paged reads of one moment, while commits continue.
+//! Paged reads as of one moment, while commits continue.
 //!
-//! sled and the kept writes always show the current state. So a value that is overwritten or removed before a read has reached it is
-//! copied for the read. A record that was created later has a higher version, and the read skips it.
+//! sled and the kept writes always show the current state. So a value that is overwritten or removed before a read
+//! reaches it is copied for the read. A record that was created later has a higher version, and the read skips it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page};
 /// read that needs more fails.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A paged read. Dropping it ends the read.
+/// A paged read. Dropping this value ends the read.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) prefix: Key,
@@ -38,11 +38,11 @@ pub(super) type Row = (::sled::IVec, ::sled::IVec);
 pub(super) struct Snapshot {
     reading: Weak<Reading>,
     prefix: Vec<u8>,
-    /// Records with a higher version were not there.
+    /// The revision at the start of the read. Records with a higher version were created later.
     revision: u64,
     /// The last raw key that was read.
     after: Vec<u8>,
-    /// Raw values after `after` that were overwritten or removed since, by raw keys.
+    /// The raw values after `after` that were overwritten or removed since the start, by raw keys.
     before: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
 }
@@ -58,7 +58,7 @@ impl Snapshot {
         std::ptr::eq(self.reading.as_ptr(), Arc::as_ptr(reading))
     }
 
-    /// Returns true if the read continues.
+    /// Returns true if the read has not been dropped.
     pub(super) fn is_wanted(&self) -> bool {
         self.reading.strong_count() > 0
     }
@@ -95,7 +95,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The start of the next page.
+    /// Returns the start of the next page.
     pub(super) fn from(&self) -> Bound<&[u8]> {
         match self.after.is_empty() {
             true => Bound::Included(FIRST_KEY.max(&self.prefix)),
@@ -103,7 +103,8 @@ impl Snapshot {
         }
     }
 
-    /// The next page, from the current records. It has at least one row, and ends after `is_over` returns true.
+    /// Returns the next page, computed from the current records `present`. A page ends after the first row for which
+    /// `is_over` returns true.
     pub(super) fn page(
         &self,
         present: impl Iterator<Item = Result<Row, LedgerError>>,
@@ -133,7 +134,8 @@ impl Snapshot {
     }
 }
 
-/// Merges two sorted sequences of rows. A row above hides the row below with the same key. A row above without a value removes it.
+/// Merges two sorted sequences of rows. A row of `above` hides the row of `below` with the same key. A row of `above`
+/// without a value removes it.
 pub(super) fn overlay<'a>(
     below: impl Iterator<Item = Result<Row, LedgerError>>,
     above: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,

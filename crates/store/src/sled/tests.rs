@@ -24,17 +24,17 @@ const B: Key = Key::from_static("b");
 
 /// The effect of a scripted write of a batch.
 enum Step {
-    /// Writes nothing and fails.
+    /// The write fails and leaves nothing.
     Lose,
-    /// Writes everything and fails.
+    /// The write is complete but reports a failure.
     KeepButFail,
-    /// Panics, as sled can.
+    /// The write panics, as sled can.
     Panic,
-    /// Waits until the sender sends or is dropped.
+    /// The write waits until the sender sends or is dropped.
     Hold(blocking::Receiver<()>),
 }
 
-/// Follows a script, and then works normally.
+/// A writer that follows a script, and then works normally.
 #[derive(Clone, Default)]
 struct Scripted(Arc<Mutex<VecDeque<Step>>>);
 
@@ -96,7 +96,7 @@ fn create(key: Key) -> Txn {
     Txn::new().expect(key.clone(), Version::ABSENT).put(key, b"value".to_vec())
 }
 
-/// Starts a commit and waits until it is in the queue, after `before` others.
+/// Starts a commit and waits until it is in the queue after `before` other requests.
 async fn queue(tasks: &mut JoinSet<Result<Committed, CommitError>>, store: &Arc<SledStore>, txn: Txn, before: usize) {
     let committer = Arc::clone(store);
     tasks.spawn(async move { committer.commit(txn).await });
@@ -147,7 +147,7 @@ async fn a_batch_is_applied_in_order() {
     }
     drop(release);
     let answers = tasks.join_all().await;
-    // The commit that was held, and the first of the five.
+    // The commit that was held and the first of the five succeed.
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
     let stats = store.stats();
     assert_eq!((stats.commits, stats.conflicts, stats.flushes), (2, 4, 2));
@@ -172,7 +172,7 @@ async fn after_a_failed_flush_the_outcome_is_unknown() {
     }
 }
 
-/// A full journal needs a checkpoint first. If that fails, the commit has written nothing.
+/// A full journal needs a checkpoint first. If the checkpoint fails, the commit has written nothing.
 #[tokio::test]
 async fn a_failed_checkpoint_changes_nothing() {
     let (_dir, script, store) = scripted();
@@ -203,7 +203,7 @@ async fn the_store_is_unavailable_while_the_disk_fails() {
     assert_eq!(store.stats().reopens, 1);
 }
 
-/// A conflict can be with a write that never became durable, so the whole batch fails.
+/// A transaction can conflict with a write that never became durable, so the whole batch fails.
 #[tokio::test]
 async fn after_a_failed_flush_conflicts_are_unavailable() {
     let (_dir, script, store) = scripted();
@@ -237,7 +237,7 @@ fn tamper(dir: &Path, change: impl FnOnce(&::sled::Db)) {
     change(&db);
     db.flush().unwrap();
     drop(db);
-    // sled's threads can hold the lock a little longer.
+    // Wait for the lock, which sled's threads can hold a little longer.
     File::open(dir.join("db")).unwrap().lock().unwrap();
 }
 
@@ -258,7 +258,7 @@ async fn store_with_a_and_b() -> TempDir {
 
 #[tokio::test]
 async fn err_damaged_value() {
-    // A byte of the mark, the schema, the revision, the payload and the checksum.
+    // These offsets are in the mark, the schema, the revision, the payload and the checksum.
     for at in [0, 2, 10, 13, 18] {
         let dir = store_with_a_and_b().await;
         tamper(dir.path(), |db| flip(db, b"a", at));
@@ -306,7 +306,7 @@ async fn err_newer_layout() {
     assert!(matches!(error, OpenError::NewerLayout { found: 3, known: 2, .. }), "{error}");
 }
 
-/// A refused database stays unchanged, so that the missing data can still be recovered.
+/// Checks that a refused database stays unchanged, so that the missing data can still be recovered.
 #[tokio::test]
 async fn a_refused_database_is_not_changed() {
     let dir = store_with_a_and_b().await;
@@ -323,7 +323,8 @@ async fn a_refused_database_is_not_changed() {
     assert!(records() == before);
 }
 
-/// A log that has lost its beginning looks like a new one. Even if `newest` is missing as well, the journal shows the loss.
+/// A log that has lost its beginning looks like a new one. Even if `newest` is also missing, the journal shows the
+/// loss.
 #[tokio::test]
 async fn an_old_journal_is_not_replayed_into_a_new_database() {
     let dir = tempfile::tempdir().unwrap();
@@ -337,10 +338,10 @@ async fn an_old_journal_is_not_replayed_into_a_new_database() {
     store.close().await;
     let refused = SledStore::open(SledOptions { dir: dead.clone(), new_id: [8; 16] }).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
-    tamper(&dead, |db| assert_eq!(db.len(), 0, "it has the records of a new store"));
+    tamper(&dead, |db| assert_eq!(db.len(), 0, "the database must stay empty"));
 }
 
-/// A database from before there was a journal.
+/// Opens a database of layout 1, which had no journal.
 #[tokio::test]
 async fn opening_upgrades_an_older_layout() {
     let dir = store_with_a_and_b().await;
@@ -391,7 +392,7 @@ async fn err_locked_by_a_tool_that_bypasses_our_lock() {
     SledStore::open(options(dir.path())).unwrap();
 }
 
-/// sled reclaims space without its flush timer.
+/// Checks that sled reclaims space without its flush timer.
 #[test]
 fn space_is_reclaimed() {
     let dir = tempfile::tempdir().unwrap();
@@ -413,7 +414,8 @@ fn space_is_reclaimed() {
     disk.release(ledger);
 }
 
-/// Without the syncs, a power cut could undo acknowledged commits. A sync of a handle that cannot be synced must fail.
+/// Checks that every write is synced: otherwise a power cut could undo acknowledged commits. A sync of a handle that
+/// cannot be synced must fail.
 #[test]
 fn the_real_durability_syncs() {
     let dir = tempfile::tempdir().unwrap();
@@ -430,7 +432,7 @@ fn the_real_durability_syncs() {
     assert!(disk::FlushAndSync.append(&null, b"frame", 0).is_err(), "the sync of /dev/null must fail");
 }
 
-/// Flushes sled without a sync of the disk. For tests of the size of the files.
+/// Flushes sled without a sync of the disk, for tests that only measure the size of the files.
 struct FlushOnly;
 
 impl Durability for FlushOnly {

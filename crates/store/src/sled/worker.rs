@@ -17,8 +17,9 @@ use crate::key::Key;
 use crate::store::Stats;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// The maximum number of requests that share one flush. Applying a commit takes about 50 microseconds and a flush up to
-/// about 10 milliseconds. So the first commit of a full batch waits about as long for the others as for the disk.
+/// The maximum number of requests that share one flush. Applying a commit takes about 50 microseconds, and a flush up
+/// to about 10 milliseconds. So the first commit of a full batch waits about as long for the other commits as for the
+/// disk.
 pub(super) const BATCH_REQUESTS_MAX: usize = 256;
 
 /// The reply channel of a request. The caller may have dropped the receiver.
@@ -57,7 +58,7 @@ pub(super) struct Worker {
     /// `None` after a failure, until a request opens the database again.
     ledger: Option<Ledger>,
     queue: mpsc::Receiver<Request>,
-    /// Requested pages. Each turn serves only one of them, so that other requests do not wait for all.
+    /// The requested pages. Each turn serves only one of them, so that other requests do not wait for all pages.
     pages: VecDeque<Read>,
     counters: Arc<Counters>,
     /// The queue, for the thread that writes a base of the archive.
@@ -103,7 +104,7 @@ impl Worker {
         while let Some(request) = queue.blocking_recv() {
             request.refuse(&Unavailable::Closed);
         }
-        // The base thread can get no more pages, so it ends soon.
+        // The base thread gets no more pages, so it ends soon.
         if base.is_some_and(|base| base.join().is_err()) {
             tracing::error!("the thread that writes bases of the archive panicked");
         }
@@ -115,8 +116,8 @@ impl Worker {
     /// Serves `first` and the queued requests, up to a full batch or a request to close, and one page. Returns the reply channel of a
     /// request to close.
     ///
-    /// Reads are served after the commits of their batch. They are concurrent, so reads may see the commits, and they see only
-    /// durable state.
+    /// Reads are served after the commits of their batch, with which they are concurrent. So reads may see these
+    /// commits, but only in durable state.
     fn serve(&mut self, first: Option<Request>) -> Option<Reply<()>> {
         let (mut commits, mut reads, mut closing) = (Vec::new(), Vec::new(), None);
         let mut next = first;
@@ -192,7 +193,7 @@ impl Worker {
         }
         pending.into_iter().for_each(|pending| self.acknowledge(pending));
         if wrote {
-            // If this fails, nothing is lost: the next opening finds the acknowledged commits in the journal.
+            // If this fails, no commit is lost: the next opening finds the acknowledged commits in the journal.
             self.settle().map_err(|error| self.close_after(error))?;
         }
         Ok(())
@@ -207,7 +208,7 @@ impl Worker {
         let ledger = self.ledger.as_mut().ok_or(DiskError::Locked)?;
         let frame = self.disk.prepare_frame(ledger)?;
         if let Some(job) = self.disk.due_base() {
-            // The snapshot does not include commits that are decided and not durable yet.
+            // The snapshot does not include commits that are decided but not durable yet.
             let reading = Arc::new(Reading { prefix: Key::ROOT });
             let first = catch_panic(|| ledger.page(&reading, None))??;
             let requests = self.requests.clone();
@@ -243,8 +244,8 @@ impl Worker {
         outage
     }
 
-    /// Closes the database after an `error` of the journal, and fails the commits that waited for it. The outcome of those with writes
-    /// is unknown. The others may have seen state that never became durable.
+    /// Closes the database after an `error` of the journal, and fails the commits that waited for it. The outcome of
+    /// commits with writes is unknown. The other commits may have been decided on state that never became durable.
     fn fail(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
         for Pending { verdict, reply } in pending {
             let answer = match verdict {
@@ -269,7 +270,7 @@ impl Worker {
         Unknown::new(error.to_string()).into()
     }
 
-    /// Serves a read. After an error of the database, the database is closed.
+    /// Serves a read. Closes the database after an error from it.
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
             Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
@@ -310,7 +311,7 @@ fn next_page(requests: &mpsc::WeakSender<Request>, reading: &Arc<Reading>, after
     answer.blocking_recv().ok()?.ok()
 }
 
-// Each `refuse` fails a request that was not started.
+// Each `refuse` method replies with an error to a request that was not started.
 
 impl Request {
     fn refuse(self, reason: &Unavailable) {

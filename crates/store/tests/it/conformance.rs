@@ -37,7 +37,7 @@ fn sled() -> Fixture {
 async fn etcd() -> Fixture {
     static CLUSTER: OnceLock<Etcd> = OnceLock::new();
     static STORES: AtomicU32 = AtomicU32::new(0);
-    // One cluster for all tests. It ends with the process.
+    // All tests share one cluster, which ends with the process.
     let cluster = CLUSTER.get_or_init(|| Etcd::start(1));
     let address = cluster.address(&format!("store{}", STORES.fetch_add(1, Ordering::Relaxed)));
     let address = address.parse().unwrap();
@@ -214,7 +214,7 @@ async fn increment(store: &S) {
     }
 }
 
-/// A writer keeps two keys equal. No scan may show different values.
+/// A writer keeps two keys equal, so no scan may show different values.
 async fn scan_a_consistent_snapshot(store: &S) {
     let writer = Arc::clone(store);
     let mut tasks = JoinSet::new();
@@ -231,7 +231,7 @@ async fn scan_a_consistent_snapshot(store: &S) {
     }
 }
 
-/// Writes between two pages are not visible: all pages show the moment of the first one.
+/// Checks that writes between two pages are not visible: all pages show the state at the moment of the first one.
 async fn read_pages_of_one_moment(store: &S) {
     let name = |number: usize| key(&format!("k/{number:04}"));
     let write = async |numbers: &mut dyn Iterator<Item = usize>, value: Option<&[u8]>| {
@@ -268,7 +268,7 @@ async fn read_pages_of_one_moment(store: &S) {
     assert!(pages.next().await.unwrap().is_none(), "the read has ended");
     assert!(found == expected);
     drop(pages);
-    // Another read continues where it was.
+    // A second read continues, and still shows the old records.
     write(&mut (0..2000), Some(b"newest")).await;
     while let Some(page) = other.next().await.unwrap() {
         others.extend(page);
@@ -308,7 +308,7 @@ async fn behave_like_a_map(store: &S) {
 type Guards = Vec<(u8, bool)>;
 type Writes = BTreeMap<u8, Option<Vec<u8>>>;
 
-/// Few keys, so that transactions conflict. One guard in eight is wrong.
+/// Generates guards and writes of a few keys, so that transactions conflict. One guard in eight is wrong.
 fn any_txn() -> impl Strategy<Value = (Guards, Writes)> {
     let guards = prop::collection::vec((0..6_u8, prop::bool::weighted(0.125)), 0..3);
     let writes = prop::collection::btree_map(0..6_u8, prop::option::of(any::<Vec<u8>>()), 0..4);

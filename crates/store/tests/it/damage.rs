@@ -1,4 +1,4 @@
-//! Flipped bits and truncated logs: a store detects the damage, or has exactly the same contents as before.
+//! Tests with flipped bits and truncated logs: a store detects the damage, or has exactly the same contents as before.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,8 @@ async fn fill(dir: &Path, rounds: u32) -> Contents {
     contents
 }
 
-/// A directory as a killed process leaves it: sled's file lacks most of the journal's commits.
+/// Fills a directory as a killed process leaves it: sled's file lacks most of the journal's commits. Returns the
+/// contents.
 async fn fill_and_kill(dir: &Path, rounds: u32) -> Contents {
     let alive = dir.with_file_name("alive");
     let store = open(&alive).unwrap();
@@ -56,8 +57,8 @@ async fn read(store: &SledStore) -> Result<Contents, kent_store::ReadError> {
     Ok(records.into_iter().map(|(key, versioned)| (key, versioned.version, versioned.value)).collect())
 }
 
-/// Opens a damaged copy. Returns true if the damage is detected, false if the contents are as expected. Fails
-/// otherwise.
+/// Opens a damaged copy. Returns true if the damage is detected, and false if the contents are as expected. Panics if
+/// the contents differ.
 async fn is_refused(copy: &Path, expected: &Contents, what: &str) -> bool {
     let Ok(store) = open(copy) else { return true };
     let contents = read(&store).await;
@@ -65,7 +66,7 @@ async fn is_refused(copy: &Path, expected: &Contents, what: &str) -> bool {
     match contents {
         Err(_) => true,
         Ok(contents) => {
-            assert!(contents == *expected, "{what}: the store has other contents than before");
+            assert!(contents == *expected, "{what}: the contents of the store have changed");
             false
         }
     }
@@ -84,7 +85,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The offsets of the used bytes of a file, and some others. Most of sled's file is unused.
+/// Returns the offsets of the used bytes of a file, and some other offsets. Most of sled's file is unused.
 fn used(path: &Path) -> Vec<usize> {
     let bytes = fs::read(path).unwrap();
     let used = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(at, _)| at);
@@ -145,7 +146,7 @@ async fn a_truncated_log_is_noticed() {
         cut.set_len(length * part / 40).unwrap();
         is_refused(&damaged, &expected, &format!("{part} of 40")).await;
     }
-    // Without its log the database looks new, but it is refused.
+    // Without its log, the database looks new, but opening it must fail.
     copy(&whole, &damaged);
     fs::remove_file(damaged.join("db")).unwrap();
     let refused = open(&damaged).unwrap_err().to_string();
@@ -171,7 +172,7 @@ async fn a_missing_truncated_or_foreign_journal_is_noticed() {
         let mut bytes = fs::read(damaged.join("journal")).unwrap();
         bytes[missing * frame as usize..][..frame as usize].fill(0);
         fs::write(damaged.join("journal"), bytes).unwrap();
-        // Remove `newest` as well, so that only the gap shows the loss.
+        // Also remove `newest`, so that only the gap shows the loss.
         fs::remove_file(damaged.join("newest")).unwrap();
         let refused = is_refused(&damaged, &expected, "").await;
         assert!(refused, "frame {missing} is missing");
@@ -186,7 +187,7 @@ async fn a_missing_truncated_or_foreign_journal_is_noticed() {
     store.close().await;
 }
 
-/// The journal brings an earlier version of sled's file up to date.
+/// Checks that the journal brings an earlier version of sled's file up to date.
 #[tokio::test]
 async fn a_killed_store_has_everything() {
     let dir = tempfile::tempdir().unwrap();
@@ -211,7 +212,7 @@ async fn a_killed_store_has_everything() {
 }
 
 async fn check_complete(dir: &Path, expected: &Contents, what: &str) {
-    assert!(!is_refused(dir, expected, what).await, "{what}: it does not open");
-    // After an orderly close the recovered commits are still there.
-    assert!(!is_refused(dir, expected, what).await, "{what}: it does not open again");
+    assert!(!is_refused(dir, expected, what).await, "{what}: the store does not open");
+    // After a clean close, the recovered commits are still there.
+    assert!(!is_refused(dir, expected, what).await, "{what}: the store does not open again");
 }

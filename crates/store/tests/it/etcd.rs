@@ -1,4 +1,4 @@
-//! Tests of the etcd backend on real clusters: members that die, hang and restart, users, TLS, compaction.
+//! Tests of the etcd backend on real clusters: members that die, hang and restart, users, TLS, and compaction.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) async fn put(store: &EtcdStore, key: Key, value: impl Into<Vec<u8>>) 
     panic!("etcd does not recover");
 }
 
-/// The next change, with a timeout.
+/// Returns the next change, with a timeout.
 pub(crate) async fn next(watch: &mut Box<dyn Watch>) -> Change {
     timeout(Duration::from_secs(20), watch.next()).await.expect("a change comes")
 }
@@ -109,11 +109,11 @@ async fn ok_members_die_hang_and_restart() {
         } else {
             etcd.pause(member);
         }
-        // A commit in progress can be lost. Then read its key, and repeat it if needed.
+        // A commit in progress can be lost. Then read its key, and repeat the commit if needed.
         let mut tries = 0;
         loop {
             tries += 1;
-            assert!(tries < 100, "the other two members are enough");
+            assert!(tries < 100, "a majority of two members must be enough");
             match store.commit(Txn::new().expect(A, version).put(A, [round])).await {
                 Ok(made) => version = made.version,
                 Err(CommitError::Conflict { .. } | CommitError::Unavailable(_) | CommitError::Unknown(_)) => {
@@ -177,7 +177,8 @@ async fn ok_a_watch_resumes_and_reports_missed_changes() {
     etcd.wait();
     put(&store, key(2), b"two").await;
     assert!(matches!(next(&mut watch).await, Change::Put(found, _) if found == key(2)));
-    // Changes are compacted while the watch is interrupted. It reports that it missed some, and then later changes.
+    // Changes are compacted while the watch is interrupted. The watch reports that it missed some of them, and then
+    // reports later changes.
     etcd.kill(0);
     etcd.restart(0);
     etcd.wait();
@@ -195,7 +196,7 @@ async fn ok_a_watch_resumes_and_reports_missed_changes() {
             break;
         }
     }
-    // The watch may have seen all of them before the compaction.
+    // The watch may have seen all changes before the compaction.
     let is_whole = changes.len() == 4;
     assert!(is_whole || matches!(changes[0], Change::Missed), "{changes:?}");
 }
@@ -235,13 +236,13 @@ async fn ok_an_announcement_lasts_as_long_as_its_process() {
     assert_eq!(other.get(&ME).await.expect("read"), None);
     peers.announce(&ME, b"again".to_vec(), ttl).await.expect("announced");
     let mut watch = other.peers().expect("etcd has peers").watch(&PREFIX).await.expect("begun");
-    // Regular announcements keep it alive.
+    // Regular announcements keep the key alive.
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         peers.announce(&ME, b"again".to_vec(), ttl).await.expect("announced");
     }
     assert!(other.get(&ME).await.expect("read").is_some());
-    // Without announcements it expires.
+    // Without announcements, the key expires.
     assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == ME));
 }
 

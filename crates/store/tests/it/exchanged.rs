@@ -1,4 +1,4 @@
-//! Tests of stores whose etcd is replaced or set back to an earlier state while they use it.
+//! Tests of stores whose etcd cluster is replaced or set back to an earlier state while they use it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn found(store: &EtcdStore) -> Exchanged {
     for _ in 0..200 {
         match store.get(&A).await {
             Err(ReadError::Unavailable(Unavailable::Exchanged(found))) => return found,
-            // The connection broke.
+            // The connection was lost.
             Err(ReadError::Unavailable(_)) => sleep(Duration::from_millis(50)).await,
             other => panic!("{other:?}"),
         }
@@ -94,7 +94,7 @@ async fn err_an_etcd_that_was_set_back_and_has_newer_writes_lacks_a_write() {
     let copy = etcd.copy_data(0);
     put(&store, A, b"2").await;
     etcd.put_back_data(0, &copy);
-    // Another process, which knows nothing of the earlier state.
+    // This store stands for another process, which knows nothing of the earlier state.
     let other = open(&etcd.address("kent")).await;
     for _ in 0..5 {
         put(&other, key(1), b"1").await;

@@ -1,4 +1,4 @@
-//! Lost replies of etcd, and errors that do not show whether a commit was made.
+//! Tests of lost replies from etcd, and of errors that do not show whether a commit was made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::etcd::{A, PREFIX, etcdctl, key, next, open, options, put};
 
-/// A proxy for a single member, and the address of the store through it.
+/// Returns a proxy for a single member, and the address of the store through it.
 fn proxied(etcd: &Etcd) -> (Proxy, String) {
     let proxy = Proxy::to(etcd.clients()[0]);
     let address = format!("etcd://{}/kent", proxy.address());
@@ -22,8 +22,7 @@ async fn err_a_commit_with_a_lost_reply_is_unknown_and_not_repeated() {
     let (proxy, address) = proxied(&etcd);
     let (store, direct) = (open(&address).await, open(&etcd.address("kent")).await);
     let version = put(&store, A, b"0").await;
-    // If they were sent again, the first would conflict with itself, which means that nothing changed, and the second would be
-    // made twice.
+    // If the transactions were sent again, the first would conflict with itself, and the second would be made twice.
     for (lost, txn) in [(1, Txn::new().expect(A, version).put(A, [1])), (2, Txn::new().put(A, [2]))] {
         // Restore the lost connection.
         put(&store, key(0), b"another").await;
@@ -32,7 +31,7 @@ async fn err_a_commit_with_a_lost_reply_is_unknown_and_not_repeated() {
         assert_eq!(proxy.lost(), lost, "the reply was lost: {answer:?}");
         assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
         let found = direct.get(&A).await.expect("read").expect("there");
-        assert_eq!(u32::from(found.value[0]), lost, "it was made");
+        assert_eq!(u32::from(found.value[0]), lost, "the commit was made");
     }
 }
 
@@ -109,7 +108,7 @@ async fn ok_a_watch_that_breaks_off_while_it_catches_up_misses_nothing() {
         });
     }
     writing.join_all().await;
-    // In the middle of the second response.
+    // Cut the connection in the middle of the second response.
     proxy.cut_after(1_300_000);
     let mut seen = BTreeSet::new();
     while seen.len() < CHANGES as usize {
@@ -118,5 +117,5 @@ async fn ok_a_watch_that_breaks_off_while_it_catches_up_misses_nothing() {
             other => panic!("{} of {CHANGES} changes, then {other:?}", seen.len()),
         }
     }
-    assert_eq!(proxy.lost(), 1, "the watch broke off");
+    assert_eq!(proxy.lost(), 1, "the watch lost its connection");
 }

@@ -1,4 +1,4 @@
-//! Tests of the faults of the store in memory.
+//! Tests of the faults that a store in memory injects.
 
 use kent_store::{CommitError, Fault, Key, MemoryStore, Operation, ReadError, Store, StoreId, Txn, Version};
 use tokio::sync::oneshot;

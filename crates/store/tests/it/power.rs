@@ -1,8 +1,10 @@
-//! Power cuts: records the system calls of a real run, and rebuilds the possible states of the disk after a cut at any moment.
+//! Tests power cuts: records the system calls of a real run, and rebuilds the possible states of the disk after a cut
+//! at any moment.
 //!
-//! After a cut the disk has all synced data. Of later writes it can have nothing, all, any part, and torn sectors. Files and names
-//! whose directory was not synced can be missing. `sync_file_range` does not count as a sync. In every such state the store must
-//! open and have every commit that was acknowledged before the cut. (The method of ALICE: Pillai et al., 2014.)
+//! After a cut the disk has all synced data. Of later writes it can have none, all or any part, even torn sectors.
+//! Files and names whose directory was not synced can be missing. `sync_file_range` does not count as a sync. In every
+//! such state the store must open and have every commit that was acknowledged before the cut. (The method of ALICE:
+//! Pillai et al., 2014.)
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,14 +17,15 @@ use kent_store::{Archived, Archiving, Key, SledOptions, SledStore, Store, Txn};
 
 /// The environment variable with the directory of the recorded process.
 const CHILD_DIR: &str = "KENT_STORE_POWER_CHILD_DIR";
-/// The directory of the archive in it, if the store has one.
+/// The name of the archive's directory within that directory, if the store has an archive.
 const ARCHIVE: &str = "archive";
 /// The prefix of the lines that the recorded process prints for acknowledged commits.
 const ACK: &str = "acknowledged ";
 const KEYS: u32 = 5;
 /// The number of recorded commits, half of them after a restart.
 const COMMITS: u32 = 40;
-/// Before this commit, another one nearly fills the journal, so that it restarts during the run.
+/// Before the commit with this number, a large one nearly fills the journal, so that the journal restarts during the
+/// run.
 const FILLING: u32 = 25;
 const SECTOR: usize = 512;
 
@@ -116,7 +119,7 @@ fn record(dir: &Path, is_archived: bool) -> Vec<Event> {
     events
 }
 
-/// Decodes `"\x61\x62"`.
+/// Decodes a string of the form `"\x61\x62"`.
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<&str> = hex.trim_matches('"').split("\\x").skip(1).collect();
     digits.iter().map(|digits| u8::from_str_radix(&digits[..2], 16).unwrap()).collect()
@@ -182,14 +185,14 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
     }
 }
 
-/// The writes without a sync that the disk has kept.
+/// The selection of unsynced writes that the disk has kept.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     None,
     All,
     First(usize),
     AllBut(usize),
-    /// All, with the last one torn after this many sectors.
+    /// All writes, of which the last one is torn after this number of sectors.
     Torn(usize),
     /// A random part, with this seed.
     Some(u64),
@@ -260,7 +263,7 @@ fn build(events: &[Event], cut: usize, kept: Kept) -> BTreeMap<PathBuf, Vec<u8>>
     files
 }
 
-/// Opens the store with the contents of the disk after a cut. An error says what is wrong.
+/// Opens the store with the contents of the disk after a cut. Returns a description of any problem.
 ///
 /// The files keep their original paths, because a store knows the path of its archive.
 async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Option<u32>) -> Result<(), String> {
@@ -292,7 +295,7 @@ async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Op
     if last > 0 && is_archived && Archived::list(&into.join(ARCHIVE)).unwrap().is_empty() {
         return Err("there is no archive".to_owned());
     }
-    let store = open(into).map_err(|error| format!("it does not open: {error}"))?;
+    let store = open(into).map_err(|error| format!("the store does not open: {error}"))?;
     let mut lost = None;
     for round in last.saturating_sub(KEYS)..last {
         let found = store.get(&key(round)).await.map_err(|error| error.to_string())?;
@@ -310,7 +313,7 @@ async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Op
     lost.map_or(Ok(()), Err)
 }
 
-/// Cuts the power after every `step`th event. Returns the number of tried states and the errors.
+/// Cuts the power after every `step`th event. Returns the number of tried states, and the errors.
 async fn cut(events: &[Event], data: &Path, step: usize, some: u64) -> (usize, Vec<String>) {
     let (mut tried, mut wrong) = (0, Vec::new());
     for cut in (1..=events.len()).filter(|cut| cut % step == 0 || *cut == events.len()) {
@@ -358,8 +361,8 @@ async fn long_every_acknowledged_commit_survives_a_power_cut() {
     all(1, 6, false).await;
 }
 
-/// The power fails on both disks at the same moment. In every state the archive alone has the acknowledged commits, and the store
-/// opens with it.
+/// The power fails on both disks at the same moment. In every state, the archive alone has the acknowledged commits,
+/// and the store opens with it.
 #[tokio::test]
 async fn every_acknowledged_commit_is_in_the_archive_after_a_power_cut() {
     all(11, 1, true).await;
@@ -379,7 +382,7 @@ async fn a_missing_sync_of_the_archive_is_found() {
     let is_of = |path: &Path, name: &str| {
         path.starts_with(&archive) && path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
     };
-    // The segments with the frames, and the directory with their names.
+    // Leave out the syncs of the segments with the frames, and then of the directory with their names.
     for name in ["commits.", "0505"] {
         let mut events = recorded.clone();
         events.retain(|event| !matches!(event, Event::Sync(path) if is_of(path, name)));
@@ -389,7 +392,8 @@ async fn a_missing_sync_of_the_archive_is_found() {
     }
 }
 
-/// Without the syncs that we add to those of sled, a cut loses acknowledged commits, and this suite detects it.
+/// Checks that this suite detects a missing sync: without the syncs that we add to those of sled, a cut loses
+/// acknowledged commits.
 #[tokio::test]
 async fn a_missing_sync_is_found() {
     let dir = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ async fn reopening_keeps_everything() {
     assert!(again > version);
 }
 
-/// No lock remains, neither ours nor sled's.
+/// Checks that no lock remains, neither ours nor sled's.
 #[tokio::test]
 async fn a_closed_store_can_be_opened_immediately() {
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ fn no_value_becomes_a_file() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let store = open(dir.path()).unwrap();
-        // Values of the largest size, in an order that splits leaves, replaced and partly removed.
+        // Writes values of the largest size in an order that splits leaves, replaces them, and removes some of them.
         for round in 0..4_u32 {
             for number in 0..80_u32 {
                 let key = Key::new(format!("{:0>255}", number * 37 % 80)).unwrap();
@@ -130,7 +130,7 @@ fn err_snapshot_with_random_contents() {
     assert!(error.to_string().ends_with("restore it from a backup"), "{error}");
 }
 
-/// A child process counts and prints each acknowledged commit, until it is killed at some point of a commit.
+/// A child process counts and prints each acknowledged commit, until it is killed at a random point of a commit.
 #[tokio::test]
 async fn acknowledged_commits_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
@@ -145,7 +145,8 @@ async fn acknowledged_commits_survive_a_kill() {
     }
 }
 
-/// Reads until `enough` is acknowledged, kills the child, and reads the rest of its output. Returns the last acknowledged count.
+/// Reads until the count `enough` is acknowledged, kills the child, and reads the rest of its output. Returns the last
+/// acknowledged count.
 fn read_acknowledgements(child: &mut Child, enough: u64) -> u64 {
     let output = child.stdout.take().unwrap();
     let (mut last, mut killed) = (0, false);
@@ -174,7 +175,7 @@ fn spawn_child(dir: &Path) -> Child {
         .unwrap()
 }
 
-/// Not a test: [`acknowledged_commits_survive_a_kill`] starts it in its own process.
+/// This is not a test: [`acknowledged_commits_survive_a_kill`] starts it in its own process.
 #[tokio::test]
 #[ignore = "run by another test, in a process that is killed"]
 async fn child_that_counts() {

@@ -102,7 +102,8 @@ impl Copy<'_> {
                 None => Counter { reserved: from.reserved, unsure: true, ..after },
             };
         }
-        let Some(floor) = self.floors.iter().find(|floor| floor.source == *source) else { return Ok(after) };
+        let floors = self.floors.iter().filter(|floor| floor.source == *source);
+        let Some(floor) = floors.max_by_key(|floor| floor.next) else { return Ok(after) };
         let next = order.floor(floor.next);
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });

@@ -41,6 +41,7 @@ impl Restore {
         };
         // The new store counts its starts from zero.
         restore.records.remove(&keys::BOOTS);
+        restore.records.remove(&keys::WITNESSES);
         // The new store is written with this program's schema.
         restore.records.remove(&keys::IN_FORCE);
         restore.move_series(copy)?;
@@ -81,10 +82,15 @@ impl Restore {
         let mut restores = self.earlier_restores()?;
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
-            // The new entry covers all restores since the older backup, because the other store went through none of those.
+            // The new entry covers all restores since the older backup, because the other store went through none of those. Their
+            // lapses may have begun before it.
             let (before, since): (Vec<_>, Vec<_>) =
                 restores.into_iter().partition(|restored| older.restores.contains(restored));
-            lost.tables_edited |= since.iter().any(|restored| restored.tables_edited);
+            for replaced in since {
+                lost.lapse.since = lost.lapse.since.min(replaced.lapse.since);
+                lost.lapse.until = lost.lapse.until.max(replaced.lapse.until);
+                lost.tables_edited |= replaced.tables_edited;
+            }
             restores = before;
         }
         restores.push(lost);

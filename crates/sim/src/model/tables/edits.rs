@@ -19,7 +19,7 @@ pub(crate) enum EditKind {
     Divide,
     /// Creates another region with a free prefix.
     Create,
-    /// Turns its suffixes into a space of their own.
+    /// Turns the region's suffixes into a space of their own.
     Delegate,
     /// Declares that the suffixes below 2 are issued.
     Next,
@@ -76,7 +76,7 @@ impl EditKind {
         })
     }
 
-    /// Whether the edit depends on the counter, so that it locks the counter.
+    /// Returns whether the edit depends on the counter, so that it locks the counter.
     pub(super) const fn is_about_the_counter(self) -> bool {
         matches!(self, Self::Shrink | Self::Close | Self::Divide | Self::Delegate | Self::Next)
     }

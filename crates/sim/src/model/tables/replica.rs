@@ -103,17 +103,17 @@ impl Replica {
         })
     }
 
-    /// Whether the chunk of a region is exhausted.
+    /// Returns whether the chunk of a region is exhausted.
     pub(super) fn is_spent(&self, region: u64) -> bool {
         self.counters.iter().all(|(of, counter)| *of != region || counter.left() == 0)
     }
 
-    /// The version of a counter after this daemon's last commit.
+    /// Returns the version of a counter after this daemon's last commit.
     pub(super) fn own_version(&self, region: u64) -> u64 {
         self.counters.iter().find(|(of, _)| *of == region).map_or(0, |(_, counter)| counter.version())
     }
 
-    /// Whether the commit of a chunk or a give-back of the region is in flight: `Cell::reserving`.
+    /// Returns whether the commit of a chunk or a give-back of the region is in flight, like `Cell::reserving`.
     pub(super) fn is_reserving(&self, region: u64) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.region() == region)
     }
@@ -134,7 +134,7 @@ impl Waiting {
 }
 
 impl Stage {
-    /// The commit in flight.
+    /// Returns the commit in flight.
     pub(super) const fn sent(&self) -> Option<&Shared<Sent>> {
         match self {
             Self::GiveBack(_, sent) | Self::Commit(sent) => Some(sent),
@@ -144,13 +144,13 @@ impl Stage {
 }
 
 impl View {
-    /// The contents of a store, loaded once for all states with equal contents.
+    /// Returns the contents of a store, loaded once for all states with equal contents.
     pub(super) fn of(store: &Store) -> Arc<Option<Self>> {
         static READ: LazyLock<Pool<Arc<Option<View>>>> = LazyLock::new(Pool::default);
         READ.get_or_create(store.contents(), || Arc::new(Self::load(store)))
     }
 
-    /// `State::load`.
+    /// Loads the tables, like `State::load`.
     pub(super) fn load(store: &Store) -> Option<Self> {
         let (_, Value::Space(revision, next)) = store.get(&Key::Space)? else { return None };
         let regions = store.iter().filter_map(|(key, (_, value))| match (key, value) {
@@ -187,7 +187,7 @@ impl View {
         }
     }
 
-    /// `Space::apply`. Returns false if the plan does not match the table.
+    /// Applies a plan, like `Space::apply`. Returns false if the plan does not match the table.
     pub(super) fn apply(&mut self, plan: &Plan, version: u64) -> bool {
         if self.table.apply(plan).is_err() {
             return false;
@@ -205,13 +205,13 @@ impl View {
         true
     }
 
-    /// `facts`: the region, if this daemon may grant from it.
+    /// Returns the region if this daemon may grant from it, like `facts`.
     pub(super) fn facts(&self, region: u64) -> Option<&Region> {
         let found = self.table.get(RegionNumber(region))?;
         (found.kind != Kind::Closed && !found.sealed && !found.delegated).then_some(found)
     }
 
-    /// The regions from which this daemon may grant.
+    /// Returns the regions from which this daemon may grant.
     pub(super) fn open(&self) -> impl Iterator<Item = u64> {
         self.table.iter().map(|region| region.number.0).filter(|number| self.facts(*number).is_some())
     }

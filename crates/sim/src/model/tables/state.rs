@@ -21,7 +21,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TablesState {
     store: Store,
-    /// The durable edits from the second revision on, with their versions.
+    /// The durable edits, starting at the second revision, with their versions.
     history: Shared<Vec<(u64, Plan)>>,
     /// Changes of counters that some daemon has not received yet.
     pub(super) moves: Shared<Vec<Move>>,
@@ -45,9 +45,9 @@ pub(super) struct Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Seal {
     None,
-    /// It was committed in this revision, but not confirmed.
+    /// The seal was committed in this revision, but is not confirmed.
     Committed(Revision),
-    /// It is confirmed: no daemon grants from the region.
+    /// The seal is confirmed: no daemon grants from the region.
     InEffect,
 }
 
@@ -75,7 +75,7 @@ const TIME: UnixNanos = UnixNanos::new(0);
 const NOW: Duration = Duration::ZERO;
 
 impl TablesState {
-    /// The initial state: daemons on a table with one region.
+    /// Returns the initial state: daemons on a table with one region.
     pub(super) fn new(replicas: usize, left: TableBudget) -> Option<Self> {
         let (mut table, prefix) = (Table::new(BITS).ok()?, "0".parse::<Prefix>().ok()?);
         let place = Place::At(prefix);
@@ -101,7 +101,8 @@ impl TablesState {
         })
     }
 
-    /// Normalizes a state, so that states that differ only in the order of daemons are equal. Drops changes that all have received.
+    /// Normalizes a state, so that states that differ only in the order of daemons are equal. Drops changes that all
+    /// daemons have received.
     pub(super) fn normalize(&mut self) {
         let heard = self.replicas.iter().map(|replica| replica.heard).min().unwrap_or_default();
         if heard > 0 {
@@ -183,7 +184,7 @@ impl TablesState {
         true
     }
 
-    /// `RegionGrants::reserve` and `Cell::try_reserve`.
+    /// Reserves a chunk, like `RegionGrants::reserve` and `Cell::try_reserve`.
     pub(super) fn reserve(&mut self, replica: usize, region: u64) -> Option<()> {
         let read = self.read_counter(region);
         let it = &mut self.replicas[replica];
@@ -213,7 +214,7 @@ impl TablesState {
         Some(())
     }
 
-    /// The commit that gives back the rest of a chunk. The daemon grants nothing more from it.
+    /// Returns the commit that gives back the rest of a chunk. The daemon grants nothing more from it.
     fn rest(&mut self, replica: usize, region: u64) -> Option<Shared<Sent>> {
         let plan = self.replicas[replica].with_counter(region, |counter| counter.plan_give_back())?;
         let txn = ModelTxn {
@@ -234,7 +235,7 @@ impl TablesState {
                 it.with_counter(region, |counter| counter.on_committed(plan, version));
                 it.receive_counter(region, Stored { version, value }, mutant);
             }
-            // The table has a newer revision. A pending edit of this daemon detects that itself.
+            // The table has a newer revision. A pending edit of this daemon detects the newer revision itself.
             (Waiting::Chunk { .. }, Err(Key::Region(_))) if it.edit.is_none() => it.edit = Some(Stage::Reload),
             _ => {}
         }
@@ -254,7 +255,7 @@ impl TablesState {
         None
     }
 
-    /// Whether an edit locks the first region's counter on this daemon.
+    /// Returns whether an edit locks the first region's counter on this daemon.
     pub(super) fn is_counter_locked(&self, replica: usize) -> bool {
         match &self.replicas[replica].edit {
             Some(Stage::GiveBack(..) | Stage::Read(_)) => true,
@@ -366,20 +367,20 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let Move { region, read } = self.moves.get(usize::from(it.heard))?.clone();
         it.heard += 1;
-        // `set_reserved_elsewhere`: ignore values older than this daemon's own commit.
+        // Like `set_reserved_elsewhere`, ignore values older than this daemon's own commit.
         if read.version > it.own_version(region) {
             it.receive_counter(region, read, mutant);
         }
         Some(())
     }
 
-    /// The next edit that a daemon has not applied.
+    /// Returns the next edit that a daemon has not applied.
     pub(super) fn next_edit(&self, replica: usize) -> Option<&(u64, Plan)> {
         let revision = self.replicas[replica].view.table.revision().0;
         self.history.iter().find(|(_, plan)| plan.base.0 == revision)
     }
 
-    /// `Directory::step`.
+    /// Applies the next edit, like `Directory::step`.
     pub(super) fn hear_edit(&mut self, replica: usize, mutant: Option<Mutant>) -> Option<()> {
         let (version, plan) = self.next_edit(replica)?.clone();
         if !self.replicas[replica].view.update(|view| view.apply(&plan, version)) {
@@ -393,7 +394,7 @@ impl TablesState {
         Some(())
     }
 
-    /// Whether all daemons have applied the seal.
+    /// Returns whether all daemons have applied the seal.
     pub(super) fn can_confirm(&self) -> bool {
         match self.seal {
             Seal::Committed(revision) => self.replicas.iter().all(|replica| replica.view.table.revision() >= revision),
@@ -452,7 +453,8 @@ impl TablesState {
         }
     }
 
-    /// Whether every daemon can grant from some region after faults have stopped, unless all are full, sealed or delegated.
+    /// Returns whether every daemon can grant from some region after faults have stopped, unless all regions are full,
+    /// sealed or delegated.
     ///
     /// If a daemon waits, its next step without a fault leads to another state that is checked.
     pub(super) fn recovers(&self, mutant: Option<Mutant>) -> bool {
@@ -499,7 +501,7 @@ impl Replica {
     }
 }
 
-/// An edit as recorded in the history, without counters.
+/// Returns an edit as recorded in the history, without counters.
 fn without_counters(plan: &Plan) -> Plan {
     let mut changes = plan.changes.clone();
     for change in &mut changes {

@@ -1,4 +1,5 @@
-//! Restores from an archive with the daemon's own code on real files. They must lose and skip nothing.
+//! Restores from an archive with the daemon's own code on real files. Such a restore must lose no commit and skip no
+//! number.
 
 use std::{
     fs,
@@ -158,7 +159,7 @@ impl Place {
         Ok(Line::try_parse_from(line)?.args)
     }
 
-    /// The directory of the store in the archive, relative to all files.
+    /// Returns the directory of the store in the archive, relative to the directory of all files.
     fn own(&self) -> anyhow::Result<PathBuf> {
         let (own, _) = Archived::list(&self.path("archive"))?.pop().context("the archive has no store")?;
         Ok(own.strip_prefix(self.files.path())?.to_owned())
@@ -169,7 +170,7 @@ impl Place {
     }
 }
 
-/// Runs a future in real time to its end, while simulated time stands still.
+/// Runs a future to completion in real time, while simulated time stands still.
 fn in_real_time<T: Send>(act: impl AsyncFnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
     let run = || tokio::runtime::Builder::new_current_thread().build()?.block_on(act());
     thread::scope(|scope| scope.spawn(run).join()).map_err(|_| anyhow!("the task panicked"))?

@@ -39,7 +39,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Backup {
     source: Source,
-    /// Regions that got a floor from an operator, by space and number. The next restore must set a floor for them, too.
+    /// Regions that got a floor from an operator, by space and number. The next restore must also set a floor for them.
     floored: BTreeSet<(String, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl Backup {
         Self { source: Source::Archive { files, own }, floored: BTreeSet::new() }
     }
 
-    /// The first arguments of the restore command.
+    /// Returns the first arguments of the restore command.
     fn line(&self) -> Vec<String> {
         let source = match &self.source {
             Source::File(_) => PathBuf::from("kent.backup"),
@@ -92,8 +92,8 @@ pub(super) async fn take_backup(run: &Run) -> Option<Backup> {
     None
 }
 
-/// The output of `kent backup`. Fails for a backup without a time, which a daemon makes while it distrusts its clock, for example
-/// before its first slot. After a restore from such a backup, no counter continues without a floor.
+/// Returns the output of `kent backup`. Fails for a backup without a time, which a daemon makes while it distrusts its
+/// clock, for example before its first slot. After a restore from such a backup, no counter continues without a floor.
 async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     let mut parts = pin!(admin.backup(Request::new(BackupRequest {})).await?.into_inner());
     let mut bytes = Vec::new();
@@ -129,12 +129,13 @@ pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
         time::sleep(wait).await;
     }
     run.start_all().await;
-    // Operators who pass --table-unchanged repeat nothing.
+    // Operators who pass --table-unchanged repeat no edits.
     if run.backend().mutant != Some(Mutant::TableUnchanged) {
         repair(run, &lost, &backup.floored, number).await;
     }
     if !waits_first {
-        // Clients send requests while nothing may be issued yet. The rest of the time passes without daemons, which is cheap.
+        // Clients send requests while nothing may be issued yet. The rest of the time passes without daemons, which is
+        // cheap to simulate.
         drop(exclusive);
         time::sleep(run.dice.millis(1000, 5000)).await;
         let _exclusive = run.gate.write().await;
@@ -264,7 +265,7 @@ fn pairs<'t>(run: &'t Run, known: &'t Tables, lost: &'t Tables) -> impl Iterator
 }
 
 impl Pair<'_> {
-    /// A number above all in use, or 0 for a region that was delegated, which has issued nothing itself.
+    /// Returns a floor above all numbers in use, or 0 for a region that was delegated, which has issued nothing itself.
     fn floor(&self, run: &Run) -> Option<Floor> {
         if self.backup.kind == Kind::Closed || self.backup.delegated || self.backup.order == Order::External {
             return None;
@@ -276,8 +277,8 @@ impl Pair<'_> {
     }
 }
 
-/// The floors that operators must set: for regions that were shrunk or delegated, so that this can be repeated, and for regions that
-/// got a floor before.
+/// Returns the floors that operators must set: for regions that were shrunk or delegated, so that the edit can be
+/// repeated, and for regions that got a floor before.
 fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floor> {
     let is_shrunk = |pair: &Pair<'_>| pair.lost.kind == Kind::Open && pair.lost.suffix < pair.backup.suffix;
     let needs = |pair: &Pair<'_>| {
@@ -285,11 +286,11 @@ fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floo
         named || is_shrunk(pair) || pair.lost.delegated
     };
     let floors = pairs(run, known, lost).filter(needs).filter_map(|pair| pair.floor(run));
-    // A region expanded since the backup may have issued more. It is then full until it is expanded again.
+    // A region expanded since the backup may have issued more. The region is then full until it is expanded again.
     floors.map(|floor| Floor { next: floor.next.min(floor.capacity), ..floor }).collect()
 }
 
-/// The tables of a backup.
+/// Returns the tables of a backup.
 async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     let mut flags = backup.line();
     flags.push("--table-unchanged".to_owned());
@@ -302,7 +303,7 @@ async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     tables_of(run, memory).await.ok()
 }
 
-/// Whether no table was edited since the backup.
+/// Returns whether no table was edited since the backup.
 fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
     let regions =
         |table: &Table| table.iter().map(|region| Region { issued: Count::ZERO, ..region.clone() }).collect::<Vec<_>>();
@@ -312,12 +313,12 @@ fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
     known.len() == lost.len() && known.iter().zip(lost).all(is_same)
 }
 
-/// The tables of the lost store, which the operators know.
+/// Returns the tables of the lost store, which the operators know.
 async fn tables(run: &Run) -> Result<Tables, String> {
     tables_of(run, run.backend().memory.reopen()).await
 }
 
-/// The tables of a store, read without issuing from it.
+/// Returns the tables of a store, read without issuing from it.
 async fn tables_of(run: &Run, memory: MemoryStore) -> Result<Tables, String> {
     let environment =
         Environment { store: Arc::new(memory), clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) };

@@ -1,4 +1,4 @@
-//! Moves of a store into another store, sometimes interrupted and repeated.
+//! Moves a store into another store, sometimes with interruptions and repetitions.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -63,7 +63,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
     None
 }
 
-/// The environment of a daemon on a store without faults.
+/// Returns the environment of a daemon on a store without faults.
 fn environment(run: &Run, backend: &Backend) -> Environment {
     let store = Arc::new(backend.memory.reopen());
     Environment { store, clock: run.any_machine(), entropy: Arc::new(run.dice.clone()) }

@@ -1,4 +1,5 @@
-//! The work of operators after a restore: they repeat lost edits, so that the tables match the lost ones where possible.
+//! Simulates the work of operators after a restore: they repeat lost edits, so that the tables match the lost ones
+//! where possible.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use super::super::{
     run::{REPLICAS, Run},
 };
 
-/// Whether a region has the same place and shape as before.
+/// Returns whether a region has the same place and shape as before.
 fn is_same_place(before: &Region, now: &Region) -> bool {
     let place = |region: &Region| {
         let Region { prefix, zone, suffix, kind, sub_bits, order, delegated, .. } = *region;
@@ -54,7 +55,7 @@ pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String,
     }
 }
 
-/// Whether a region that contains the space differs from the lost store. The space may not exist then.
+/// Returns whether a region that contains the space differs from the lost store. Then the space may not exist.
 fn is_inside_suspect(run: &Run, space: &str) -> bool {
     let mut inside = space;
     while let Some((outer, region)) = inside.rsplit_once('/') {
@@ -147,7 +148,7 @@ impl Repair<'_> {
         made
     }
 
-    /// Sets a floor. Returns false if none is known.
+    /// Sets a floor. Returns false if no floor is known.
     async fn set_next(&self, was: &Region, floor: Option<u128>) -> bool {
         let Some(floor) = floor else { return false };
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "floor"));
@@ -171,7 +172,7 @@ impl Repair<'_> {
             return;
         }
         if let Some(parent) = was.parent {
-            // The parent is left alone, so that the subregion's prefix stays unused.
+            // Operators leave the parent alone, so that the subregion's prefix stays unused.
             if let Some(parent) = restored.get(parent) {
                 run.suspect(space, &parent.name);
             }
@@ -197,7 +198,7 @@ impl Repair<'_> {
             ..CreateRegionRequest::default()
         };
         if !self.send_until_answered(request_id, EditKind::Create(create)).await {
-            // Otherwise its prefix could go to another region.
+            // Without this region, its prefix could go to another one.
             return run.violation(format!("cannot create {} of {space} again", was.name));
         }
         run.places.add(space, &was.name);

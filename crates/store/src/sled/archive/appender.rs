@@ -56,7 +56,8 @@ impl Appender {
         let _ended = self.jobs.send(job);
     }
 
-    /// Waits until the frame is durable. Calls `late` if that takes long, because a network share that hangs makes the store hang.
+    /// Waits until the frame is durable. Calls `late` if this takes long, because a network share that hangs makes the
+    /// store hang.
     pub(super) fn end(&self, late: impl FnOnce()) -> io::Result<()> {
         let answer = match self.done.recv_timeout(LATE_AFTER) {
             Err(RecvTimeoutError::Timeout) => {
@@ -69,7 +70,8 @@ impl Appender {
     }
 }
 
-/// Shorter than the timeout of callers, so that the log names the archive before they time out.
+/// The wait before `late` is called. It is shorter than the timeout of callers, so that the log names the archive
+/// before they time out.
 const LATE_AFTER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes this long for every frame.
+    /// A writer that takes this time for every frame.
     struct Slow(Duration);
 
     impl FrameWriter for Slow {

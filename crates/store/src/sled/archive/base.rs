@@ -80,7 +80,7 @@ pub(super) fn write(dir: &Path, head: &Head, ledger: &mut Ledger) -> Result<u64,
 /// The state that an archive shares with the thread that writes its base.
 #[derive(Debug, Default)]
 pub(super) struct BaseState {
-    /// True once the archive was dropped. Locked while a base is renamed to its final name.
+    /// True once the archive is dropped. Locked while a base is renamed to its final name.
     is_over: Mutex<bool>,
     is_running: AtomicBool,
     /// The size of the newest base in bytes.
@@ -111,14 +111,14 @@ pub(in crate::sled) struct BaseJob {
 }
 
 impl BaseJob {
-    /// Returns `None` while another base is being written.
+    /// Creates a job. Returns `None` while another base is being written.
     pub(super) fn new(dir: &Path, head: Head, state: &Arc<BaseState>) -> Option<Self> {
         let is_first = !state.is_running.swap(true, Ordering::Relaxed);
         is_first.then(|| Self { dir: dir.to_owned(), head, state: Arc::clone(state) })
     }
 
-    /// Writes the base on its own thread: the first page, and then the pages from `next`, which gets the last key. The thread ends
-    /// early if `next` returns `None`.
+    /// Writes the base on its own thread: the first page, and then the pages that `next` returns. `next` gets the last
+    /// key of the page before; if it returns `None`, the thread ends early.
     pub(in crate::sled) fn start(
         self,
         first: Part,
@@ -137,7 +137,7 @@ impl BaseJob {
         thread.spawn(run).inspect_err(|error| tracing::warn!(%error, "cannot write a new base of the archive; the next attempt follows later")).ok()
     }
 
-    /// Returns false if the base was abandoned.
+    /// Writes the base. Returns false if it was abandoned.
     fn write(&self, first: Part, mut next: impl FnMut(Key) -> Option<Part>) -> Result<bool, ArchiveError> {
         let mut base = BaseFile::create(&self.dir, &self.head)?;
         let mut part = first;

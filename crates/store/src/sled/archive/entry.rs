@@ -1,4 +1,5 @@
-//! Opening a store with its archive: checks that they belong together, and finds the commits that either lacks.
+//! Opening a store with its archive: checks that they belong together, and finds the commits that are missing from
+//! either.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -13,8 +14,8 @@ use super::read::Chain;
 use super::{Archiving, Ending, Generation};
 use crate::store::StoreId;
 
-/// The action on the archive when a store is opened. Finding it changes nothing, except that it can create an empty
-/// directory.
+/// The action on the archive when a store is opened. Finding the action changes nothing, except that it can create an
+/// empty directory.
 #[derive(Debug)]
 pub(in crate::sled) enum Entry {
     /// No archive.
@@ -23,24 +24,24 @@ pub(in crate::sled) enum Entry {
     Begin(Place, Generation),
     /// Continue the archive.
     Resume(Place, Chain),
-    /// End the archive, and record that in it.
+    /// End the archive, and record the end in it.
     End(Place, Chain),
-    /// End the archive, and record that in this directory if possible.
+    /// End the archive, and record the end in this directory if possible.
     Forget(PathBuf),
 }
 
 /// The directory of the store's archive, locked by this process.
 #[derive(Debug)]
 pub(in crate::sled) struct Place {
-    /// The directory of the setting.
+    /// The directory given in the settings.
     pub(super) named: PathBuf,
-    /// The store's own directory in it.
+    /// The store's own directory within `named`.
     pub(super) dir: PathBuf,
     pub(super) base_after: u64,
     pub(super) _lock: Lock,
 }
 
-/// The lock. It is unlocked explicitly, as that of the store's directory.
+/// The lock of the directory. It is unlocked explicitly, like the lock of the store's directory.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
@@ -84,7 +85,8 @@ impl Entry {
         }
     }
 
-    /// The batches of the archive that a store at this revision lacks. `journal` has the batches of the store's journal.
+    /// Returns the batches of the archive that a store at this revision lacks. `journal` has the batches of the store's
+    /// journal.
     pub(in crate::sled) fn missed(&self, revision: u64, journal: &[Redo]) -> Result<Vec<Redo>, ArchiveError> {
         let (Self::Resume(place, chain) | Self::End(place, chain)) = self else { return Ok(Vec::new()) };
         for redo in &chain.redos {
@@ -105,7 +107,7 @@ impl Entry {
 }
 
 impl ArchiveError {
-    /// Returns true if the archive can be abandoned after this error with `--no-archive=lost`.
+    /// Returns true if `--no-archive=lost` can abandon the archive after this error.
     fn may_be_lost(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Damaged { .. } | Self::Record { .. } | Self::Nothing { .. } => true,
@@ -117,7 +119,7 @@ impl ArchiveError {
     }
 }
 
-/// A store whose archive is to be found.
+/// A search for the archive of a store.
 struct Seeker {
     id: StoreId,
     mark: Option<Mark>,
@@ -128,7 +130,8 @@ struct Seeker {
 impl Seeker {
     fn find(self, named: PathBuf, base_after: u64) -> Result<Entry, ArchiveError> {
         let dir = named.join(self.id.to_string());
-        // An unmounted disk is an empty or missing directory: an archive that exists elsewhere must not start again there.
+        // An unmounted disk looks like an empty or missing directory. If the archive exists elsewhere, do not start it
+        // again in such a directory.
         let begins_here = self.mark.as_ref().is_none_or(|mark| !mark.begun && Path::new(&mark.dir) == named);
         if !named.is_dir() {
             return Err(ArchiveError::io(&named, ErrorKind::NotFound.into()));

@@ -19,7 +19,7 @@ const ENDED: &str = "ended";
 /// The suffix of the temporary name of an incomplete file.
 const UNFINISHED: &str = ".new";
 
-/// The first frame of every file: the archive that it belongs to.
+/// The first frame of every file, which names the archive that the file belongs to.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Head {
     #[prost(bytes = "vec", tag = "1")]
@@ -35,7 +35,7 @@ pub(super) struct Head {
 /// A further frame of a base.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct BasePart {
-    /// Raw keys and values of records, in order.
+    /// The raw keys and values of records, in order.
     #[prost(message, repeated, tag = "11")]
     pub(super) rows: Vec<RawWrite>,
     /// The number of records, in the last frame.
@@ -73,7 +73,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Lists a directory. A missing one is empty.
+    /// Lists a directory. A missing directory counts as empty.
     pub(super) fn of(dir: &Path) -> Result<Self, ArchiveError> {
         let mut listing = Self::default();
         let entries = match fs::read_dir(dir) {
@@ -98,14 +98,14 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The newest base, and its head.
+    /// Returns the newest base, and its head.
     pub(super) fn base(&self, dir: &Path) -> Result<Option<(u64, Head)>, ArchiveError> {
         let Some(revision) = self.bases.last() else { return Ok(None) };
         let path = base_path(dir, *revision);
         let head = read_head(&path)?;
         match head.revision == *revision {
             true => Ok(Some((*revision, head))),
-            false => Err(ArchiveError::Damaged { path, at: 0, what: "its revision differs from that in its name" }),
+            false => Err(ArchiveError::Damaged { path, at: 0, what: "its revision differs from the one in its name" }),
         }
     }
 }
@@ -131,12 +131,12 @@ pub(super) struct Segment {
     pub(super) redos: Vec<Redo>,
     /// The bytes of the head and of the frames.
     pub(super) bytes: Vec<u8>,
-    /// Whether other bytes than zeros follow: a torn or damaged frame.
+    /// Whether bytes other than zeros follow: a torn or damaged frame.
     pub(super) is_torn: bool,
 }
 
 impl Segment {
-    /// Reads a segment of the archive of `base`. Only the last one may end with a torn frame.
+    /// Reads a segment of the archive of `base`. Only the last segment may end with a torn frame.
     pub(super) fn read(path: &Path, base: &Head, is_last: bool) -> Result<Self, ArchiveError> {
         let damaged = |at: usize, what| ArchiveError::Damaged { path: path.to_owned(), at: at as u64, what };
         let mut bytes = fs::read(path).map_err(|error| ArchiveError::io(path, error))?;
@@ -175,7 +175,7 @@ fn read_head(path: &Path) -> Result<Head, ArchiveError> {
     head.ok_or_else(|| ArchiveError::Damaged { path: path.to_owned(), at: 0, what: "its head is damaged" })
 }
 
-/// Writes a file atomically: under its name it is complete or does not exist.
+/// Writes a file atomically: the file with the final name is complete or does not exist.
 pub(super) fn write_atomic(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<File, ArchiveError> {
     let mut file = create(path)?;
     let written = write(&mut file).and_then(|()| file.sync_all());
@@ -208,7 +208,7 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| ArchiveError::io(dir, error))
 }
 
-/// Writes a segment with its head and these frames, filled up with zeros to `length`.
+/// Writes a segment with its head and these frames, padded with zeros to `length`.
 pub(super) fn write_segment(
     dir: &Path,
     first: u64,
@@ -233,7 +233,7 @@ pub(super) fn remove_older(dir: &Path, base: &Head) -> Result<(), ArchiveError> 
     sync_dir(dir)
 }
 
-/// Reads why an archive ended, and which one.
+/// Reads which archive in this directory ended, and the reason.
 pub(super) fn read_ended(dir: &Path) -> Result<Option<(Head, Ending)>, ArchiveError> {
     let path = dir.join(ENDED);
     let bytes = match fs::read(&path) {
@@ -254,7 +254,7 @@ pub(super) fn read_ended(dir: &Path) -> Result<Option<(Head, Ending)>, ArchiveEr
     Ok(Some((head, ending)))
 }
 
-/// Records why an archive ended.
+/// Records the reason for the end of an archive.
 pub(super) fn write_ended(dir: &Path, head: &Head, ending: &Ending) -> Result<(), ArchiveError> {
     let part = match ending {
         Ending::Left => EndedPart::default(),

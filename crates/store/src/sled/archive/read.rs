@@ -1,4 +1,4 @@
-//! Reads an archive: its newest commits when a store is opened, or everything for a restore.
+//! Reads an archive: its newest commits when a store is opened, or all of it for a restore.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use crate::store::StoreId;
 #[derive(Debug)]
 pub(in crate::sled) struct Chain {
     pub(super) base: Head,
-    /// The batches up to the last one, oldest first. The first ones can be omitted.
+    /// The newest batches, oldest first. Earlier batches can be missing here.
     pub(super) redos: Vec<Redo>,
     /// The revision of the last commit.
     pub(super) last: u64,
@@ -32,7 +32,7 @@ impl Chain {
         let listing = Listing::of(dir)?;
         let Some((revision, base)) = listing.base(dir)? else { return Ok(None) };
         let firsts: Vec<u64> = listing.segments.into_iter().filter(|first| *first > revision).collect();
-        // Start with the segment that has the revision itself, so that its commit can be compared.
+        // Start with the segment that contains the revision itself, so that its commit can be compared.
         let skipped = after.and_then(|after| firsts.iter().rposition(|first| *first <= after)).unwrap_or(0);
         let mut last = if skipped == 0 { revision } else { firsts[skipped] - 1 };
         let (mut redos, mut tail) = (Vec::new(), None);
@@ -45,7 +45,7 @@ impl Chain {
             last = segment.redos.last().map_or(last, |redo| redo.last);
             redos.extend(segment.redos);
             if segment.is_torn {
-                tracing::info!(path = %path.display(), "discarding a torn commit of the archive that was not acknowledged");
+                tracing::info!(path = %path.display(), "discarding a torn commit of the archive, which was not acknowledged");
             }
             tail = Some((*first, segment.bytes));
         }
@@ -75,17 +75,17 @@ pub struct Archived {
 }
 
 impl Archived {
-    /// Returns true if a directory is the archive of a store.
+    /// Returns true if the directory is the archive of a store.
     #[must_use]
     pub fn is_one(dir: &Path) -> bool {
         Listing::of(dir).is_ok_and(|listing| !listing.bases.is_empty())
     }
 
-    /// The archives of stores in a directory, and why they ended.
+    /// Returns the archives of stores in a directory, with the reasons for their ends.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`] if the directory or an archive cannot be read.
+    /// Fails with an [`ArchiveError`] if the directory or an archive cannot be read.
     pub fn list(dir: &Path) -> Result<Vec<(PathBuf, Option<Ending>)>, ArchiveError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(dir).map_err(|error| ArchiveError::io(dir, error))? {
@@ -103,7 +103,7 @@ impl Archived {
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`], with the place of any damage.
+    /// Fails with an [`ArchiveError`], which names the place of any damage.
     pub fn read(dir: &Path) -> Result<Self, ArchiveError> {
         let nothing = || ArchiveError::Nothing { dir: dir.to_owned() };
         let Chain { base, redos, last, .. } = Chain::read(dir, None)?.ok_or_else(nothing)?;
@@ -128,7 +128,7 @@ impl Archived {
     }
 }
 
-/// Returns why the archive ended, or `None` if it has not ended.
+/// Returns the reason for the archive's end, or `None` if it has not ended.
 fn ending(dir: &Path) -> Result<Option<Ending>, ArchiveError> {
     let Some((_, base)) = Listing::of(dir)?.base(dir)? else { return Ok(None) };
     let ended = files::read_ended(dir)?.filter(|(head, _)| head.is_same_archive(&base));
@@ -168,7 +168,8 @@ impl ArchiveLock {
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::InUse`] while a daemon writes to the archive, [`ArchiveError::Nothing`] if there is none.
+    /// Fails with [`ArchiveError::InUse`] while a daemon writes to the archive, and with [`ArchiveError::Nothing`] if
+    /// there is no archive.
     pub fn take(dir: &Path) -> Result<Self, ArchiveError> {
         match Archived::is_one(dir) {
             true => Ok(Self { dir: dir.to_owned(), lock: files::lock(dir)? }),
@@ -176,12 +177,12 @@ impl ArchiveLock {
         }
     }
 
-    /// Records that the archive was restored as another store. From then on, the old store is refused, and so is a restore as a third
-    /// store. Repeating the call with the same store does nothing.
+    /// Records that the archive was restored as another store. From then on, opening the old store fails, and so does a
+    /// restore as a third store. Repeating the call with the same store does nothing.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`], for example if the archive has already ended in another way.
+    /// Fails with an [`ArchiveError`], for example if the archive has already ended in another way.
     pub fn hand_over(&self, into: StoreId, place: &str) -> Result<(), ArchiveError> {
         let dir = || self.dir.clone();
         match ending(&self.dir)? {
@@ -200,7 +201,7 @@ impl ArchiveLock {
 
 impl Drop for ArchiveLock {
     fn drop(&mut self) {
-        // OK because closing the file ends the lock as well.
+        // OK because closing the file also ends the lock.
         let _ = self.lock.unlock();
     }
 }

@@ -29,15 +29,15 @@ const LOAD: u64 = 128 * 1024;
 /// The effect of a scripted write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Writes durably.
+    /// The write succeeds and is durable.
     Work,
-    /// Writes nothing and fails.
+    /// The write fails and leaves nothing.
     Lose,
-    /// Writes durably and fails.
+    /// The write is durable but reports a failure.
     KeepButFail,
 }
 
-/// Follows a script, and then works normally.
+/// A writer that follows a script, and then works normally.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<VecDeque<Step>>>);
 
@@ -61,7 +61,7 @@ impl FrameWriter for Script {
     }
 }
 
-/// Writes the journal without a sync. Other tests cover power cuts.
+/// Writes the journal without a sync, because other tests cover power cuts.
 impl Durability for Script {
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError> {
         Ok(self.follow(|| journal.write_all_at(frame, at))?)
@@ -90,7 +90,7 @@ impl Pair {
         self.dir.path().join(name)
     }
 
-    /// The directory of the store's own archive.
+    /// Returns the directory of the store's own archive.
     fn own(&self) -> PathBuf {
         self.at("archive").join(ID.to_string())
     }
@@ -179,7 +179,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// After any failures of the journal and the archive, both have the same commits, including all acknowledged ones.
+    /// Checks that after any failures of the journal and the archive, both have the same commits, including all
+    /// acknowledged ones.
     #[test]
     fn ok_an_archive_has_what_its_store_has(acts in acts()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -207,7 +208,7 @@ proptest! {
                     (None | Some(Step::Work), None | Some(Step::Work)));
                 let committed = store.commit(txn.clone()).await;
                 prop_assert_eq!(committed.is_err(), fails, "{:?}", committed);
-                // A failed commit may have been made. A read shows that.
+                // A failed commit may nevertheless have been made, which a read shows.
                 let found = all(&store).await;
                 for (key, value) in txn.writes() {
                     match (committed.is_ok() || found.get(key) == value.as_ref(), value) {
@@ -218,7 +219,7 @@ proptest! {
                 }
                 prop_assert_eq!(&found, &known);
                 if fails {
-                    prop_assert_eq!(&pair.archived().unwrap(), &known, "the archive has everything that reads show");
+                    prop_assert_eq!(&pair.archived().unwrap(), &known, "the archive has all records that reads show");
                 }
             }
             store.close().await;
@@ -228,7 +229,7 @@ proptest! {
     }
 }
 
-/// Otherwise the commit would be lost with the store's disk.
+/// If the commit were acknowledged, it could be lost with the store's disk.
 #[tokio::test]
 async fn err_a_commit_that_the_archive_lacks_is_not_acknowledged() {
     let pair = Pair::new();
@@ -239,7 +240,7 @@ async fn err_a_commit_that_the_archive_lacks_is_not_acknowledged() {
     assert!(matches!(error, CommitError::Unknown(_)), "{error}");
     assert!(error.to_string().contains("the archive cannot be used: "), "{error}");
     assert_eq!(pair.archived().unwrap().len(), 1);
-    // It is in the journal, so the next opening writes it to the archive before reads show it.
+    // The commit is in the journal, so the next opening writes it to the archive before reads show it.
     assert_eq!(all(&store).await.len(), 2);
     assert_eq!(pair.archived().unwrap().len(), 2);
 }
@@ -251,7 +252,7 @@ async fn ok_a_commit_that_only_the_archive_has_is_replayed() {
     pair.journal.next(Step::Lose);
     put(&store, 1, b"one").await.unwrap_err();
     assert_eq!(pair.archived().unwrap().len(), 1);
-    assert_eq!(all(&store).await.len(), 1, "its revision is not used for another commit");
+    assert_eq!(all(&store).await.len(), 1, "the revision is not used for another commit");
 }
 
 #[tokio::test]
@@ -268,7 +269,7 @@ async fn ok_an_archive_stays_small_and_complete_over_several_bases() {
     assert!(listing.segments[0] > listing.bases[0], "{listing:?}");
 }
 
-/// After a crash, a segment can have any part of the newest commit, which was not acknowledged.
+/// After a crash, a segment can have any part of the newest commit, if that was not acknowledged.
 #[tokio::test]
 async fn ok_a_torn_commit_is_discarded_at_every_byte() {
     let pair = Pair::new();
@@ -314,7 +315,7 @@ async fn ok_a_torn_commit_is_discarded_at_every_byte() {
     assert_eq!(pair.archived().unwrap().len(), 3);
 }
 
-/// No part of an acknowledged commit is discarded, not even of the last one.
+/// Checks that no part of an acknowledged commit is discarded, not even of the last one.
 #[tokio::test]
 async fn err_a_flipped_bit_is_reported_with_its_place() {
     let pair = Pair::new();
@@ -351,7 +352,7 @@ async fn err_a_flipped_bit_is_reported_with_its_place() {
     assert!(refused > 100, "{refused} refused");
 }
 
-/// The later commits show the damage, even if a power cut has undone `newest`.
+/// The later commits show the damage, even if a power cut has undone the writes to `newest`.
 #[tokio::test]
 async fn err_a_flipped_bit_before_the_last_commit_is_not_a_torn_commit() {
     let pair = Pair::new();
@@ -407,7 +408,7 @@ async fn err_a_store_is_refused_without_its_archive() {
     assert!(matches!(pair.refusal("data", pair.to("other")), ArchiveError::Missing { .. }));
     assert!(matches!(pair.refusal("data", pair.to("nowhere")), ArchiveError::Io { .. }));
     assert_eq!(fs::read_dir(pair.at("other")).unwrap().count(), 0);
-    // It can be opened read-only.
+    // The store can be opened read-only.
     let reader = pair.open_as("data", 7, Archiving::ReadOnly).unwrap();
     assert_eq!(all(&reader).await.len(), 1);
     assert!(put(&reader, 1, b"two").await.unwrap_err().has_no_side_effects());
@@ -437,7 +438,7 @@ async fn ok_an_old_copy_of_the_store_gets_the_commits_of_the_archive() {
     assert_eq!(all(&store).await, known);
     put(&store, 3, b"three").await.unwrap();
     store.close().await;
-    assert_eq!(all(&pair.open()).await.len(), 3, "the other copy, which is the old one now, gets them as well");
+    assert_eq!(all(&pair.open()).await.len(), 3, "the other copy, which is now the old one, also gets the commits");
 }
 
 #[tokio::test]
@@ -462,7 +463,7 @@ async fn err_an_old_copy_that_the_archive_cannot_complete() {
     assert_eq!(all(&pair.open_as("old", 7, Archiving::ReadOnly).unwrap()).await.len(), 1);
 }
 
-/// Two copies of a store used the same archive in turn, and one of them has an unacknowledged commit.
+/// Two copies of a store use the same archive in turn, and one of them has an unacknowledged commit.
 #[tokio::test]
 async fn err_different_commits_at_the_same_revision() {
     let pair = Pair::new();
@@ -530,7 +531,7 @@ async fn ok_an_archive_ends_and_another_one_starts() {
     assert!(matches!(pair.refusal("old", pair.to("archive")), ArchiveError::Unknown { .. }));
 }
 
-/// A crash after the end was recorded in the archive and before the store removed its mark.
+/// Simulates a crash after the end was recorded in the archive, but before the store removed its mark.
 #[tokio::test]
 async fn ok_a_crash_while_an_archive_ends() {
     let pair = Pair::new();
@@ -584,7 +585,8 @@ async fn err_a_restored_store_is_never_opened_again() {
     }
 }
 
-/// The first start with an archive crashed after the store got its mark: before the archive existed, or before the mark was updated.
+/// Simulates crashes of the first start with an archive after the store got its mark: before the archive existed, or
+/// before the mark was updated.
 #[tokio::test]
 async fn ok_an_interrupted_start_of_an_archive_is_repeated() {
     let pair = Pair::new();
@@ -633,7 +635,7 @@ async fn err_an_archive_that_disappears_while_the_store_is_open() {
     assert_eq!(pair.archived().unwrap().len(), 2);
 }
 
-/// Stored frames must stay readable forever: these bytes never change.
+/// Checks that the format never changes, because stored frames must stay readable.
 #[test]
 fn ok_golden_frames() {
     let head = frame::seal(&Head::new(StoreId::new([1; 16]), [2; 16], 3));

@@ -32,13 +32,13 @@ pub(in crate::sled) struct Archive {
     /// The current segment.
     file: Arc<File>,
     path: PathBuf,
-    /// The position of the next frame in it.
+    /// The position of the next frame in the segment.
     at: usize,
     newest: Newest,
-    /// The bytes of segments since the last base was started.
+    /// The number of bytes of segments since the last base was started.
     since_base: u64,
     base: Arc<BaseState>,
-    /// The revision before the current segment, if that was just started.
+    /// The revision before the current segment, if the segment was just started.
     rolled_after: Option<u64>,
 }
 
@@ -62,7 +62,8 @@ impl Archive {
         Ok(Self::open(place, store, generation, (revision, revision + 1, &frames), bytes)?)
     }
 
-    /// Resumes an archive that has everything up to `chain`. If the store has more, its `journal` may have the missing commits.
+    /// Resumes an archive that has all commits up to the end of `chain`. If the store has more commits, its `journal`
+    /// may have those that the archive lacks.
     pub(in crate::sled) fn resume(
         place: Place,
         chain: Chain,
@@ -91,7 +92,7 @@ impl Archive {
         Ok(Self::open(place, ledger.id(), generation, (revision, first, &bytes), base)?)
     }
 
-    /// Writes the last segment again, since its contents may have been read without being durable, and continues after
+    /// Writes the last segment again, since its contents may have been read without being durable, and appends after
     /// it.
     fn open(
         place: Place,
@@ -111,14 +112,15 @@ impl Archive {
         Ok(Self { place, store, generation, file, path, at, newest, since_base, base, rolled_after: None })
     }
 
-    /// The mark of the archive for the store.
+    /// Returns the mark of the archive for the store.
     pub(in crate::sled) fn mark(&self) -> Mark {
         mark(&self.place, self.generation, true)
     }
 
-    /// Makes sure that a frame fits into the current segment, or starts a new one. `first` is the revision of its first commit.
+    /// Starts a new segment if a frame of `bytes` bytes does not fit into the current one. `first` is the revision of
+    /// the frame's first commit.
     pub(in crate::sled) fn prepare_segment(&mut self, bytes: usize, first: u64) -> Result<(), ArchiveError> {
-        // Writes to a file that was removed succeed and are lost.
+        // Writes to a removed file succeed, but are lost.
         if !self.path.try_exists().map_err(|error| ArchiveError::io(&self.path, error))? {
             return Err(ArchiveError::io(&self.path, ErrorKind::NotFound.into()));
         }
@@ -135,7 +137,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The job for a new base, if one is due. It must start before the first commit of the new segment.
+    /// Returns the job for a new base, if one is due. The job must start before the first commit of the new segment.
     pub(in crate::sled) fn due_base(&mut self) -> Option<BaseJob> {
         let revision = self.rolled_after.take()?;
         if self.since_base < self.place.base_after.max(2 * self.base.bytes()) {
@@ -174,7 +176,7 @@ impl Drop for Archive {
     }
 }
 
-/// The mark of an archive that is about to start.
+/// Returns the mark of an archive that is about to start.
 pub(in crate::sled) fn initial_mark(place: &Place, generation: Generation) -> Mark {
     mark(place, generation, false)
 }
@@ -191,7 +193,7 @@ pub(in crate::sled) fn end(place: &Place, chain: &Chain, revision: u64) -> Resul
 /// Records the end of the archive, ignoring errors.
 pub(in crate::sled) fn try_end(dir: &Path, revision: u64) {
     if let Ok(Some((_, base))) = Listing::of(dir).and_then(|listing| listing.base(dir)) {
-        // OK because the operator has declared the archive as lost.
+        // OK because the operator has declared the archive lost.
         let _ = files::write_ended(dir, &Head { revision, ..base }, &Ending::Left);
     }
 }
@@ -203,6 +205,6 @@ fn generation(dir: &Path, base: &Head) -> Result<Generation, ArchiveError> {
 }
 
 fn segment_bytes(base_after: u64) -> usize {
-    // OK because both bounds fit.
+    // OK because both bounds fit 64 bits.
     (base_after / 16).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize
 }

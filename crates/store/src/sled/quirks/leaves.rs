@@ -1,8 +1,8 @@
-//! An upper bound for the bytes that sled writes for one write: the leaf of its tree that has the key.
+//! Estimates an upper bound for the bytes that sled writes for one write: the size of the tree leaf that has the key.
 //!
 //! sled does not show which entries share a leaf, but the maximum number of entries N of a leaf is known. So the leaf
-//! lies between N entries before the key and N after it. Keys come in order, so each entry is read only once for all
-//! keys near it.
+//! lies within the N entries before the key and the N entries after it. Keys come in order, so each entry is read only
+//! once for all keys near it.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(in crate::sled) struct Leaves<'d> {
     db: &'d ::sled::Db,
     /// The sizes of the entries before the key, nearest last, in bytes.
     before: VecDeque<usize>,
-    /// The entries from the key on, and their sizes in bytes.
+    /// The entries starting at the key, and their sizes in bytes.
     behind: VecDeque<(::sled::IVec, usize)>,
     rest: ::sled::Iter,
 }
@@ -23,7 +23,8 @@ impl<'d> Leaves<'d> {
         Self { db, before: VecDeque::new(), behind: VecDeque::new(), rest: db.iter() }
     }
 
-    /// An upper bound for the size of the leaf that has this key, with the new value or the old one. Keys must be ascending.
+    /// Returns an upper bound for the size of the leaf that has this key, with the new value or the old one. Keys must
+    /// be ascending.
     pub(in crate::sled) fn around(&mut self, key: &[u8], value: Option<&[u8]>) -> ::sled::Result<usize> {
         while let Some((_, bytes)) = self.behind.pop_front_if(|(other, _)| other.as_ref() < key) {
             self.pass(bytes);
@@ -73,7 +74,7 @@ fn bytes(key: &[u8], value: Option<&[u8]>) -> usize {
 mod tests {
     use super::*;
 
-    /// A database with the even keys. Every tenth of them has a large value.
+    /// Returns a database with the even keys below 1000. Every tenth of them has a large value.
     fn db() -> ::sled::Db {
         let db = ::sled::Config::new().temporary(true).open().unwrap();
         for number in (0..1000_u32).step_by(2) {
@@ -83,7 +84,7 @@ mod tests {
         db
     }
 
-    /// The same bound, computed from all entries around the key.
+    /// Returns the same bound as [`Leaves::around`], computed from all entries around the key.
     fn reference(db: &::sled::Db, key: &[u8], value: &[u8]) -> usize {
         let entries = db.range(..key).rev().take(LEAF_ENTRIES_MAX).chain(db.range(key..).take(LEAF_ENTRIES_MAX));
         let there: usize = entries.map(Result::unwrap).map(|(key, value)| bytes(&key, Some(&value))).sum();

@@ -10,7 +10,7 @@ use std::path::Path;
 const SNAPSHOT: &str = "snap.";
 /// The suffix of the temporary name of a snapshot.
 const TEMPORARY: &str = ".generating";
-/// sled's file of settings.
+/// The name of sled's settings file.
 const SETTINGS: &str = "conf";
 
 /// Completes or removes incomplete files of sled in `dir`.
@@ -19,9 +19,9 @@ pub(in crate::sled) fn clean_up(dir: &Path) -> io::Result<()> {
     remove_torn_settings(dir)
 }
 
-/// sled writes and syncs a snapshot under a temporary name, renames it without a sync of the directory, and then blanks the segments
-/// of the log that the snapshot replaces. So a complete snapshot with a temporary name may be the only one that matches the log:
-/// rename it. Remove a torn one, as a full disk leaves it.
+/// Renames complete snapshots and removes torn ones. sled writes and syncs a snapshot under a temporary name, renames
+/// it without a sync of the directory, and then blanks the segments of the log that the snapshot replaces. So a
+/// complete snapshot with a temporary name may be the only one that matches the log.
 fn finish_snapshots(dir: &Path) -> io::Result<()> {
     let (mut temporary, mut done) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
@@ -45,7 +45,8 @@ fn finish_snapshots(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes torn settings, as left by a power cut when the database was created. sled writes the same settings again.
+/// Removes the torn settings file that a power cut during the creation of the database leaves. sled writes the same
+/// settings again.
 fn remove_torn_settings(dir: &Path) -> io::Result<()> {
     let path = dir.join(SETTINGS);
     let bytes = match fs::read(&path) {
@@ -74,7 +75,7 @@ fn is_sum_of(bytes: &[u8], sum: [u8; 4]) -> bool {
 mod tests {
     use super::*;
 
-    /// A snapshot in sled's format.
+    /// Returns a snapshot in sled's format.
     fn snapshot(contents: &[u8]) -> Vec<u8> {
         let (length, sum) = (contents.len() as u64, crc32fast::hash(contents));
         [contents, &length.to_le_bytes(), &sum.to_le_bytes()].concat()

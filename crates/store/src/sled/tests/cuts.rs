@@ -1,4 +1,5 @@
-//! Simulated power cuts during checkpoints and while sled is opened. The disk keeps any part of sled's writes since our last sync.
+//! Simulates power cuts during checkpoints and while sled is opened. The disk keeps any part of sled's writes since our
+//! last sync.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use super::*;
 /// The acknowledged records.
 type Known = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// At each flush, builds states of the disk after a power cut before the sync, and checks that the store opens with each of them.
+/// At each flush, builds possible states of the disk after a power cut before the sync, and checks that the store opens
+/// in each of them.
 struct Cutting {
     dir: std::path::PathBuf,
     /// The log at the last sync.
@@ -17,7 +19,7 @@ struct Cutting {
     tried: Arc<Mutex<Tried>>,
 }
 
-/// The results.
+/// The results of the simulated power cuts.
 #[derive(Debug, Default)]
 struct Tried {
     states: usize,
@@ -90,7 +92,7 @@ impl Cutting {
 
 /// Opens the store and compares it with the acknowledged records. Returns a description of any difference.
 fn find_problem(dir: &Path, acknowledged: &BTreeMap<String, Vec<u8>>) -> Option<String> {
-    // On its own thread, because the first flush is called from the test's runtime.
+    // This runs on its own thread, because the first flush is called from the test's runtime.
     let read = || {
         let store = SledStore::open(options(dir)).map_err(|error| error.to_string())?;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -131,7 +133,7 @@ async fn put(store: &SledStore, known: &Known, values: Vec<(String, Vec<u8>)>) {
 #[track_caller]
 fn check_tried(tried: &Tried) {
     let Tried { states, wrong, largest } = tried;
-    assert!(*states > 50, "{states} states only");
+    assert!(*states > 50, "only {states} states were tried");
     assert!(wrong.is_empty(), "{} of {states} states are wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
     // sled cannot recover if parts of more than one segment are lost.
     assert!(*largest < quirks::SEGMENT_BYTES, "{largest} bytes between two syncs");
@@ -165,8 +167,8 @@ async fn a_power_cut_during_a_checkpoint_loses_nothing() {
     check_tried(&tried.lock().unwrap());
 }
 
-/// Each of many leaves has large values that are written once and a small value that is written again and again. sled rewrites a
-/// leaf after about ten writes to it, here all leaves at the same time.
+/// Each of many leaves has large values that are written once, and a small value that is rewritten many times. sled
+/// rewrites a leaf after about ten writes to it, here all leaves at the same time.
 #[tokio::test]
 async fn leaves_that_are_rewritten_together_are_synced_apart() {
     const LEAVES: u32 = 40;
@@ -185,8 +187,8 @@ async fn leaves_that_are_rewritten_together_are_synced_apart() {
     check_tried(&tried.lock().unwrap());
 }
 
-/// The power fails while the store is opened. sled has written a snapshot under its temporary name, has renamed it and has blanked
-/// the segments that it replaces. The disk has all of this except the rename.
+/// The power fails while the store is opened. sled has written a snapshot under its temporary name, renamed it and
+/// blanked the segments that it replaces. The disk has all of these writes except the rename.
 #[tokio::test]
 async fn a_power_cut_while_sled_is_opened_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,135 @@
+//! Old copies of a store that are put back, and stores whose disk is absent.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use kent_proto::v1::Encoding;
+
+use kent_test_etcd::Etcd;
+
+use super::{
+    backup::{create, said},
+    harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request},
+};
+
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+    assert!(done.success());
+}
+
+async fn take(daemon: &Daemon, ledger: &mut Ledger) {
+    let reply = daemon.allocator().allocate(request("region:orders", 100, Encoding::Packed)).await.expect("granted");
+    ledger.record("region:orders", identifiers(reply.get_ref()));
+}
+
+/// A store is started, copied and started again, and issues. Then the copy is put back and started from `back`. safety.md: "The
+/// witness detects this if a daemon was started since the copy was made."
+async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), then: impl Fn(&mut Command)) {
+    let dir = data_dir();
+    let kept = dir.path().join("kept");
+    let start = |data: &Path, set: &dyn Fn(&mut Command)| {
+        let mut command = kentd(data);
+        set(&mut command);
+        Daemon::try_spawn(command.stderr(Stdio::null()))
+    };
+    let daemon = start(data, &as_usual).expect("started");
+    create(&daemon, "orders").await;
+    daemon.kill();
+    copy(data, &kept);
+    let mut ledger = Ledger::default();
+    let daemon = start(data, &as_usual).expect("started");
+    take(&daemon, &mut ledger).await;
+    daemon.kill();
+    fs::remove_dir_all(data).expect("removed");
+    copy(&kept, back);
+    if let Some(daemon) = start(back, &then) {
+        take(&daemon, &mut ledger).await;
+        panic!("the old copy was started, and issued");
+    }
+}
+
+#[tokio::test]
+async fn err_an_old_copy_is_refused_in_the_same_environment() {
+    let dir = data_dir();
+    let data = dir.path().join("data");
+    put_back(&data, &data, |_| {}, |_| {}).await;
+}
+
+/// systemd sets `$STATE_DIRECTORY` for the service; an operator who looks after the machine starts the daemon by hand.
+#[tokio::test]
+async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd() {
+    let dir = data_dir();
+    let (data, state) = (dir.path().join("data"), dir.path().join("service"));
+    let by_systemd = |command: &mut Command| _ = command.env("STATE_DIRECTORY", &state);
+    put_back(&data, &data, by_systemd, |_| {}).await;
+}
+
+/// The setting is forgotten once. An archive that is forgotten once is refused.
+#[tokio::test]
+async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
+    let dir = data_dir();
+    let (data, witness) = (dir.path().join("data"), dir.path().join("witness"));
+    put_back(&data, &data, |command| _ = command.arg("--witness").arg(&witness), |_| {}).await;
+}
+
+/// A snapshot of the data's disk is mounted beside it, and the daemon is started on that with unchanged settings.
+#[tokio::test]
+async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
+    let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
+    let (state, home) = (dir.path().join("service"), other.path().join("home"));
+    let usual = |command: &mut Command| _ = command.env("STATE_DIRECTORY", &state).env("XDG_STATE_HOME", &home);
+    put_back(&dir.path().join("data"), &other.path().join("snapshot"), usual, usual).await;
+}
+
+/// cluster.md: "If someone starts an old copy of the directory, made before the move, on the same machine, the witness there
+/// detects it." The daemon is a service of systemd, as in deploy/kentd.service; the operator runs `kent migrate` in a shell.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let service = || {
+        let mut command = kentd(&at("data"));
+        command.env("STATE_DIRECTORY", format!("{}:{}", at("data").display(), at("service").display()));
+        Daemon::try_spawn(command.stderr(Stdio::null()))
+    };
+    let daemon = service().expect("started");
+    create(&daemon, "orders").await;
+    daemon.kill();
+    copy(&at("data"), &at("kept"));
+    let etcd = Etcd::start(1);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    keep_home(&mut command);
+    let from = format!("sled:{}", at("data").display());
+    let moved =
+        command.args(["migrate", "--from", &from, "--to", &etcd.address("kent"), "--yes"]).output().expect("it ran");
+    assert!(moved.status.success(), "{}", said(&moved));
+    let mut ledger = Ledger::default();
+    let replica = Daemon::spawn(kentd(&at("unused")).args(["--store", &etcd.address("kent")]));
+    take(&replica, &mut ledger).await;
+    fs::remove_dir_all(at("data")).expect("removed");
+    copy(&at("kept"), &at("data"));
+    if let Some(daemon) = service() {
+        take(&daemon, &mut ledger).await;
+        panic!("the old copy was started, and issued");
+    }
+}
+
+/// The data's disk is not mounted after a reboot: its mount point is an empty directory. `--archive` has a guard for that.
+#[tokio::test]
+async fn err_an_empty_mount_point_is_no_new_store() {
+    let dir = data_dir();
+    let (data, state) = (dir.path().join("data"), dir.path().join("state"));
+    let start = || Daemon::try_spawn(kentd(&data).env("XDG_STATE_HOME", &state).stderr(Stdio::null()));
+    let mut ledger = Ledger::default();
+    for round in 0..2 {
+        let Some(daemon) = start() else { return assert_eq!(round, 1, "refused") };
+        let reply = daemon.allocator().allocate(request("serial:INVOICE", 3, Encoding::Packed)).await.expect("granted");
+        ledger.record("serial:INVOICE", identifiers(reply.get_ref()));
+        daemon.kill();
+        fs::rename(&data, dir.path().join(format!("unmounted-{round}"))).expect("moved");
+        fs::create_dir(&data).expect("an empty mount point");
+    }
+}
