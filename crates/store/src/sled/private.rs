@@ -57,7 +57,7 @@ pub(super) fn create_subdir(dir: &Path) -> io::Result<bool> {
 
 fn check_contents(dir: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::io(dir, source);
-    if dir.join("db").is_file() {
+    if dir.join("db").exists() {
         return Ok(());
     }
     for entry in fs::read_dir(dir).map_err(failed)? {
