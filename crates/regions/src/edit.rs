@@ -71,6 +71,18 @@ pub enum Edit {
         /// The name of the region.
         name: String,
     },
+    /// Makes the suffixes of a delegated region its own again. The caller checks that their space is empty.
+    Undelegate {
+        /// The name of the region.
+        name: String,
+    },
+    /// Deletes a region from which nothing was ever issued or reserved.
+    Delete {
+        /// The name of the region.
+        name: String,
+        /// Whether the caller knows that no number of an external region is in use.
+        unused: bool,
+    },
     /// Changes the attributes of a region.
     Update {
         /// The name of the region.
@@ -150,7 +162,8 @@ pub struct NewRegion {
     pub name: String,
     /// The width of its suffix in bits (s). Only the all-zero subregion may leave it out, and then has its parent's.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions.
+    /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions. It is the
+    /// all-zero one only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
     /// pace and policy, its counter is at least its parent's, and it is sealed if its parent is.
@@ -163,8 +176,8 @@ impl Edit {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
     }
 
-    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update its main
-    /// effect: `rename`, `seal`, `unseal`, `note` or `update`; or `import`.
+    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`, `delete`, or
+    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`; or `import`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -173,6 +186,8 @@ impl Edit {
             Self::Split { .. } => "split",
             Self::Subdivide { .. } => "subdivide",
             Self::Delegate { .. } => "delegate",
+            Self::Undelegate { .. } => "undelegate",
+            Self::Delete { .. } => "delete",
             Self::Update { patch: Patch { name: Some(_), .. }, .. } => "rename",
             Self::Update { patch: Patch { sealed: Some(true), .. }, .. } => "seal",
             Self::Update { patch: Patch { sealed: Some(false), .. }, .. } => "unseal",
@@ -192,6 +207,8 @@ impl Edit {
             | Self::Split { name, .. }
             | Self::Subdivide { name, .. }
             | Self::Delegate { name }
+            | Self::Undelegate { name }
+            | Self::Delete { name, .. }
             | Self::Update { name, .. } => name,
             Self::Import { regions } => regions.first().map_or("", |imported| &imported.region.name),
         }
@@ -215,6 +232,8 @@ mod tests {
             (Edit::Split { name: name(), by: 1, new_regions: Vec::new() }, "split"),
             (Edit::Subdivide { name: name(), by: 1, new_regions: Vec::new(), reserve_others: false }, "subdivide"),
             (Edit::Delegate { name: name() }, "delegate"),
+            (Edit::Undelegate { name: name() }, "undelegate"),
+            (Edit::Delete { name: name(), unused: false }, "delete"),
             (update(Patch { name: Some("s".into()), sealed: Some(true), ..Patch::default() }), "rename"),
             (update(Patch { sealed: Some(true), ..Patch::default() }), "seal"),
             (update(Patch { sealed: Some(false), ..Patch::default() }), "unseal"),

@@ -76,7 +76,7 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{AutoExpand, Edit, Pace, Patch, Place, Policy, RegionNumber, Start, Table};
+    use crate::{AutoExpand, Edit, Pace, Patch, Place, Policy, PolicyPatch, RegionNumber, Start, Table};
 
     /// A region of 4 bits with a zone of 4.
     fn region() -> Region {
@@ -186,7 +186,7 @@ mod tests {
             start: Start { next: Count::Below(12), pace, ..Start::default() },
         };
         let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix: 6 });
-        let policy = Some(Policy { auto_expand, ..Policy::default() });
+        let policy = PolicyPatch { auto_expand: Some(auto_expand), ..PolicyPatch::default() };
         let update = Edit::Update { name: "r".to_string(), patch: Patch { policy, ..Patch::default() } };
         for edit in [create, update] {
             let plan = table.plan(&edit).expect("legal");

@@ -28,10 +28,19 @@ pub(crate) fn kent_binary() -> &'static Path {
     })
 }
 
+/// Keeps the user's contexts and locale away from `kent`.
+pub(crate) fn keep_settings(command: &mut Command) {
+    for variable in ["KENT_SPACE", "KENT_REQUEST_TIMEOUT", "KENT_CONTEXT", "LC_ALL", "LC_CTYPE"] {
+        command.env_remove(variable);
+    }
+    command.env("KENT_CLIENT_CONFIG", "/nonexistent/kent.toml").env("LANG", "C.UTF-8");
+}
+
 /// Runs `kent` with these arguments and this endpoint. Returns its exit code, standard output and standard error.
 pub(crate) fn run_at(endpoint: &str, words: &str) -> (i32, String, String) {
     let mut command = Command::new(kent_binary());
     command.args(words.split_whitespace()).env("KENT_ENDPOINT", endpoint);
+    keep_settings(&mut command);
     let output = command.stdin(Stdio::null()).output().expect("kent runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Refusal;
 use crate::args::{DaemonCommand, RegionCommand, SeriesCommand, SpaceCommand, TableCommand};
-use crate::connect::CALL_TIMEOUT;
+use crate::connect::call_timeout;
 
 use crate::names;
 
@@ -37,6 +37,7 @@ impl Edit {
         match command {
             DaemonCommand::Region(command) => Self::of_region(command),
             DaemonCommand::Space(SpaceCommand::Create(args)) if !args.dry_run => shown_by("kent space ls"),
+            DaemonCommand::Space(SpaceCommand::Delete(args)) if !args.dry_run => shown_by("kent space ls"),
             DaemonCommand::Series(SeriesCommand::Create(_) | SeriesCommand::Forget(_)) => shown_by("kent series ls"),
             DaemonCommand::Table(TableCommand::Import(args)) if !args.dry_run => shown_by(&format!(
                 "kent table import {} --dry-run{}",
@@ -64,6 +65,8 @@ impl Edit {
                 (&*args.name, &args.edit)
             }
             RegionCommand::Set(args) => (&*args.name, &args.edit),
+            RegionCommand::Delete(args) => (&*args.name, &args.edit),
+            RegionCommand::Undo(args) => (args.name.as_deref().unwrap_or_default(), &args.edit),
             // Which of the two names the region has depends on whether it was renamed.
             RegionCommand::Rename(args) => ("", &args.edit),
             RegionCommand::Create(_)
@@ -130,10 +133,10 @@ impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { endpoint, refusal, .. } = self;
         if is_late(refusal) {
-            let seconds = CALL_TIMEOUT.as_secs();
+            let time = humantime::format_duration(call_timeout());
             return write!(
                 f,
-                "{endpoint} accepted the call but did not answer within {seconds} s: the daemon or its store hangs"
+                "{endpoint} accepted the call but did not answer within {time}: the daemon or its store hangs"
             );
         }
         write!(f, "{endpoint}: {}", refusal.message)
@@ -181,7 +184,7 @@ mod tests {
         let new = |status: Status, edit| Unanswered::new(Refusal::new(&status), "http://a/".to_owned(), edit);
         let seal = || edit("region seal r --request-id 7");
         let late = new(Status::cancelled("Timeout expired"), seal()).expect("no answer");
-        let text = "error: http://a/ accepted the call but did not answer within 10 s: the daemon or its store hangs
+        let text = "error: http://a/ accepted the call but did not answer within 10s: the daemon or its store hangs
   The edit may have been made, or may still be made if the daemon continues.
   To find out: kent region history r
   Or repeat the command: because of its --request-id, the edit is made only once.\n";

@@ -80,7 +80,7 @@ fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
 
 /// Checks the new regions and the regions around them as a table of their own: these are all that an invariant depends on.
 fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
-    let made = || plan.changes.iter().map(|change| &change.after);
+    let made = || plan.changes.iter().filter_map(|change| change.after.as_ref());
     let mut regions: BTreeMap<RegionNumber, &Region> = made().map(|region| (region.number, region)).collect();
     for region in made() {
         let mut outer = around(table, region.prefix);
