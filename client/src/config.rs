@@ -42,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) low_water: f64,
     pub(crate) max_age: Duration,
     pub(crate) discover: bool,
+    pub(crate) follow_heirs: bool,
 }
 
 impl Default for Builder {
@@ -55,6 +56,7 @@ impl Default for Builder {
             low_water: 0.5,
             max_age: Duration::from_secs(10),
             discover: false,
+            follow_heirs: false,
         };
         Self { endpoints: Vec::new(), settings }
     }
@@ -148,6 +150,14 @@ impl Builder {
     /// false]. The addresses that the replicas advertise must be reachable.
     pub fn discover(mut self, discover: bool) -> Self {
         self.settings.discover = discover;
+        self
+    }
+
+    /// Whether handles follow heirs [default: false]. When a region closes, its all-zero subregion inherits its identifiers, and
+    /// requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle that follows heirs takes its next blocks
+    /// from the heir, as its clones do. A block with a request ID it does not, because a request ID belongs to one region.
+    pub fn follow_heirs(mut self, follow: bool) -> Self {
+        self.settings.follow_heirs = follow;
         self
     }
 

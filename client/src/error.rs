@@ -2,6 +2,7 @@
 
 use std::{fmt, iter, time::Duration};
 
+use kent_proto::model::HEIR;
 use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
@@ -80,6 +81,14 @@ impl Error {
             Self::Unavailable { .. } | Self::Fenced { .. } => true,
             Self::Refused { .. } | Self::Unusable { .. } | Self::NoRuntime | Self::Forked => false,
         }
+    }
+
+    /// If a region is closed: the source that continues its numbers, such as `region:orders-eu`.
+    pub fn heir(&self) -> Option<String> {
+        let Self::Refused { status, .. } = self else { return None };
+        let details = status.get_error_details();
+        let info = details.error_info().filter(|info| info.reason == "CLOSED")?;
+        info.metadata.get(HEIR).cloned()
     }
 
     /// Returns true if the call certainly had no effect. Calls for identifiers have no effect but gaps in any case.

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{FutureExt, future::maybe_done};
 use kent_ids::Block;
-use kent_proto::v1::{AllocateRequest, Encoding};
+use kent_proto::v1::AllocateRequest;
 use thread_local::ThreadLocal;
 use tokio::{sync::watch, time};
 
@@ -22,6 +22,7 @@ use crate::{
     identifier::Identifier,
     lot::{Lot, OtherType, Tally, extend, new_tails},
     origin::Origin,
+    source::{Source, lease},
     stock::{Fresh, Stats, Stock},
     tasks::Work,
 };
@@ -58,7 +59,7 @@ struct Hands<T: Send> {
 #[derive(Debug)]
 pub(crate) struct Shared {
     origin: Origin,
-    source: String,
+    source: Arc<Source>,
     connection: Arc<Connection>,
     fences: Arc<Fences>,
     stock: Mutex<Stock>,
@@ -85,7 +86,7 @@ impl<T: Send> Clone for Handle<T> {
 
 impl<T: Send> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("source", &self.hands.shared.source).finish_non_exhaustive()
+        f.debug_struct("Handle").field("source", &self.hands.shared.source.name()).finish_non_exhaustive()
     }
 }
 
@@ -247,8 +248,9 @@ pub(crate) fn unusable() -> Error {
 }
 
 impl Shared {
-    pub(crate) fn new(source: String, connection: Arc<Connection>, fences: Arc<Fences>) -> Self {
+    pub(crate) fn new(source: &str, connection: Arc<Connection>, fences: Arc<Fences>) -> Self {
         let settings = *connection.settings();
+        let source = Arc::new(Source::new(source, settings.follow_heirs));
         let (origin, ages) = (connection.origin().clone(), connection.ages().clone());
         let stock = Mutex::new(Stock::new(settings, ages.clone()));
         let (tallies, fetched, work) = (Mutex::default(), watch::Sender::new(0), Mutex::new(None));
@@ -301,17 +303,24 @@ impl Shared {
 
     /// Fetches a block that does not go through the stock. An empty request ID means none.
     pub(crate) async fn fetch_block(&self, count: u64, request_id: String) -> Result<Block, Error> {
-        let ask = AllocateRequest { request_id, ..lease(&self.source, count) };
-        let admits = |block: &Block| {
-            // A retry with a request ID returns the block of the first grant, whose revision can be older.
-            let admitted = self.fences.admit(&self.source, block) || !ask.request_id.is_empty();
-            if !admitted {
-                // OK because the timeout of the request limits the attempts.
-                let _ = self.lock().refused();
-            }
-            admitted
+        let call = async |source: Arc<str>| {
+            let ask = AllocateRequest { request_id: request_id.clone(), ..lease(&source, count) };
+            let admits = |block: &Block| {
+                // A retry with a request ID returns the block of the first grant, whose revision can be older.
+                let admitted = self.fences.admit(&source, block) || !ask.request_id.is_empty();
+                if !admitted {
+                    // OK because the timeout of the request limits the attempts.
+                    let _ = self.lock().refused();
+                }
+                admitted
+            };
+            self.connection.allocate(&ask, admits).await
         };
-        let block = self.connection.allocate(&ask, admits).await?;
+        let block = match request_id.is_empty() {
+            true => self.source.ask(call).await?,
+            // A request ID belongs to one region: its heir would grant it a second time.
+            false => call(self.source.name()).await?,
+        };
         // If the program has forked in the meantime, the block belongs to the parent.
         self.origin.check()?;
         self.lock().passed_through(&block);
@@ -327,20 +336,19 @@ impl Shared {
 const LAG: Duration = Duration::from_millis(20);
 
 /// Fetches a block. Returns `None` if the fences reject it. Its age counts from the start of the request.
-async fn fetch(source: &str, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
+async fn fetch(source: &Source, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
-    let block: Block = connection.allocate(&lease(source, count), |_| true).await?;
+    let granted = source.ask(async |name| {
+        let block: Block = connection.allocate(&lease(&name, count), |_| true).await?;
+        Ok((block, name))
+    });
+    let (block, granted_by) = granted.await?;
     connection.origin().check()?;
-    if fences.admit(source, &block) {
+    if fences.admit(&granted_by, &block) {
         return Ok(Some(Fresh { block, asked }));
     }
     // The replica that granted it lags behind the others: ask another one, after a pause.
     connection.leave(connection.current().0);
     time::sleep(LAG).await;
     Ok(None)
-}
-
-/// A request for a block of a source.
-fn lease(source: &str, count: u64) -> AllocateRequest {
-    AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
 }

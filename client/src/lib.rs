@@ -61,6 +61,7 @@ mod handle;
 mod identifier;
 mod lot;
 mod origin;
+mod source;
 mod stock;
 mod table;
 mod tasks;
@@ -139,7 +140,7 @@ impl Client {
     }
 
     fn handle<T: Identifier>(&self, source: String) -> Handle<T> {
-        Handle::new(Shared::new(source, self.connection.clone(), self.fences.clone()))
+        Handle::new(Shared::new(&source, self.connection.clone(), self.fences.clone()))
     }
 
     /// Fetches a copy of the table of a space and keeps it up to date. The copy finds the region of an identifier without a call.

@@ -191,6 +191,7 @@ mod tests {
         low_water: 0.5,
         max_age: LASTS,
         discover: false,
+        follow_heirs: false,
     };
     const NANOSECOND: Duration = Duration::from_nanos(1);
 

@@ -38,6 +38,10 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A seal covers all regions inside the sealed one. [`Seal::over`](kent_regions::Seal::over) finds the seal that covers a region of the
+/// copy. The copy of a delegated region's space lacks the seals of the regions around that space; `sealed_by` of the daemon's `Space`
+/// has them.
 #[derive(Clone)]
 pub struct TableCopy {
     shared: Arc<Shared>,

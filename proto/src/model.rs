@@ -12,7 +12,7 @@ use tonic::Code;
 pub use block::AllocateInput;
 pub use copy::{BadCopy, apply_change, table_of};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
-pub use names::{RegionName, SpaceName, region_name, space_name};
+pub use names::{HEIR, RegionName, SpaceName, region_name, space_name};
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,

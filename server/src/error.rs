@@ -1,13 +1,18 @@
 //! Errors of requests, in the daemon's terms. `status` translates them to gRPC.
 
+mod exhausted;
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, num::NonZeroU64, time::Duration};
 
-use kent_ids::{DEFAULT_SPACE, UnixNanos};
+use kent_ids::{DEFAULT_SPACE, Source, UnixNanos};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::Invalid;
 use kent_regions::{NotUndone, Order, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
+pub(crate) use self::exhausted::Exhausted;
 use crate::records::failure::{LoadError, StoreFailure};
 
 /// A region as the arguments of a suggested `kent` command: the command works when it is pasted.
@@ -28,6 +33,11 @@ impl fmt::Display for Arguments<'_> {
             space => write!(f, " --space {space}"),
         }
     }
+}
+
+/// A region as a source.
+fn source(region: &str, space: &str) -> Source {
+    Source::Region { name: region.to_owned(), space: space.to_owned() }
 }
 
 /// The space does not exist.
@@ -82,18 +92,21 @@ pub(crate) enum AllocateError {
         refusal: Refusal,
     },
     /// The region is closed: its subregions replace it.
-    #[error(
-        "region {region:?} of space {space:?} is closed: request identifiers from its subregions (kent region tree --space {space})"
-    )]
+    #[error("region {region:?} of space {space:?} is closed: {}", match heir {
+        Some(heir) => format!("region {heir:?} inside it continues its numbers (kent alloc {})", source(heir, space)),
+        None => format!("request identifiers from its subregions (kent region tree --space {space})"),
+    })]
     Closed {
         /// The space.
         space: String,
         /// The region.
         region: String,
+        /// The region that continues its numbers.
+        heir: Option<String>,
     },
     /// The region is delegated: its suffixes are a space of their own.
     #[error(
-        "region {region:?} of space {space:?} is delegated: request identifiers from the regions of space \"{space}/{region}\""
+        "region {region:?} of space {space:?} is delegated: request identifiers from the regions of space \"{space}/{region}\" (kent region ls --space {space}/{region})"
     )]
     Delegated {
         /// The space.
@@ -101,16 +114,23 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
-    /// The region is sealed.
+    /// The region is sealed, or a region around it.
     #[error(
-        "region {region:?} of space {space:?} is sealed: nothing is granted until it is unsealed (kent region unseal {})",
-        arguments(region, space)
+        "region {region:?} of space {space:?} is sealed{}: nothing is granted until {} is unsealed (kent region unseal {})",
+        match by == &(region.clone(), space.clone()) {
+            true => String::new(),
+            false => format!(" with region {:?} of space {:?} around it", by.0, by.1),
+        },
+        if by == &(region.clone(), space.clone()) { "it" } else { "that" },
+        arguments(&by.0, &by.1)
     )]
     Sealed {
         /// The space.
         space: String,
         /// The region.
         region: String,
+        /// The names of the sealed region and its space.
+        by: (String, String),
     },
     /// The region is external: users choose its values.
     #[error(
@@ -202,7 +222,7 @@ pub(crate) enum AllocateError {
     /// Requests have created the maximum number of series.
     #[error(
         "{series} is new, and requests have created {max} series already (kentd --series-on-demand): create it as an operator (kent series \
-         create {series}), or forget others (kent series ls, kent series forget)"
+         create {series}), or forget others (kent series ls, kent series forget SERIES)"
     )]
     TooManySeries {
         /// The requested series.
@@ -244,40 +264,6 @@ impl AllocateError {
     }
 }
 
-/// A full region, and how far it can be expanded.
-#[derive(Debug)]
-pub(crate) struct Exhausted {
-    /// The space.
-    pub(crate) space: String,
-    /// The region.
-    pub(crate) region: String,
-    /// The limit on its suffixes: 2^s, or less by its policy.
-    pub(crate) capacity: String,
-    /// The number of suffixes that are issued or reserved.
-    pub(crate) reserved: String,
-    /// The requested number of identifiers.
-    pub(crate) requested: u64,
-    /// The number of bits by which it can be expanded.
-    pub(crate) expandable_bits: u8,
-}
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { space, region, capacity, reserved, requested, expandable_bits } = self;
-        write!(
-            f,
-            "region {region:?} of space {space:?} is full: {reserved} of {capacity} suffixes are issued or reserved, {requested} more were requested; "
-        )?;
-        match expandable_bits {
-            0 => write!(f, "it cannot be expanded further"),
-            bits => {
-                let command = arguments(region, space);
-                write!(f, "it can be expanded by up to {bits} bits (ExpandRegion, kent region expand {command} --by N)")
-            }
-        }
-    }
-}
-
 /// Reasons that a series is not created or forgotten.
 #[derive(Debug, Error)]
 pub(crate) enum SeriesError {
@@ -297,7 +283,9 @@ pub(crate) enum SeriesError {
         series: kent_ids::Series,
     },
     /// Operators have created the maximum number of series.
-    #[error("there are {max} series of operators, which is the maximum: forget some (kent series forget)")]
+    #[error(
+        "there are {max} series of operators, which is the maximum: forget some (kent series ls, kent series forget SERIES)"
+    )]
     TooMany {
         /// The maximum.
         max: u64,
@@ -382,7 +370,8 @@ pub(crate) enum EditError {
     },
     /// The maximum number of spaces exists already.
     #[error(
-        "there are {max} spaces, which is the maximum: create a region in one of them instead (kent region create)"
+        "there are {max} spaces, which is the maximum: create a region in one of them instead (kent region create NAME --suffix BITS \
+         --space SPACE)"
     )]
     TooManySpaces {
         /// The maximum.
@@ -460,6 +449,9 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::InUse { region, .. } => {
             format!("; `kent region seal {}` stops its grants", arguments(region, space))
         }
+        TableRefusal::Delegated { region, .. } => {
+            format!("; while that space has no regions, `kent space delete {space}/{region}` ends the delegation")
+        }
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
         TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree {}--filter {parent})", in_space(space)),
         _ => String::new(),
@@ -476,7 +468,7 @@ fn undo_hint(space: &str, reason: &NotUndone) -> String {
         NotUndone::Donor { made, .. } => format!(" ({})", delete(std::slice::from_ref(made))),
         NotUndone::Split { made } if made.is_empty() => String::new(),
         NotUndone::Split { made } => format!("; its new regions can be deleted ({})", delete(made)),
-        NotUndone::Subdivided { made } => format!(" ({})", delete(made)),
+        NotUndone::Subdivided { made } | NotUndone::Imported { made } => format!(" ({})", delete(made)),
         NotUndone::Deleted { region } if region.parent.is_none() => {
             let prefix = if region.prefix.len() == 0 { String::new() } else { format!(" --prefix {}", region.prefix) };
             let order = if region.order == Order::Sequential { "" } else { region.order.as_str() };
@@ -496,20 +488,5 @@ fn in_space(space: &str) -> String {
     match space {
         DEFAULT_SPACE => String::new(),
         space => format!("--space {space} "),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ok_suggested_commands_name_the_space_where_it_is_not_the_default() {
-        let sealed =
-            |space: &str| AllocateError::Sealed { space: space.to_owned(), region: "r".to_owned() }.to_string();
-        assert!(sealed("default").contains("(kent region unseal r)"), "{}", sealed("default"));
-        assert!(sealed("parts").contains("(kent region unseal r --space parts)"), "{}", sealed("parts"));
-        let unsure = EditError::Unsure { space: "default/emea".to_owned(), region: "r".to_owned() }.to_string();
-        assert!(unsure.contains("kent region set r --space default/emea --next N"), "{unsure}");
     }
 }

@@ -69,8 +69,8 @@ fn print(args: &RestoreArgs, restore: &Restore) {
         (true, _) => println!("tables: unchanged, because of --table-unchanged"),
         (false, sealed) => println!(
             "tables: {sealed} regions are sealed. Repeat every create, split, subdivide, expand, shrink and delegate since the \
-             backup. For every region that was created or moved with --next, set a number above all in use (kent region set NAME --next N). Then \
-             unseal the regions (kent region unseal NAME). If there were no such edits, pass --table-unchanged"
+             backup. For every region that was created or moved with --next, set a number above all in use (kent region set NAME --space SPACE --next N). Then \
+             unseal the regions (kent region unseal NAME --space SPACE). If there were no such edits, pass --table-unchanged"
         ),
     }
     match &args.restored_before {

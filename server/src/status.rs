@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use kent_ids::Source;
 use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
-use kent_proto::model::Invalid;
+use kent_proto::model::{HEIR, Invalid, region_name};
 use kent_regions::{NotComposed, Refusal};
 use kent_store::{CommitError, ReadError};
 use prost::Message;
@@ -34,9 +35,12 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::NoSuchSpace(missing) => no_such_space(missing),
         AllocateError::NoSuchRegion(missing) => no_such_region(missing),
         AllocateError::Time { refusal, .. } => from_time(refusal, message),
-        AllocateError::Closed { region, .. } => precondition("CLOSED", region, message),
+        AllocateError::Closed { space, region, heir } => closed(space, region, heir.as_deref(), message),
         AllocateError::Delegated { region, .. } => precondition("DELEGATED", region, message),
-        AllocateError::Sealed { region, .. } => precondition("SEALED", region, message),
+        AllocateError::Sealed { region, by, .. } => {
+            let facts = [("sealed_by", &*region_name(&by.1, &by.0))];
+            precondition_with("SEALED", region, message, facts)
+        }
         AllocateError::External { region, .. } => precondition("EXTERNAL", region, message),
         AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),
         AllocateError::Request(refusal) => from_request(refusal),
@@ -222,12 +226,17 @@ fn from_request(refusal: &RequestRefusal) -> Status {
 }
 
 fn exhausted(full: &Exhausted, message: String) -> Status {
+    // An expansion changes nothing for a region at its cap.
+    let cure = match full.is_capped {
+        true => ("cap", full.capacity.to_string()),
+        false => ("expandable_bits", full.expandable_bits.to_string()),
+    };
     let facts = [
         ("space", full.space.as_str()),
         ("region", &full.region),
-        ("capacity", &full.capacity),
-        ("reserved", &full.reserved),
-        ("expandable_bits", &full.expandable_bits.to_string()),
+        ("capacity", &full.capacity.to_string()),
+        ("reserved", &full.reserved.to_string()),
+        (cure.0, &cure.1),
     ];
     let mut details = reason("CAPACITY_EXHAUSTED", facts);
     details.add_quota_failure_violation(&full.region, &message);
@@ -297,6 +306,10 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         let facts = [("space", space), ("free_blocks", &blocks.join(",")), ("donors", &donors.join(","))];
         details = reason(&reason_name, facts);
     }
+    if let Refusal::Closed { heir, .. } = refusal {
+        let heir = Source::Region { name: heir.clone(), space: space.to_owned() }.to_string();
+        details = reason(&reason_name, [("space", space), (HEIR, &heir)]);
+    }
     if let Some(field) = field {
         details.add_bad_request_violation(field, &message);
         return Status::with_error_details(Code::InvalidArgument, format!("{field}: {message}"), details);
@@ -329,8 +342,23 @@ fn not_found(name: &str, kind: &str, subject: &str, message: String) -> Status {
     Status::with_error_details(Code::NotFound, message, details)
 }
 
+/// The status of a closed region, with the source that continues its numbers.
+fn closed(space: &str, region: &str, heir: Option<&str>, message: String) -> Status {
+    match heir {
+        Some(heir) => {
+            let heir = Source::Region { name: heir.to_owned(), space: space.to_owned() }.to_string();
+            precondition_with("CLOSED", region, message, [(HEIR, &heir)])
+        }
+        None => precondition("CLOSED", region, message),
+    }
+}
+
 fn precondition(name: &str, subject: &str, message: String) -> Status {
-    let mut details = reason(name, []);
+    precondition_with(name, subject, message, [])
+}
+
+fn precondition_with<const N: usize>(name: &str, subject: &str, message: String, facts: [(&str, &str); N]) -> Status {
+    let mut details = reason(name, facts);
     details.add_precondition_failure_violation(name, subject, &message);
     Status::with_error_details(Code::FailedPrecondition, message, details)
 }

@@ -14,12 +14,14 @@ mod it {
     mod crates;
     mod disk;
     mod docs;
+    mod doctor;
     mod edits;
     mod exchange;
     mod harness;
     mod hostile;
     mod imports;
     mod large;
+    mod metrics;
     mod migrate;
     mod mistakes;
     mod moving;
@@ -34,8 +36,11 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
+    mod seals;
     mod shutdown;
     mod silence;
+    mod start;
+    mod suggestions;
     mod tables;
     mod transfer;
     mod unanswered;

@@ -144,6 +144,27 @@ async fn err_a_refusal_comes_through_with_its_reason_and_is_not_repeated() {
 }
 
 #[tokio::test]
+async fn ok_an_heir_is_followed_only_if_told_to_and_never_with_a_request_id() {
+    let daemon = Daemon::start(Script::new()).await;
+    let close = || {
+        let details =
+            ErrorDetails::with_error_info("CLOSED", "kent", [("heir".to_owned(), "region:heir@parts".to_owned())]);
+        let closed = Status::with_error_details(Code::FailedPrecondition, "region \"r\" is closed", details);
+        daemon.script.push(Answer::Refuse(closed));
+    };
+    let [stays, follows] = [false, true].map(|follow| builder(&daemon).follow_heirs(follow).build().expect("valid"));
+    close();
+    let error = stays.region("r").next().await.expect_err("closed");
+    assert_eq!(error.heir().as_deref(), Some("region:heir@parts"));
+    close();
+    follows.region("r").next().await.expect("from the heir");
+    close();
+    follows.region("r").fetch_block(3).await.expect("from the heir");
+    close();
+    follows.region("r").fetch_block(3).request_id("once").await.expect_err("its heir would grant it again");
+}
+
+#[tokio::test]
 async fn ok_the_client_waits_for_a_limit_of_the_clock() {
     let daemon = Daemon::start(Script::new()).await;
     let mut details = ErrorDetails::new();

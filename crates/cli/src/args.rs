@@ -141,6 +141,12 @@ pub(crate) enum DaemonCommand {
     /// Show daemon health: readiness, store, clock, slot, chunks, limits and replicas.
     #[command(after_help = STATUS_HELP)]
     Status,
+    /// Measure what the daemon depends on, and say what would go wrong first.
+    ///
+    /// Looks at the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and gives advice for each
+    /// problem. Exits with 1 if something is wrong, with 0 if there are only warnings.
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor,
 }
 
 /// The actions of `kent clock`.
@@ -169,6 +175,12 @@ Examples:
   kent status
   kent status --json
   kent status --endpoint 10.0.0.7:7600,10.0.0.8:7600";
+
+const DOCTOR_HELP: &str = "\
+Examples:
+  kent doctor
+  kent doctor --json | jq .problems
+  kent doctor --endpoint 10.0.0.7:7600         this replica only";
 
 const CODEC_HELP: &str = r#"The answer to each line {"verb": V, "in": {...}} is {"ok": true, "out": {...}} or
 {"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer, too, and does not end the run.
@@ -531,6 +543,8 @@ mod tests {
             ("classify", false),
             ("status --endpoint 10.0.0.7:7600,10.0.0.8:7600", true),
             ("status --endpoint https://10.0.0.7", false),
+            ("doctor --json", true),
+            ("doctor now", false),
             ("completions zsh", true),
             ("completions tcsh", false),
         ] {

@@ -46,11 +46,12 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
     if region.kind() != Kind::Closed {
         rows.extend(numbers(region, palette));
     }
-    if region.rate > 0.0 {
+    if region.rate > 0.0 && region.kind() != Kind::Closed {
         rows.push(("rate", format!("{:.1} per second over the last minutes", region.rate)));
     }
     rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
     rows.extend(attributes(region));
+    rows.extend(covering_seal(region).map(|by| ("sealed with", by)));
     rows.extend(region.former_prefixes.iter().map(|former| {
         let held = format!("revisions {} to {}", former.from_revision, former.to_revision);
         ("former prefix", format!("{} ({held})", prefix_text(&former.prefix)))
@@ -62,7 +63,7 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
 pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if region.sealed {
-        rows.push(("sealed", "the region grants nothing until it is unsealed".to_owned()));
+        rows.push(("sealed", "nothing is granted from the region and all inside it until it is unsealed".to_owned()));
     }
     if !region.delegated_space.is_empty() {
         rows.push(("delegated", format!("its suffixes form {}", region.delegated_space)));
@@ -122,8 +123,15 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
     lines("-", Role::Warning, &before, &after) + &lines("+", Role::Good, &after, &before)
 }
 
+/// The seal of another region that covers this one, and the command that lifts it.
+pub(crate) fn covering_seal(region: &Region) -> Option<String> {
+    let by = &region.sealed_by;
+    let covers = !by.is_empty() && *by != region.name;
+    covers.then(|| format!("{} (kent region unseal {})", names::short(by), names::words(by)))
+}
+
 /// A forecast in the largest unit of which it has at least two.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
         [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
     let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("seconds", 1.0));
@@ -146,6 +154,8 @@ pub(crate) fn state(region: &Region) -> String {
     let mut state = kind_name(region.kind()).to_owned();
     if region.sealed {
         state.push_str(", sealed");
+    } else if !region.sealed_by.is_empty() {
+        state.push_str(&format!(", sealed with {}", names::short(&region.sealed_by)));
     }
     if !region.delegated_space.is_empty() {
         state.push_str(", delegated");
@@ -259,6 +269,7 @@ pub(crate) fn to_json(region: &Region) -> Value {
         "order": order_name(region.order()),
         "pace": region.pace.to_string(),
         "sealed": region.sealed,
+        "sealed_by": (!region.sealed_by.is_empty()).then_some(&region.sealed_by),
         "delegated_space": (!region.delegated_space.is_empty()).then_some(&region.delegated_space),
         "policy": region.policy.as_ref().map(policy_json),
         "owner": region.owner,
@@ -370,6 +381,25 @@ former prefix      01 (revisions 1 to 4)
     }
 
     #[test]
+    fn ok_a_closed_region_has_no_rate_and_no_forecast() {
+        let closed = Region { rate: 12.0, ..region("orders", "", "0101", 4, Kind::Closed) };
+        let text = one(&closed, Palette::PLAIN);
+        assert!(!text.contains("rate") && !text.contains("full"), "{text}");
+    }
+
+    #[test]
+    fn ok_a_covering_seal_is_shown_with_the_command_that_lifts_it() {
+        let orders = || region("orders", "", "0101", 4, Kind::Open);
+        let sealed_by = names::region("parts/emea", "eu");
+        let covered = Region { sealed_by, ..orders() };
+        assert_eq!(state(&covered), "open, sealed with eu");
+        let text = one(&covered, Palette::PLAIN);
+        assert!(text.contains("sealed with        eu (kent region unseal eu --space parts/emea)\n"), "{text}");
+        let own = Region { sealed: true, sealed_by: names::region("default", "orders"), ..orders() };
+        assert_eq!((state(&own), covering_seal(&own)), ("open, sealed".to_owned(), None));
+    }
+
+    #[test]
     fn ok_the_ends_of_the_widest_regions() {
         let mut whole = region("whole", "", "", 0, Kind::Open);
         whole.suffix_bits = 128;
@@ -405,6 +435,7 @@ former prefix      01 (revisions 1 to 4)
                 "order": "sequential",
                 "pace": "1048576",
                 "sealed": false,
+                "sealed_by": null,
                 "delegated_space": null,
                 "policy": null,
                 "owner": "",

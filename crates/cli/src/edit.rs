@@ -298,6 +298,10 @@ fn render(response: &EditResponse, palette: Palette) -> String {
         let freed: Vec<&str> = response.freed_prefixes.iter().map(|prefix| prefix_text(prefix)).collect();
         text.push_str(&format!("free now: {}\n", freed.join(", ")));
     }
+    if let Some(by) = response.region.as_ref().and_then(describe::covering_seal) {
+        let covered = format!("nothing is granted from it, because it is sealed with {by}");
+        text.push_str(&format!("{}\n", palette.paint(Role::Warning, &covered)));
+    }
     text.push_str(&unconfirmed(response, palette));
     let revisions = format!("revision {} → {}", response.base_revision, response.revision);
     if response.validate_only {
@@ -432,6 +436,16 @@ revision 7 → 8
         let new_regions: Vec<args::NewRegion> =
             ["returns:8", "old:8:11"].map(|text| text.parse().expect("valid")).into();
         assert_eq!(chosen(&split_response(false), &new_regions), ["returns 10"]);
+    }
+
+    #[test]
+    fn ok_an_edit_below_a_seal_says_so() {
+        let mut response = split_response(false);
+        let region = response.region.as_mut().expect("there");
+        region.sealed_by = names::region("default", "all");
+        let text = render(&response, Palette::PLAIN);
+        let line = "nothing is granted from it, because it is sealed with all (kent region unseal all)\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

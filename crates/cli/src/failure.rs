@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// The answer to a question was no.
     #[error("not confirmed: nothing was changed")]
     NotConfirmed,
+    /// `kent doctor` found something wrong, and has shown it.
+    #[error("something is wrong")]
+    Unwell,
 }
 
 /// A text that is not a valid identifier, and the reason.
@@ -208,13 +211,14 @@ impl Failure {
             | Self::Input(_)
             | Self::Output(_)
             | Self::Runtime(_)
-            | Self::NotConfirmed => ExitCode::from(1),
+            | Self::NotConfirmed
+            | Self::Unwell => ExitCode::from(1),
         }
     }
 
-    /// The message for standard error; `None` after Ctrl-C or if the reader closed the pipe.
+    /// The message for standard error; `None` after Ctrl-C, if the reader closed the pipe, or if standard output has said it.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
-        if self.is_closed_pipe() || matches!(self, Self::Interrupted) {
+        if self.is_closed_pipe() || matches!(self, Self::Interrupted | Self::Unwell) {
             return None;
         }
         Some(match self {
@@ -263,6 +267,7 @@ impl Failure {
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::Interrupted | Self::NotConfirmed => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
+            Self::Unwell => "FAILED_PRECONDITION",
             Self::Unanswered(_) => "UNKNOWN",
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
         }
@@ -274,6 +279,7 @@ impl Failure {
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
             Self::NotConfirmed => "NOT_CONFIRMED",
+            Self::Unwell => "UNWELL",
             Self::Refused(_) | Self::Unanswered(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
         }

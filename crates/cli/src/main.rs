@@ -16,6 +16,7 @@ mod connect;
 mod context;
 mod contexts;
 mod describe;
+mod doctor;
 mod edit;
 mod failure;
 mod history;
@@ -32,6 +33,8 @@ mod series;
 mod settings;
 mod space;
 mod status;
+#[cfg(test)]
+mod suggestions;
 mod table;
 mod transfer;
 mod tree;
@@ -140,6 +143,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
 }

@@ -2,6 +2,14 @@
 
 pub(crate) use kent_proto::model::{region_name as region, space_name as space};
 
+/// A region by its resource name, as the words of a suggested command: `NAME`, or `NAME --space SPACE`.
+pub(crate) fn words(resource: &str) -> String {
+    match resource.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/")) {
+        Some((space, region)) => format!("{region}{}", space_option(space)),
+        None => resource.to_owned(),
+    }
+}
+
 /// The short name of a resource: a region's name within its space, or a space's name, which may be a path.
 pub(crate) fn short(resource: &str) -> &str {
     match resource.rsplit_once("/regions/") {
@@ -15,5 +23,21 @@ pub(crate) fn space_option(space: &str) -> String {
     match space {
         kent_ids::DEFAULT_SPACE => String::new(),
         space => format!(" --space {space}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_the_words_of_a_region_name_its_space_unless_it_is_the_default_one() {
+        for (resource, expected) in [
+            ("spaces/default/regions/r1", "r1"),
+            ("spaces/parts/regions/r1", "r1 --space parts"),
+            ("spaces/default/emea/regions/r1", "r1 --space default/emea"),
+        ] {
+            assert_eq!(words(resource), expected);
+        }
     }
 }

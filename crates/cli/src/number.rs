@@ -97,6 +97,25 @@ pub(crate) fn grouped(decimal: &str) -> String {
     grouped
 }
 
+/// A number of bytes in the largest unit that leaves at least one.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// Milliseconds with three digits or more.
+pub(crate) fn millis(millis: f64) -> String {
+    let digits = match millis {
+        many if many >= 100.0 => 0,
+        some if some >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{millis:.digits$} ms")
+}
+
 /// Writes a decimal number that is a power of two as "2^40", and any other number unchanged.
 pub(crate) fn power_of_two(decimal: &str) -> String {
     const TWO_TO_128: &str = "340282366920938463463374607431768211456";
@@ -110,6 +129,22 @@ pub(crate) fn power_of_two(decimal: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ok_sizes_and_times_for_people() {
+        for (size, shown) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (3 << 19, "1.5 MiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(bytes(size), shown);
+        }
+        for (time, shown) in [(0.0, "0.00 ms"), (0.256, "0.26 ms"), (12.34, "12.3 ms"), (2000.0, "2000 ms")] {
+            assert_eq!(millis(time), shown);
+        }
+    }
 
     #[test]
     fn ok_numbers() {

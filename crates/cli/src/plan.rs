@@ -3,7 +3,7 @@
 use kent_client::tonic::Status;
 use serde_json::json;
 
-use crate::args::CreateArgs;
+use crate::args::{CreateArgs, OrderArg};
 use crate::failure::{Failure, Refusal};
 use crate::names;
 use crate::output::{Out, Palette, Role};
@@ -65,8 +65,17 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
 /// The command that splits this donor and creates the region in the freed prefix.
 fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
     let space = names::space_option(&args.edit.space.space);
+    let order = match args.order {
+        OrderArg::Sequential => "",
+        OrderArg::Scrambled => " --order scrambled",
+        OrderArg::External => " --order external",
+    };
+    let next = if args.next == 0 { String::new() } else { format!(" --next {}", args.next) };
+    let pace = args.pace.map(|pace| format!(" --pace {pace}")).unwrap_or_default();
     let zone = args.zone.map(|bits| format!(" --zone {bits}")).unwrap_or_default();
     let prefix = args.prefix.as_ref().map(|bits| format!(" --prefix {bits}")).unwrap_or_default();
     let (name, suffix, region) = (&args.name, args.suffix, donor.region);
-    format!("kent region create {name} --suffix {suffix}{zone}{prefix}{space} --split-donor {region}")
+    format!(
+        "kent region create {name} --suffix {suffix}{zone}{prefix}{order}{next}{pace}{space} --split-donor {region}"
+    )
 }

@@ -143,6 +143,16 @@ impl Counter {
         self.sequence.grant(Position::ZERO, count)
     }
 
+    /// Like [`grant`](Self::grant), but only below `limit`, which an edit may have lowered since the chunk was reserved.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`] if the chunk has fewer left below the limit; nothing has changed then.
+    pub fn grant_below(&mut self, limit: Position, count: u64) -> Result<Position, Exhausted> {
+        let left = limit.since(self.sequence.next());
+        if u128::from(count) > left { Err(Exhausted { left }) } else { self.grant(count) }
+    }
+
     /// Plans to reserve a chunk from which `count` suffixes can be granted, given the record and its bounds. `now` is
     /// the time of any steady clock: a counter that used up its last chunk within a second doubles its chunk size.
     ///
@@ -243,6 +253,11 @@ impl Counter {
         self.version
     }
 
+    /// One past the last suffix of the chunk.
+    pub const fn ceiling(&self) -> Position {
+        self.sequence.ceiling()
+    }
+
     /// Returns the number of suffixes left in the chunk.
     pub const fn left(&self) -> u128 {
         self.sequence.left()
@@ -306,6 +321,20 @@ mod tests {
         counter.on_committed(plan, 7);
         assert_eq!(counter.grant(10), Ok(at(0)));
         assert!(counter.grant(1).is_err());
+    }
+
+    #[test]
+    fn err_a_lowered_limit_binds_the_chunk_in_hand() {
+        let mut counter = counter();
+        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("enough suffixes are left");
+        counter.on_committed(plan, 1);
+        assert_eq!(counter.grant_below(at(1000), 3), Ok(at(0)));
+        assert_eq!(counter.grant_below(at(5), 3), Err(Exhausted { left: 2 }));
+        assert_eq!(counter.grant_below(at(5), 2), Ok(at(3)));
+        assert_eq!(counter.grant_below(at(5), 1), Err(Exhausted { left: 0 }));
+        assert_eq!(counter.grant_below(at(2), 1), Err(Exhausted { left: 0 }), "below what is issued");
+        assert_eq!(counter.grant_below(at(1000), 6), Err(Exhausted { left: 5 }), "the chunk ends at 10");
+        assert_eq!((counter.grant_below(at(1000), 5), counter.ceiling()), (Ok(at(5)), at(10)));
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Table {
 
     /// This region and those that contain it, outermost first.
     fn path<'t>(&'t self, innermost: Option<&'t Region>) -> Vec<&'t Region> {
-        let mut path: Vec<&Region> = core::iter::successors(innermost, |region| self.parent(region)).collect();
+        let mut path: Vec<&Region> = innermost.into_iter().flat_map(|region| self.outward(region)).collect();
         path.reverse();
         path
     }

@@ -166,7 +166,7 @@ pub struct NewRegion {
     /// all-zero one only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
-    /// pace and policy, its counter is at least its parent's, and it is sealed if its parent is.
+    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it as any subregion.
     pub start: Start,
 }
 
@@ -174,6 +174,15 @@ impl Edit {
     /// Whether the edit declares numbers as issued.
     pub const fn names_a_floor(&self) -> bool {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
+    }
+
+    /// Whether the edit may stop grants that a daemon could make before it: a seal, a cap, a strict policy, or numbers that are
+    /// declared as issued. So its author waits until every daemon follows it.
+    pub const fn stops_grants(&self) -> bool {
+        let Self::Update { patch, .. } = self else { return false };
+        let Patch { sealed, policy, next, .. } = patch;
+        let limits = matches!(policy.cap, Some(Some(_))) || matches!(policy.strict, Some(true));
+        matches!(sealed, Some(true)) || next.is_some() || limits
     }
 
     /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`, `delete`, or
@@ -218,6 +227,7 @@ impl Edit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ChunkPolicy, PolicyPatch};
 
     #[test]
     fn ok_an_edit_has_an_operation_and_a_subject() {
@@ -242,6 +252,24 @@ mod tests {
         ] {
             assert_eq!((edit.operation(), edit.subject()), (operation, "r"));
             assert_eq!(edit.names_a_floor(), operation == "note", "{operation}");
+        }
+    }
+
+    #[test]
+    fn ok_seals_caps_strict_policies_and_declared_numbers_stop_grants() {
+        let update = |patch| Edit::Update { name: "r".into(), patch };
+        let policy = |policy: Policy| update(Patch { policy: PolicyPatch::to(&policy), ..Patch::default() });
+        for (edit, stops) in [
+            (Edit::Expand { name: "r".into(), by: 1 }, false),
+            (update(Patch { owner: Some("ops".into()), ..Patch::default() }), false),
+            (update(Patch { sealed: Some(true), ..Patch::default() }), true),
+            (update(Patch { sealed: Some(false), ..Patch::default() }), false),
+            (update(Patch { next: Some(Count::Below(3)), ..Patch::default() }), true),
+            (policy(Policy::default()), false),
+            (policy(Policy { cap: Some(Count::Below(3)), ..Policy::default() }), true),
+            (policy(Policy { chunk: ChunkPolicy::Strict, ..Policy::default() }), true),
+        ] {
+            assert_eq!(edit.stops_grants(), stops, "{edit:?}");
         }
     }
 }

@@ -9,6 +9,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use crate::{
     classify::Classification,
     edit::Edit,
+    granting::Seal,
     plan::Plan,
     refusal::Refusal,
     region::{Region, RegionNumber},
@@ -21,6 +22,8 @@ pub struct Forest {
     root: Table,
     /// The local tables, in the order of their delegation.
     locals: Vec<Table>,
+    /// The table around each of them, and the delegated region there.
+    around: Vec<(TableKey, RegionNumber)>,
     keys: BTreeMap<(TableKey, RegionNumber), TableKey>,
 }
 
@@ -39,7 +42,7 @@ impl Forest {
     /// # Errors
     /// [`BadWidth`] unless `bits` is 1 to 128.
     pub fn new(bits: u32) -> Result<Self, BadWidth> {
-        Ok(Self { root: Table::new(bits)?, locals: Vec::new(), keys: BTreeMap::new() })
+        Ok(Self { root: Table::new(bits)?, locals: Vec::new(), around: Vec::new(), keys: BTreeMap::new() })
     }
 
     /// Finds a table by its path: the names of delegated regions, outermost first, separated by `/`. The empty path is
@@ -71,6 +74,13 @@ impl Forest {
         self.keys.get(&(key, region.number)).copied()
     }
 
+    /// The innermost seal that covers a region of one of the tables.
+    pub fn seal_over(&self, key: TableKey, number: RegionNumber) -> Option<Seal> {
+        let outer = |(key, _): &(TableKey, RegionNumber)| self.around.get(key.0.checked_sub(1)?).copied();
+        let levels = core::iter::successors(Some((key, number)), outer);
+        Seal::over(levels.filter_map(|(key, number)| Some((self.table(key), self.table(key).get(number)?))))
+    }
+
     /// Plans an edit of one of the tables.
     ///
     /// # Errors
@@ -100,6 +110,7 @@ impl Forest {
             // OK because a region that can be delegated has a suffix of 1 to 128 bits.
             if let Some(Ok(table)) = made {
                 self.locals.push(table);
+                self.around.push((key, *number));
                 self.keys.insert((key, *number), TableKey(self.locals.len()));
             }
         }
@@ -127,7 +138,7 @@ mod tests {
     use alloc::{format, string::String};
 
     use super::*;
-    use crate::{Donate, Place, Start, Zone};
+    use crate::{Donate, Patch, Place, Start, Zone};
 
     fn create(name: &str, suffix: u8, zone: u8) -> Edit {
         let place = Place::Chosen { zone: Zone::Exactly(zone), donor: Donate::Never };
@@ -173,6 +184,26 @@ mod tests {
 
     fn describe(found: &Classification<'_>) -> String {
         format!("{} {}", found.path.last().map_or("-", |region| &region.name), found.status.as_str())
+    }
+
+    #[test]
+    fn ok_a_seal_covers_the_tables_below_its_region() {
+        let mut forest = nested();
+        let key = forest.resolve("D/x").expect("a table");
+        let y = forest.table(key).named("y").expect("there").number;
+        assert_eq!(forest.seal_over(key, y), None);
+        for (path, name, sealed, outward) in [
+            ("", "D", true, Some(2)),
+            ("D", "x", true, Some(1)),
+            ("D/x", "y", true, Some(0)),
+            ("D/x", "y", false, Some(1)),
+            ("D", "x", false, Some(2)),
+            ("", "D", false, None),
+        ] {
+            let patch = Patch { sealed: Some(sealed), ..Patch::default() };
+            apply(&mut forest, path, &Edit::Update { name: name.into(), patch }).expect("legal");
+            assert_eq!(forest.seal_over(key, y).map(|seal| seal.outward), outward, "{name} {sealed}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Decides whether a region grants identifiers, and when it expands automatically.
+//! Decides whether a region grants identifiers, who grants instead of it, and when it expands automatically.
 
 use crate::{
     attributes::Order,
     count::Count,
-    region::{Kind, Region},
+    refusal::Refusal,
+    region::{Kind, Region, RegionNumber},
+    table::Table,
 };
 
 /// The reason that a region grants nothing.
@@ -15,22 +17,65 @@ pub enum NotGranting {
     Delegated,
     /// Users supply its identifiers.
     External,
-    /// An operator has sealed it.
-    Sealed,
+    /// An operator has sealed it, or a region around it.
+    Sealed(Seal),
+}
+
+/// A seal that covers a region. A seal covers the whole prefix of the sealed region: its subregions, and the tables of delegated
+/// regions in it, to any depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seal {
+    /// The number of tables from that of the covered region outward to that of the sealed region: 0 within one table.
+    pub outward: usize,
+    /// The sealed region.
+    pub region: RegionNumber,
+}
+
+impl Seal {
+    /// Finds the innermost seal that covers a region. `levels` are the region's table and the region and, if that is the table of a
+    /// delegated region, the table of the delegated region and that region, and so on outward.
+    pub fn over<'t>(levels: impl IntoIterator<Item = (&'t Table, &'t Region)>) -> Option<Self> {
+        levels.into_iter().enumerate().find_map(|(outward, (table, region))| {
+            let sealed = table.outward(region).find(|region| region.sealed)?;
+            Some(Self { outward, region: sealed.number })
+        })
+    }
+}
+
+impl Table {
+    /// The region that continues a closed region's counter: its all-zero subregion or, if that is closed as well, the one inside
+    /// that. `None` for a region that is not closed.
+    pub fn heir<'t>(&'t self, closed: &'t Region) -> Option<&'t Region> {
+        let mut heir = closed;
+        while heir.kind == Kind::Closed {
+            heir = self.children(heir).next()?;
+        }
+        (heir.number != closed.number).then_some(heir)
+    }
+
+    /// Rejects a closed region.
+    pub(crate) fn check_not_closed(&self, region: &Region) -> Result<(), Refusal> {
+        if region.kind != Kind::Closed {
+            return Ok(());
+        }
+        // OK because a closed region has an all-zero subregion.
+        let heir = self.heir(region).map(|heir| heir.name.clone()).unwrap_or_default();
+        Err(Refusal::Closed { region: region.name.clone(), heir })
+    }
 }
 
 impl Region {
-    /// Checks whether the region grants identifiers, without regard to how many are left.
+    /// Checks whether the region grants identifiers, without regard to how many are left. `seal` is the seal that covers it.
     ///
     /// # Errors
     /// [`NotGranting`]. Of several reasons, it is the most permanent one.
-    pub fn check_granting(&self) -> Result<(), NotGranting> {
-        match self {
-            Self { kind: Kind::Closed, .. } => Err(NotGranting::Closed),
-            Self { delegated: true, .. } => Err(NotGranting::Delegated),
-            Self { order: Order::External, .. } => Err(NotGranting::External),
-            Self { sealed: true, .. } => Err(NotGranting::Sealed),
-            _ => Ok(()),
+    pub fn check_granting(&self, seal: Option<Seal>) -> Result<(), NotGranting> {
+        match (self, seal) {
+            (Self { kind: Kind::Closed, .. }, _) => Err(NotGranting::Closed),
+            (Self { delegated: true, .. }, _) => Err(NotGranting::Delegated),
+            (Self { order: Order::External, .. }, _) => Err(NotGranting::External),
+            (_, Some(seal)) => Err(NotGranting::Sealed(seal)),
+            (_, None) => Ok(()),
         }
     }
 
@@ -52,9 +97,9 @@ impl Region {
     }
 
     /// Returns the seconds until the region is full, given the number of issued suffixes and the rate per second, or
-    /// `None` if the rate is zero. Includes the capacity that automatic expansion adds.
+    /// `None` if the rate is zero or the region is closed. Includes the capacity that automatic expansion adds.
     pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
-        if rate <= 0.0 {
+        if rate <= 0.0 || self.kind == Kind::Closed {
             return None;
         }
         let reach = match self.policy.auto_expand {
@@ -65,9 +110,7 @@ impl Region {
             None => self.capacity(),
         };
         let reach = self.policy.cap.map_or(reach, |cap| cap.min(reach));
-        // OK because the precision of a float is enough for a forecast.
-        let number = |count: Count| count.get().unwrap_or(u128::MAX) as f64;
-        Some((number(reach) - number(issued)).max(0.0) / rate)
+        Some((reach.to_f64() - issued.to_f64()).max(0.0) / rate)
     }
 }
 
@@ -76,7 +119,7 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{AutoExpand, Edit, Pace, Patch, Place, Policy, PolicyPatch, RegionNumber, Start, Table};
+    use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, PolicyPatch, RegionNumber, Start, Table};
 
     /// A region of 4 bits with a zone of 4.
     fn region() -> Region {
@@ -92,17 +135,96 @@ mod tests {
     #[test]
     fn ok_closed_delegated_external_and_sealed_regions_grant_nothing() {
         let open = region();
-        for (region, expected) in [
-            (open.clone(), Ok(())),
-            (Region { kind: Kind::Partial, ..open.clone() }, Ok(())),
-            (Region { sealed: true, ..open.clone() }, Err(NotGranting::Sealed)),
-            (Region { order: Order::External, sealed: true, ..open.clone() }, Err(NotGranting::External)),
-            (Region { delegated: true, sealed: true, ..open.clone() }, Err(NotGranting::Delegated)),
-            (Region { kind: Kind::Closed, sealed: true, ..open.clone() }, Err(NotGranting::Closed)),
-            (Region { order: Order::Scrambled, ..open }, Ok(())),
+        let seal = Some(Seal { outward: 1, region: RegionNumber(7) });
+        let sealed = seal.map_or(Ok(()), |seal| Err(NotGranting::Sealed(seal)));
+        for (region, seal, expected) in [
+            (open.clone(), None, Ok(())),
+            (Region { kind: Kind::Partial, ..open.clone() }, None, Ok(())),
+            (open.clone(), seal, sealed),
+            (Region { order: Order::External, ..open.clone() }, seal, Err(NotGranting::External)),
+            (Region { delegated: true, ..open.clone() }, seal, Err(NotGranting::Delegated)),
+            (Region { kind: Kind::Closed, ..open.clone() }, seal, Err(NotGranting::Closed)),
+            (Region { order: Order::Scrambled, ..open }, None, Ok(())),
         ] {
-            assert_eq!(region.check_granting(), expected, "{region:?}");
+            assert_eq!(region.check_granting(seal), expected, "{region:?}");
         }
+    }
+
+    fn apply(table: &mut Table, edit: &Edit) {
+        let plan = table.plan(edit).expect("legal");
+        table.apply(&plan).expect("applied");
+    }
+
+    /// A partial region `r` (1), in it `a` (2), in that `b` (3), and beside `a` the open region `c` (4).
+    fn nested() -> Table {
+        let mut table = Table::new(16).expect("a width");
+        let place = Place::At("01".parse().expect("a prefix"));
+        apply(&mut table, &Edit::Create { name: "r".to_string(), suffix: 4, place, start: Start::default() });
+        for (parent, name, extension) in [("r", "a", "01"), ("a", "b", "11"), ("r", "c", "10")] {
+            let extension = extension.parse().ok();
+            let new = NewRegion { name: name.to_string(), suffix: Some(4), extension, start: Start::default() };
+            let name = parent.to_string();
+            apply(&mut table, &Edit::Subdivide { name, by: 2, new_regions: [new].into(), reserve_others: false });
+        }
+        table
+    }
+
+    fn level(table: &Table, number: u64) -> (&Table, &Region) {
+        (table, table.get(RegionNumber(number)).expect("there"))
+    }
+
+    fn seal(table: &mut Table, name: &str, sealed: bool) {
+        let patch = Patch { sealed: Some(sealed), ..Patch::default() };
+        apply(table, &Edit::Update { name: name.to_string(), patch });
+    }
+
+    #[test]
+    fn ok_a_seal_covers_all_regions_inside_and_none_beside() {
+        let mut table = nested();
+        let seals =
+            |table: &Table| [1, 2, 3, 4].map(|number| Seal::over([level(table, number)]).map(|seal| seal.region.0));
+        assert_eq!(seals(&table), [None; 4]);
+        for (name, sealed, expected) in [
+            ("a", true, [None, Some(2), Some(2), None]),
+            ("b", true, [None, Some(2), Some(3), None]),
+            ("r", true, [Some(1), Some(2), Some(3), Some(1)]),
+            ("a", false, [Some(1), Some(1), Some(3), Some(1)]),
+            ("r", false, [None, None, Some(3), None]),
+        ] {
+            seal(&mut table, name, sealed);
+            assert_eq!(seals(&table), expected, "{name} {sealed}");
+        }
+    }
+
+    #[test]
+    fn ok_a_seal_covers_the_tables_of_delegated_regions() {
+        let (mut outer, mut inner) = (nested(), nested());
+        let over = |outer: &Table, inner: &Table| {
+            let found = Seal::over([level(inner, 3), level(outer, 4)]);
+            found.map(|seal| (seal.outward, seal.region.0))
+        };
+        assert_eq!(over(&outer, &inner), None);
+        seal(&mut outer, "r", true);
+        assert_eq!(over(&outer, &inner), Some((1, 1)));
+        seal(&mut inner, "a", true);
+        assert_eq!(over(&outer, &inner), Some((0, 2)), "the innermost one");
+    }
+
+    #[test]
+    fn ok_the_heir_of_a_closed_region_is_the_innermost_all_zero_subregion() {
+        let mut table = nested();
+        let heir = |table: &Table, name: &str| {
+            let region = table.named(name).expect("there");
+            table.heir(region).map(|heir| heir.name.clone())
+        };
+        assert_eq!(heir(&table, "c"), None);
+        for (parent, name, by) in [("c", "c0", 1), ("c0", "c00", 2)] {
+            let extension = Some(crate::Prefix::new(0, by));
+            let new = NewRegion { name: name.to_string(), suffix: None, extension, start: Start::default() };
+            let name = parent.to_string();
+            apply(&mut table, &Edit::Subdivide { name, by, new_regions: [new].into(), reserve_others: true });
+        }
+        assert_eq!(["c", "c0", "c00", "r"].map(|name| heir(&table, name).unwrap_or_default()), ["c00", "c00", "", ""]);
     }
 
     #[test]
@@ -127,6 +249,8 @@ mod tests {
             assert_eq!(forecast(auto, cap, issued), Some(expected), "{auto:?} {cap:?} {issued:?}");
         }
         assert_eq!(region().full_in(Count::ZERO, 0.0), None, "the rate is zero");
+        let closed = Region { kind: Kind::Closed, ..region() };
+        assert_eq!(closed.full_in(Count::ZERO, 2.0), None, "a closed region is not full: its heir continues");
     }
 
     #[test]

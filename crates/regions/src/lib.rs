@@ -39,7 +39,7 @@ pub use compose::NotComposed;
 pub use count::Count;
 pub use edit::{Donate, Edit, Imported, NewRegion, Place, Start, Zone};
 pub use forest::{Forest, TableKey};
-pub use granting::NotGranting;
+pub use granting::{NotGranting, Seal};
 pub use index::Index;
 pub use indexing::Indexing;
 pub use limits::{BITS_MAX, TEXT_BYTES_MAX};

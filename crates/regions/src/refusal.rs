@@ -144,10 +144,12 @@ pub enum Refusal {
         missing: Count,
     },
     /// `closed`: the region has no identifiers of its own.
-    #[error("region {region:?} is closed: use one of its subregions")]
+    #[error("region {region:?} is closed: region {heir:?} inside it has its identifiers")]
     Closed {
         /// The name of the region.
         region: String,
+        /// The name of the region that inherited its identifiers.
+        heir: String,
     },
     /// `delegated`: the region's suffixes are a separate space.
     #[error("region {region:?} is delegated: its suffix of {suffix} bits is a separate space and cannot change")]

@@ -83,7 +83,7 @@ pub struct Region {
     pub order: Order,
     /// The speed at which its suffixes may be issued.
     pub pace: Pace,
-    /// Whether it is sealed: it grants nothing until it is unsealed.
+    /// Whether it is sealed: neither it nor any region inside it grants anything until it is unsealed.
     pub sealed: bool,
     /// Whether its suffixes are a separate space with its own table. Then s never changes.
     pub delegated: bool,

@@ -185,6 +185,11 @@ impl Table {
         region.parent.and_then(|parent| self.get(parent))
     }
 
+    /// A region, its parent, that one's parent, and so on.
+    pub fn outward<'t>(&'t self, region: &'t Region) -> impl Iterator<Item = &'t Region> {
+        core::iter::successors(Some(region), |region| self.parent(region))
+    }
+
     /// The subregions of a region, in the order of their prefixes.
     pub fn children(&self, region: &Region) -> impl Iterator<Item = &Region> {
         let number = region.number;
@@ -307,9 +312,7 @@ impl Table {
 
     fn open(&self, name: &str) -> Result<&Region, Refusal> {
         let region = self.named(name)?;
-        if region.kind == Kind::Closed {
-            return Err(Refusal::Closed { region: name.into() });
-        }
+        self.check_not_closed(region)?;
         region.check_not_delegated()?;
         Ok(region)
     }

@@ -75,6 +75,9 @@ pub(super) fn shown(text: &str) -> String {
 /// A number of characters that exceeds any valid name.
 const SHOWN_MAX: usize = 80;
 
+/// The key, in the `ErrorInfo` of a closed region's refusal, of the source that continues the region's numbers.
+pub const HEIR: &str = "heir";
+
 /// `spaces/SPACE`.
 pub fn space_name(space: &str) -> String {
     format!("spaces/{space}")

@@ -516,6 +516,7 @@ pub fn space(name: &str, table: &Table, form: TextForm) -> v1::Space {
             TextForm::Uid11 => v1::space::TextForm::Uid11,
         }
         .into(),
+        sealed_by: String::new(),
     }
 }
 
@@ -528,10 +529,16 @@ pub struct Usage {
     pub rate: f64,
 }
 
+impl Usage {
+    /// The number of issued suffixes if this many are reserved, as far as this daemon knows.
+    pub fn issued(&self, reserved: Count) -> Count {
+        reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
+    }
+}
+
 /// Converts a region to a message.
 pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) -> v1::Region {
-    let unused = usage.unused;
-    let issued = region.issued.get().map_or(region.issued, |reserved| Count::Below(reserved.saturating_sub(unused)));
+    let issued = usage.issued(region.issued);
     v1::Region {
         name: region_name(space, &region.name),
         number: region.number.0,
@@ -561,11 +568,13 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         owner: region.texts.owner.clone(),
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
-        rate: usage.rate,
+        // A region that has closed may have granted a minute ago, but its rate says nothing any more.
+        rate: if region.kind == Kind::Closed { 0.0 } else { usage.rate },
         full_in_seconds: region.full_in(issued, usage.rate),
         parent_number: region.parent.map_or(0, |parent| parent.0),
         prefix_since: region.since.0,
         pace: region.pace.get(),
+        sealed_by: String::new(),
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     error::ConfigError,
     etcd::EtcdSettings,
     kinds::{LogFormat, NoArchive, Span, StoreKind},
+    patterns::RegionPatterns,
 };
 
 /// Generates [`Settings`] and [`Values`] from a table. The default and the bounds of a setting are optional.
@@ -131,7 +132,7 @@ settings! {
         chunk_max: u64 = "1048576" ["1" to "4294967296"], "KENT_CHUNK_MAX" "COUNT":
             "Largest number of a region's suffixes to reserve in one commit";
         series_on_demand: u64 = "1000" ["0" to "1000000"], "KENT_SERIES_ON_DEMAND" "COUNT":
-            "Maximum number of series that requests create on demand; operators create more with `kent series create`";
+            "Maximum number of series that requests create on demand; operators create more with `kent series create SERIES`";
     }
     "Clock" {
         clock_tolerance: Span = "500ms" ["0s" to "1s"], "KENT_CLOCK_TOLERANCE" "DURATION":
@@ -149,7 +150,10 @@ settings! {
         history_keep: u64 = "100000" ["1" to "1000000000000"], "KENT_HISTORY_KEEP" "COUNT":
             "Number of edits of each table to keep; earlier ones can no longer be listed or watched";
     }
-    "Log" {
+    "Metrics and log" {
+        metrics_regions: RegionPatterns, "KENT_METRICS_REGIONS" "PATTERN,...":
+            "Regions with metrics of their own, by NAME or NAME@SPACE with `*`, `?` and `[...]`, such as `orders-*,*@parts`; \
+             `*@*` selects all. Up to 1000 regions [default: none]";
         log_format: LogFormat = "text", "KENT_LOG_FORMAT" "FORMAT":
             "Form of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":

@@ -103,10 +103,10 @@ impl RegionGrants {
             let facts = check(found)?;
             let cell = space.cell(facts.number, self.chunk);
             let is_cut = facts.chunk != ChunkPolicy::Strict && request_id.is_empty();
-            let first = if is_cut { cell.cut(count) } else { None };
+            let first = if is_cut { cell.cut(count, facts.capacity) } else { None };
             Ok(Cut { facts, cell, first })
         });
-        cut.map_err(|make_error: MakeError| make_error(space.name(), region.to_owned()))
+        cut.map_err(|reason| refused(space, region.to_owned(), reason))
     }
 
     /// Makes a block of the cut suffixes, if there are any, and returns it with the time of the grant.
@@ -251,13 +251,16 @@ impl RegionGrants {
         }
         self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
-        let facts = facts_of(space, number)?;
+        // The commit compares what the check has read, so it fails if a seal comes in between.
+        let Some((facts, guards)) = space.guarded_facts(number) else { return Err(gone(space, region)) };
+        let facts = usable(space, Some(facts), || region.to_owned())?;
         // The rest of a chunk that was reserved before the region became strict would be a gap.
         space.give_back(&*self.store, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(Queue::take_last);
         let checks = (&*self.pacing, &*self.requests);
-        let attempted = strict::grant(&*self.store, &record(space, &facts), checks, requests, last, wall).await?;
+        let record = Record { guards, ..record(space, &facts) };
+        let attempted = strict::grant(&*self.store, &record, checks, requests, last, wall).await?;
         if let Some(left) = attempted.left {
             cell.with_queue(|queue| queue.set_last(left));
             let Stored { version, value } = left.counter;
@@ -268,6 +271,7 @@ impl RegionGrants {
         match attempted.conflict {
             Some(key) if key == keys::region(space.key(), facts.number.0) => self.follow(space, &facts).await?,
             Some(key) if key == keys::FORGOTTEN => drop(self.requests.refresh_floor(&*self.store).await?),
+            Some(key) if record.guards.iter().any(|(guard, _)| *guard == key) => self.follow_all(space).await?,
             _ => {}
         }
         let block = |first, count| {
@@ -305,6 +309,16 @@ impl RegionGrants {
             true => self.directory.reload(space).await.map_err(|_| AllocateError::Contended { attempts: 1 }),
             false => Ok(()),
         }
+    }
+
+    /// Waits for edits of this daemon that are in progress, and reads the tables again, of this space and those around it.
+    async fn follow_all(&self, space: &Space) -> Result<(), AllocateError> {
+        let contended = |_| AllocateError::Contended { attempts: 1 };
+        self.directory.refresh(space).await.map_err(contended)?;
+        for outer in space.around() {
+            self.directory.refresh(outer).await.map_err(contended)?;
+        }
+        Ok(())
     }
 
     /// Prefetches the next chunk, so that grants do not wait for the store. If that fails, the next grant that needs a
@@ -347,6 +361,8 @@ impl RegionGrants {
             return Ok(());
         }
         cell.with(|counter| counter.set_policy(chunk(facts.chunk, self.chunk)));
+        // An edit may have set a cap inside the chunk before the chunk was known to be durable.
+        space.give_back_forbidden_of(&*self.store, number, &cell).await;
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());
         }
@@ -405,11 +421,12 @@ impl RegionGrants {
     }
 }
 
-/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes.
+/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes. A seal of a region
+/// around it does not matter to a reservation, because each grant from the chunk checks for it.
 fn record(space: &Space, facts: &RegionFacts) -> Record {
     Record {
         key: keys::counter(space.key(), facts.number.0),
-        guard: Some((keys::region(space.key(), facts.number.0), facts.version)),
+        guards: vec![(keys::region(space.key(), facts.number.0), facts.version)],
         first: Position::ZERO,
         capacity: facts.capacity,
         pace: facts.pace,
@@ -436,24 +453,35 @@ fn usable(
     found: Option<RegionFacts>,
     region: impl FnOnce() -> String,
 ) -> Result<RegionFacts, AllocateError> {
-    check(found).map_err(|make_error| make_error(space.name(), region()))
+    check(found).map_err(|reason| refused(space, region(), reason))
 }
 
-/// Makes the error from the names of the space and the region.
-type MakeError = fn(String, String) -> AllocateError;
+/// Checks that a region is there and grants.
+fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>> {
+    let facts = found.ok_or(None)?;
+    facts.granting.map(|()| facts).map_err(Some)
+}
 
-/// Checks that a region grants.
-fn check(found: Option<RegionFacts>) -> Result<RegionFacts, MakeError> {
-    match found {
-        None => Err(|space, region| NoSuchRegion { space, region }.into()),
-        Some(RegionFacts { granting: Err(reason), .. }) => Err(match reason {
-            NotGranting::Closed => |space, region| AllocateError::Closed { space, region },
-            NotGranting::Delegated => |space, region| AllocateError::Delegated { space, region },
-            NotGranting::External => |space, region| AllocateError::External { space, region },
-            NotGranting::Sealed => |space, region| AllocateError::Sealed { space, region },
-        }),
-        Some(facts) => Ok(facts),
+/// The error of a region that does not grant, or is not there. Looks up names, so no table is locked.
+fn refused(space: &Space, region: String, reason: Option<NotGranting>) -> AllocateError {
+    let name = space.name();
+    match reason {
+        None => NoSuchRegion { space: name, region }.into(),
+        Some(NotGranting::Closed) => {
+            let heir = space.read(|table| Some(table.heir(table.named(&region).ok()?)?.name.clone()));
+            AllocateError::Closed { space: name, region, heir }
+        }
+        Some(NotGranting::Delegated) => AllocateError::Delegated { space: name, region },
+        Some(NotGranting::External) => AllocateError::External { space: name, region },
+        Some(NotGranting::Sealed(seal)) => {
+            let by = space.name_seal(seal).unwrap_or_else(|| (region.clone(), name.clone()));
+            AllocateError::Sealed { space: name, region, by }
+        }
     }
+}
+
+fn gone(space: &Space, region: &str) -> AllocateError {
+    refused(space, region.to_owned(), None)
 }
 
 /// The state of a region when suffixes were cut off its chunk.
@@ -477,9 +505,11 @@ fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Positio
     AllocateError::Exhausted(Exhausted {
         space: space.name(),
         region: region.to_owned(),
-        capacity: facts.limit.to_string(),
-        reserved: reserved.to_string(),
+        capacity: facts.limit,
+        is_capped: facts.is_capped,
+        reserved: reserved.get(),
         requested: count.get(),
+        suffix_bits: facts.constants.suffix_bits,
         expandable_bits: facts.expandable_bits,
     })
 }

@@ -96,7 +96,7 @@ impl SeriesGrants {
     /// Grants a block of a series' numbers from the chunk in memory; without enough left, the caller has to wait for a chunk.
     pub(super) fn try_grant(&self, series: &Series, count: NonZeroU64) -> Result<TryGrant<Block>, AllocateError> {
         let known = self.known(series);
-        let cut = known.as_ref().and_then(|known| known.cell.cut(count));
+        let cut = known.as_ref().and_then(|known| known.cell.cut(count, series.end()));
         let (Some((first, is_low)), Some(known)) = (cut, known) else {
             return Ok(TryGrant::Wait(Wait::Series(series.clone())));
         };
@@ -350,7 +350,7 @@ fn version_of(listed: Option<Stored<Listed>>) -> Version {
 fn record(series: &Series, listed: Version) -> Record {
     Record {
         key: keys::series(series),
-        guard: (!is_builtin(series)).then(|| (keys::listed(series), listed)),
+        guards: (!is_builtin(series)).then(|| (keys::listed(series), listed)).into_iter().collect(),
         first: series.first(),
         capacity: series.end(),
         pace: series_pace(series),

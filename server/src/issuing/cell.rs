@@ -77,10 +77,10 @@ impl Cell {
         act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Cuts `count` positions off the chunk, if it holds enough. Returns the first one, and whether the next chunk should be
-    /// reserved.
-    pub(crate) fn cut(&self, count: NonZeroU64) -> Option<(Position, bool)> {
-        self.with(|counter| Some((counter.grant(count.get()).ok()?, counter.is_low())))
+    /// Cuts `count` positions below `limit` off the chunk, if it holds enough. Returns the first one, and whether the next chunk
+    /// should be reserved.
+    pub(crate) fn cut(&self, count: NonZeroU64, limit: Position) -> Option<(Position, bool)> {
+        self.with(|counter| Some((counter.grant_below(limit, count.get()).ok()?, counter.is_low())))
     }
 
     /// Returns true if the caller must start reserving the next chunk and then call [`Cell::end_ahead`].
@@ -147,10 +147,7 @@ impl Cell {
         let guard = Version::new(plan.guard());
         let txn = Txn::new().expect(record.key.clone(), guard);
         let counter = to_record(&plan);
-        let txn = match &record.guard {
-            Some((key, version)) => txn.expect(key.clone(), *version),
-            None => txn,
-        };
+        let txn = record.guards.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
         match store.commit(txn.put(record.key.clone(), stored::encode_counter(&counter))).await {
             Ok(made) => {
                 let version = made.version.get();

@@ -8,8 +8,8 @@ use kent_store::{Key, Version};
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) key: Key,
-    /// Another record that must not have changed when a chunk is reserved.
-    pub(crate) guard: Option<(Key, Version)>,
+    /// Other records that must not have changed when the counter moves.
+    pub(crate) guards: Vec<(Key, Version)>,
     /// The first position.
     pub(crate) first: Position,
     /// One past the last position that can be granted.

@@ -116,7 +116,7 @@ fn outcomes(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted
 /// Builds the commit that moves the counter.
 fn commit(record: &Record, plan: &StrictPlan) -> Txn {
     let txn = Txn::new().expect(record.key.clone(), Version::new(plan.guard()));
-    let txn = record.guard.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
+    let txn = record.guards.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
     let Reserved { below, paid } = plan.reserved();
     let counter = stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false };
     txn.put(record.key.clone(), stored::encode_counter(&counter))

@@ -18,7 +18,7 @@ use kent_proto::{
         UpdateRegionRequest, WatchTableRequest, WatchTableResponse, regions_server::Regions,
     },
 };
-use kent_regions::{Change, Edit, NotComposed, Patch, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
 use super::{classify::classify, text::text_of, watch};
@@ -57,17 +57,17 @@ impl RegionsService {
     async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
-        let seals = matches!(edit, Edit::Update { patch: Patch { sealed: Some(true), .. }, .. });
+        let stops_grants = edit.stops_grants();
         let command = EditCommand { space, number: None, edit, options, principal: caller, undoes: None };
-        self.respond(operation, validate_only, seals, self.engine.edit(command).await).await
+        self.respond(operation, validate_only, stops_grants, self.engine.edit(command).await).await
     }
 
-    /// The response of an edit. If it seals a region, waits for the other replicas.
+    /// The response of an edit. If it may stop grants, waits for the other replicas.
     async fn respond(
         &self,
         operation: &'static str,
         validate_only: bool,
-        seals: bool,
+        stops_grants: bool,
         edited: Result<Edited, EditError>,
     ) -> Answer<EditResponse> {
         match edited {
@@ -83,7 +83,10 @@ impl RegionsService {
                 let now = self.engine.clock().steady();
                 let usage = |number| space.usage(number, now);
                 let mut response = space.read(|table| model::edit_response(&name, table, &plan, validate_only, usage));
-                if let Some(cluster) = self.engine.cluster().filter(|_| seals && !validate_only) {
+                if let Some(region) = &mut response.region {
+                    region.sealed_by = sealed_by(space.sealed_by(RegionNumber(region.number)));
+                }
+                if let Some(cluster) = self.engine.cluster().filter(|_| stops_grants && !validate_only) {
                     let Unconfirmed { replicas, within } = cluster.confirm(space.versions(RegionNumber(0)).0).await;
                     response.unconfirmed = replicas;
                     response.effective_within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
@@ -438,13 +441,21 @@ impl Found {
     }
 
     fn message(&self, space: &Space, name: &str, now: Duration) -> v1::Region {
-        model::region(name, self.parent.as_deref(), &self.region, space.usage(self.region.number, now))
+        let number = self.region.number;
+        let message = model::region(name, self.parent.as_deref(), &self.region, space.usage(number, now));
+        v1::Region { sealed_by: sealed_by(space.sealed_by(number)), ..message }
     }
 }
 
 fn space_message(space: &Space) -> v1::Space {
     let (name, form) = (space.name(), space.text_form());
-    space.read(|table| model::space(&name, table, form))
+    let message = space.read(|table| model::space(&name, table, form));
+    v1::Space { sealed_by: sealed_by(space.sealed_around()), ..message }
+}
+
+/// The resource name of a sealed region; empty if there is none.
+fn sealed_by(seal: Option<(String, String)>) -> String {
+    seal.map(|(region, space)| model::region_name(&space, &region)).unwrap_or_default()
 }
 
 fn parse_space(field: &'static str, name: &str) -> Result<String, Status> {

@@ -12,7 +12,7 @@ use kent_proto::{
     model::{EditOptions, Invalid, inner_space},
     stored::{self, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
-use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, ChunkPolicy, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Txn, Unknown, Version};
 use tokio::sync::MutexGuard;
 use tracing::{info, warn};
@@ -101,6 +101,9 @@ impl Directory {
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(plan) = self.try_edit(&space, command).await? {
+                if !command.options.validate_only {
+                    self.give_back_forbidden(&space, &plan).await;
+                }
                 return Ok(Edited { space: space.clone(), plan, again: false });
             }
             self.reload(&space).await?;
@@ -183,6 +186,15 @@ impl Directory {
         let draft = self.settle(space, command, counter.as_ref(), plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
         self.adopt(space, command, draft, outcome).await
+    }
+
+    /// Returns the chunks that the edited regions' policies do not allow any more.
+    pub(super) async fn give_back_forbidden(&self, space: &Space, plan: &Plan) {
+        for after in plan.changes.iter().filter_map(|Change { after, .. }| after.as_ref()) {
+            if after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict {
+                space.give_back_forbidden(&*self.store, after.number).await;
+            }
+        }
     }
 
     /// The counter that an edit depends on.

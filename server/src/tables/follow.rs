@@ -1,7 +1,7 @@
 //! Applies the edits of other replicas.
 
 use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
-use kent_regions::{Plan, RegionNumber, Revision, Table};
+use kent_regions::{Change, ChunkPolicy, Plan, RegionNumber, Revision, Table};
 use kent_store::{Key, Versioned};
 use tracing::info;
 
@@ -41,8 +41,8 @@ impl Directory {
         self.reload(space).await
     }
 
-    /// Applies a space record that another replica has written: a new space, edits of one, or its deletion. Returns true if a region
-    /// was sealed.
+    /// Applies a space record that another replica has written: a new space, edits of one, or its deletion. Returns true if another
+    /// replica may be waiting for our confirmation.
     pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
         let key = keys::parse_space(key).map_err(StoreFailure::from)?;
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
@@ -77,10 +77,10 @@ impl Directory {
     }
 
     /// Applies the edits up to a record of the space one by one from its history, or reads the whole table if there are too many.
-    /// Returns true if a region was sealed.
+    /// Returns true if another replica may be waiting for our confirmation.
     async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
-        let mut sealed = false;
+        let mut is_awaited = false;
         while space.versions(RegionNumber(0)).0 < record.version {
             let present = space.read(Table::revision);
             let missing = facts.revision.0.saturating_sub(present.0);
@@ -89,7 +89,7 @@ impl Directory {
                 _ => None,
             };
             match step {
-                Some(step_sealed) => sealed |= step_sealed,
+                Some(is_step_awaited) => is_awaited |= is_step_awaited,
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
                     let Some(state) = State::load(&*self.store, space.key()).await? else {
@@ -104,16 +104,18 @@ impl Directory {
                 }
             }
         }
-        Ok(sealed)
+        Ok(is_awaited)
     }
 
-    /// Applies one edit of another replica. Returns whether it sealed a region, or `None` if it cannot be applied.
+    /// Applies one edit of another replica. Returns whether that replica may be waiting for our confirmation, or `None` if the edit
+    /// cannot be applied.
     async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {
             return Ok(None);
         }
-        let (sealed, declared) = (sealed(&entry.changes), entry.declared.is_some());
+        let declared = entry.declared.is_some();
+        let is_awaited = declared || may_stop_grants(&entry.changes);
         let plan = Plan::made(revision, entry.changes);
         // The identity matters only for the latest edit, and only that one is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
@@ -127,12 +129,16 @@ impl Directory {
             }
             space.refresh_reserved(&*self.store, change.number).await?;
         }
-        Ok(Some(sealed))
+        self.give_back_forbidden(space, &plan).await;
+        Ok(Some(is_awaited))
     }
 }
 
-/// Whether another replica may be waiting for our confirmation of these changes: one affects a region that is sealed, even if it
-/// was sealed before.
-fn sealed(changes: &[kent_regions::Change]) -> bool {
-    changes.iter().flat_map(|change| &change.after).any(|after| after.sealed)
+/// Whether these changes may be those of an edit that stops grants (`Edit::stops_grants`): a region is sealed, capped or strict, even
+/// if it was before.
+fn may_stop_grants(changes: &[Change]) -> bool {
+    changes
+        .iter()
+        .filter_map(|change| change.after.as_ref())
+        .any(|after| after.sealed || after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict)
 }

@@ -1,5 +1,9 @@
 //! One space in memory: its table, the versions of its records, and its counters.
 
+mod facts;
+#[cfg(test)]
+mod sealing;
+
 use std::{
     collections::{BTreeMap, HashMap},
     iter, mem,
@@ -8,18 +12,19 @@ use std::{
     time::Duration,
 };
 
-use kent_ids::{ClusterKey, Position, RegionConstants};
+use kent_ids::ClusterKey;
 use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
 };
 use kent_regions::{
-    ChunkPolicy, Count, Index, Kind, NotGranting, Order, Pace, Plan, Refusal, Region, RegionNumber, Revision, Table,
+    ChunkPolicy, Count, Index, Kind, NotGranting, Plan, Prefix, Refusal, Region, RegionNumber, Revision, Table,
 };
 use kent_store::{Store, Version, Versioned};
 use tokio::{sync::watch, task};
 
+pub(crate) use self::facts::RegionFacts;
 use crate::{
     issuing::cell::Cell,
     records::{
@@ -64,29 +69,6 @@ pub(crate) struct State {
     last_edit: EditId,
     scramble_key: ClusterKey,
     text_form: TextForm,
-}
-
-/// The facts about a region that a grant needs, as of one revision.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RegionFacts {
-    pub(crate) constants: RegionConstants,
-    pub(crate) number: RegionNumber,
-    /// The version of the region's record.
-    pub(crate) version: Version,
-    /// Whether it grants.
-    pub(crate) granting: Result<(), NotGranting>,
-    pub(crate) chunk: ChunkPolicy,
-    /// Whether its policy may expand it.
-    pub(crate) expands: bool,
-    /// The number of reserved suffixes, as far as this daemon knows.
-    pub(crate) reserved: Count,
-    pub(crate) expandable_bits: u8,
-    /// The number of suffixes that may be issued.
-    pub(crate) limit: Count,
-    /// One past the last suffix that can be granted.
-    pub(crate) capacity: Position,
-    /// The maximum rate of grants.
-    pub(crate) pace: Pace,
 }
 
 impl Space {
@@ -164,18 +146,6 @@ impl Space {
         self.state().last_edit
     }
 
-    /// Runs `act` with the facts of a region while the table is locked, so that no edit is applied in between.
-    pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
-        let state = self.state();
-        act(state.table.named(region).ok().map(|region| state.facts(region)))
-    }
-
-    /// Returns the facts of a region by its number.
-    pub(crate) fn facts_of(&self, number: RegionNumber) -> Option<RegionFacts> {
-        let state = self.state();
-        state.table.get(number).map(|region| state.facts(region))
-    }
-
     /// Applies a plan that was committed at `version`.
     pub(crate) fn apply(&self, plan: &Plan, version: Version, edit: EditId) -> Result<(), Refusal> {
         let mut state = self.state_mut();
@@ -232,6 +202,25 @@ impl Space {
     pub(crate) async fn give_back(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         if let Some(reserved) = cell.give_back(store, &keys::counter(self.key(), number.0)).await {
             self.set_reserved(number, reserved);
+        }
+    }
+
+    /// Returns the rest of a region's chunk to the store if its policy does not allow it any more: the region is strict now, or has
+    /// a cap below the end of the chunk.
+    pub(crate) async fn give_back_forbidden(&self, store: &dyn Store, number: RegionNumber) {
+        let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        let Some(cell) = cell else { return };
+        let _reserving = cell.reserving.lock().await;
+        self.give_back_forbidden_of(store, number, &cell).await;
+    }
+
+    /// The same, while the caller holds `reserving`.
+    pub(crate) async fn give_back_forbidden_of(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
+        let Some(facts) = self.facts_of(number) else { return };
+        let is_forbidden =
+            facts.chunk == ChunkPolicy::Strict || cell.with(|counter| counter.ceiling()) > facts.capacity;
+        if is_forbidden && facts.granting != Err(NotGranting::Closed) {
+            self.give_back(store, number, cell).await;
         }
     }
 
@@ -303,6 +292,11 @@ impl Space {
             }
         }
         self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
+    }
+
+    /// Lists some of the regions in the order of their prefixes, beginning after this one; none are left if the list is empty.
+    pub(crate) fn some_after(&self, after: Option<Prefix>) -> Vec<Arc<Region>> {
+        self.read(|table| table.iter_after(after).take(REGIONS_PER_LOCK).cloned().collect())
     }
 
     /// The use of a region by this daemon at `now`, on the steady clock.
@@ -385,30 +379,6 @@ impl State {
         })
     }
 
-    fn facts(&self, region: &Region) -> RegionFacts {
-        RegionFacts {
-            constants: RegionConstants {
-                base: region.prefix.base(self.table.bits()),
-                bits: self.table.bits(),
-                suffix_bits: region.suffix,
-                number: region.number.0,
-                revision: self.table.revision().0,
-                scramble: (region.order == Order::Scrambled).then_some(self.scramble_key),
-            },
-            number: region.number,
-            version: self.region_version(region.number),
-            granting: region.check_granting(),
-            chunk: region.policy.chunk,
-            expands: region.policy.auto_expand.is_some(),
-            reserved: region.issued,
-            expandable_bits: region.expandable_bits(),
-            limit: region.limit(),
-            // Positions have 128 bits, so the last suffix of a region of 2^128 cannot be granted.
-            capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
-            pace: region.pace,
-        }
-    }
-
     fn region_version(&self, number: RegionNumber) -> Version {
         self.region_versions.get(&number).copied().unwrap_or(Version::ABSENT)
     }
@@ -468,7 +438,7 @@ mod tests {
         mpsc,
     };
 
-    use kent_regions::{Edit, Patch, Place, Start};
+    use kent_regions::{Edit, Patch, Place, Seal, Start};
 
     use super::*;
 
@@ -532,6 +502,8 @@ mod tests {
             sealing
         });
         sealing.join().expect("no panic");
-        assert!(space.with_facts("r", |facts| facts.is_some_and(|facts| facts.granting == Err(NotGranting::Sealed))));
+        let seal = Seal { outward: 0, region: REGION };
+        let granting = space.with_facts("r", |facts| facts.map(|facts| facts.granting));
+        assert_eq!(granting, Some(Err(NotGranting::Sealed(seal))));
     }
 }

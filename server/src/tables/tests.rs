@@ -21,7 +21,7 @@ use kent_proto::v1::{
     GetRegionRequest, Policy, Region, UpdateRegionRequest, allocate_response::Identifiers, allocator_server::Allocator,
     regions_server::Regions,
 };
-use kent_regions::{Count, Table};
+use kent_regions::{ChunkPolicy, Count, Table};
 use kent_store::{Fault, MemoryStore, Operation, Store, StoreId, Txn, Version};
 use tokio::{task, time};
 use tonic::{Code, Request, Status};
@@ -141,10 +141,15 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     for _ in 0..10 {
         task::yield_now().await;
     }
-    set(&one, Policy { strict: true, ..Policy::default() }).await;
+    // The edit is made and applied. Its answer waits for the lock, to give the chunk back.
+    let mut setting = pin!(set(&one, Policy { strict: true, ..Policy::default() }));
+    while space.facts_of(number).is_none_or(|facts| facts.chunk != ChunkPolicy::Strict) {
+        time::timeout(Duration::from_millis(1), setting.as_mut()).await.expect_err("it waits");
+    }
     let other = start(&disk, Settings::default()).await;
     assert_eq!(draw(&other).await.expect("strictly"), 0);
     drop(held);
+    setting.await;
     for _ in 0..10 {
         task::yield_now().await;
     }

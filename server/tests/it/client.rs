@@ -67,6 +67,44 @@ async fn ok_a_handle_bridges_a_crash_and_restart_of_the_daemon() {
     take(20_000).await;
 }
 
+#[tokio::test]
+async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_told_to() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    create(&daemon, "orders", 20).await;
+    let [stays, follows] = [false, true].map(|follow| {
+        let builder = Client::builder().endpoint(daemon.grpc_address()).block_size(10).follow_heirs(follow);
+        builder.build().expect("valid").region("orders")
+    });
+    let mut seen = HashSet::new();
+    for handle in [&stays, &follows] {
+        assert!(seen.insert(handle.next().await.expect("granted")));
+    }
+    for (parent, heir) in [("orders", "eu"), ("eu", "de")] {
+        let new_regions =
+            vec![NewRegion { region_id: heir.to_owned(), extension: Some("0".to_owned()), ..NewRegion::default() }];
+        let name = format!("spaces/default/regions/{parent}");
+        let close = AddSubregionsRequest { name, by_bits: 1, new_regions, r#abstract: true, ..Default::default() };
+        daemon.regions().add_subregions(close).await.expect("closed");
+        for _ in 0..200 {
+            assert!(seen.insert(follows.next().await.expect("from the heir")));
+        }
+    }
+    assert!(
+        seen.iter().all(|id| id >> 21 == seen.iter().min().expect("some") >> 21),
+        "all are in the part of `orders`"
+    );
+    let block = follows.fetch_block(5).await.expect("from the heir");
+    assert!(block.into_iter().all(|id| seen.insert(id)));
+    let error = stays.take(100).await.expect_err("closed");
+    assert_eq!((error.heir().as_deref(), error.is_retryable()), (Some("region:de"), false));
+    let Error::Refused { reason, message, .. } = error else { panic!("refused") };
+    assert!(reason == "CLOSED" && message.contains("(kent alloc region:de)"), "{message}");
+    // A request ID belongs to one region.
+    let refused = follows.fetch_block(1).request_id("once").await.expect_err("the heir is not strict");
+    assert!(matches!(&refused, Error::Refused { field, .. } if field == "request_id"), "{refused}");
+}
+
 /// All attributes of each region except its counter.
 fn places(table: &Table) -> Vec<(u64, String, String, u8, Option<u64>, String)> {
     let place = |region: &Region| {

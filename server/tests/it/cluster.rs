@@ -21,7 +21,7 @@ use super::{
 const ORDERS: &str = "spaces/default/regions/orders";
 
 /// A replica on a cluster, with a window of this many seconds.
-fn replica(address: &str, window: u32) -> Daemon {
+pub(super) fn replica(address: &str, window: u32) -> Daemon {
     let mut command = kentd(data_dir().path());
     Daemon::spawn(command.args(["--store", address, "--window", &format!("{window}s"), "--log", "error"]))
 }
@@ -40,7 +40,7 @@ async fn orders(daemon: &Daemon) -> Result<Region, Status> {
     daemon.regions().get_region(get).await.map(tonic::Response::into_inner)
 }
 
-async fn draw(daemon: &Daemon, source: &str, count: u64) -> Result<Vec<u128>, Status> {
+pub(super) async fn draw(daemon: &Daemon, source: &str, count: u64) -> Result<Vec<u128>, Status> {
     let reply = daemon.allocator().allocate(request(source, count, Encoding::Packed)).await?;
     Ok(identifiers(reply.get_ref()))
 }
@@ -50,7 +50,7 @@ async fn replicas(daemon: &Daemon) -> Vec<ReplicaStatus> {
 }
 
 /// Waits up to half a minute until the condition holds.
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !holds().await {
         assert!(began.elapsed() < Duration::from_secs(30), "not within half a minute: {what}");

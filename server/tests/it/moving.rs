@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kent_proto::v1::{
     Encoding, FormerPrefix, GetRegionRequest, GetSpaceRequest, ImportTableRequest, ListHistoryRequest, Region,
+    UndoEditRequest,
     region::{Kind, Order},
 };
 use kent_test_etcd::Etcd;
@@ -106,8 +107,14 @@ async fn err_an_import_is_refused_as_a_whole() {
         assert_eq!(refused.code(), code, "{refused}");
         assert!(refused.message().contains(says), "{refused}");
     }
+    let both = import(vec![good(), region("other", 2)]);
     let rehearsal = ImportTableRequest { validate_only: true, ..import(vec![good()]) };
     daemon.regions().import_table(rehearsal).await.expect("rehearsed");
     let space = daemon.regions().get_space(GetSpaceRequest { name: SPACE.to_owned() }).await.expect("a space");
     assert_eq!((space.get_ref().revision, space.get_ref().region_count), (0, 0));
+    daemon.regions().import_table(both).await.expect("imported");
+    let undo = UndoEditRequest { name: SPACE.to_owned(), ..UndoEditRequest::default() };
+    let refused = daemon.regions().undo_edit(undo).await.expect_err("two regions");
+    assert!(refused.message().contains("it imported 2 regions, which must be deleted one by one"), "{refused}");
+    assert!(refused.message().contains("kent region delete other"), "{refused}");
 }

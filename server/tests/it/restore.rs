@@ -334,9 +334,12 @@ async fn ok_shrinking_and_delegating_are_repeated_with_a_floor() {
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("new"));
     edit(&daemon).await.expect("repeated");
-    daemon.regions().unseal_region(unseal("cut")).await.expect("unsealed");
-    take(&daemon, &mut ledger, "region:cut", 1000).await;
     let source = "region:inner@default/given";
+    assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, "SEALED".to_owned()), "it is inside given");
+    for region in ["cut", "given"] {
+        daemon.regions().unseal_region(unseal(region)).await.expect("unsealed");
+    }
+    take(&daemon, &mut ledger, "region:cut", 1000).await;
     assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()));
     let name = "spaces/default/given/regions/inner".to_owned();
     let floor = UpdateRegionRequest { name, next: Some(100.into()), ..UpdateRegionRequest::default() };

@@ -46,10 +46,13 @@ pub(crate) enum RegionCommand {
         after_help = "Example:\n  kent region delegate emea\n  kent region create orders --suffix 20 --space default/emea"
     )]
     Delegate(NamedArgs),
-    /// Stop granting from a region. Issued identifiers stay valid.
+    /// Stop granting from a region and everything inside it. Issued identifiers stay valid.
+    ///
+    /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated regions in
+    /// it, to any depth, also those made later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
-    /// Resume granting from a sealed region.
+    /// Lift the seal of a region. Seals of regions inside it, and of regions around it, stay.
     #[command(after_help = UNSEAL_HELP)]
     Unseal(NamedArgs),
     Rename(RenameArgs),
@@ -353,7 +356,7 @@ pub(crate) struct PolicyArgs {
     /// Never expand automatically.
     #[arg(long, conflicts_with = "auto_expand")]
     pub(crate) no_auto_expand: bool,
-    /// Issue at most N identifiers in total.
+    /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
     #[arg(long, value_name = "N", value_parser = parse_u128)]
     pub(crate) cap: Option<u128>,
     /// Issue as many identifiers as fit the suffix.

@@ -51,6 +51,7 @@ impl Edit {
             | DaemonCommand::Watch(_)
             | DaemonCommand::Backup { .. }
             | DaemonCommand::Clock { .. }
+            | DaemonCommand::Doctor
             | DaemonCommand::Status => None,
         }
     }

@@ -19,7 +19,7 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("frobnicate", "unrecognized subcommand"),
         ("alloc", "<SOURCE>"),
         ("alloc uuidv9", "uuidv7"),
-        ("alloc uuidv7 -n 0", "at least 1"),
+        ("alloc uuidv7 -n 0", "from 1 to"),
         ("alloc region:", "a name has"),
         ("inspect", "<ID>"),
         ("region create orders", "--suffix"),
@@ -28,7 +28,9 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("classify 12x", "'x' is not a digit"),
         ("classify 340282366920938463463374607431768211456", "2^128 - 1"),
         ("status --endpoint https://127.0.0.1:7600", "http only"),
-        ("space create parts --bits 129", "1..=128"),
+        ("space create parts --bits 129", "from 1 to 128, such as"),
+        ("region create orders --suffix lots", "from 0 to 128, such as 40"),
+        ("region set orders --chunk 5", "MIN:MAX, two numbers of suffixes such as 1:64"),
     ] {
         let run = kent(arguments);
         assert_eq!(run.code, Some(2), "{arguments}: {}", run.stderr);

@@ -106,7 +106,6 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;
     heir.pace = parent.pace;
-    heir.sealed |= parent.sealed;
     heir.policy.clone_from(&parent.policy);
     heir.check_issued()
 }

@@ -1,13 +1,7 @@
 //! Plans expansions and shrinks, which move bits between the expansion zone and the suffix. Identifiers do not change.
 
-use alloc::string::ToString;
-
 use super::Plan;
-use crate::{
-    refusal::Refusal,
-    region::{Kind, Region},
-    table::Table,
-};
+use crate::{refusal::Refusal, region::Region, table::Table};
 
 /// Plans the expansion of the region's policy. It checks the policy on the table of the plan, so of several daemons
 /// only one expands.
@@ -43,9 +37,7 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 /// Finds a region that can be resized: neither closed nor delegated.
 fn resizable<'t>(table: &'t Table, name: &str, by: u8) -> Result<&'t Region, Refusal> {
     let region = table.subject(name, by)?;
-    if region.kind == Kind::Closed {
-        return Err(Refusal::Closed { region: name.to_string() });
-    }
+    table.check_not_closed(region)?;
     region.check_not_delegated()?;
     Ok(region)
 }

@@ -14,7 +14,7 @@ use alloc::{
 
 use crate::{
     AutoExpand, ChunkPolicy, Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, PolicyPatch, Prefix,
-    Refusal, Start, Table, Zone,
+    Refusal, Seal, Start, Table, Zone,
 };
 
 fn prefix(text: &str) -> Prefix {
@@ -129,7 +129,7 @@ fn err_the_region_comes_second_and_the_number_of_bits_third() {
 
 #[test]
 fn err_expand() {
-    check(&expand("closed", 1), "closed", &["closed"]);
+    check(&expand("closed", 1), "closed", &["\"closed\" is closed", "\"c0\""]);
     check(&expand("open", 4), "zone-too-small", &["\"open\"", "3 bits"]);
     check(&expand("open", 255), "zone-too-small", &["3 bits", "255"]);
     check(&expand("partial", 3), "zone-too-small", &["4 bits", "2 can be used"]);

@@ -4,7 +4,7 @@ use super::{Plan, create::check_next};
 use crate::{
     attributes::{Patch, PolicyPatch, Texts},
     refusal::Refusal,
-    region::{Kind, Region},
+    region::Region,
     table::Table,
 };
 
@@ -44,9 +44,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
         after.policy = policy.into();
     }
     if let Some(next) = patch.next {
-        if region.kind == Kind::Closed {
-            return Err(Refusal::Closed { region: name.into() });
-        }
+        table.check_not_closed(region)?;
         region.check_not_delegated()?;
         after.issued = region.issued.max(check_next(next, region.suffix, region.order)?);
     }

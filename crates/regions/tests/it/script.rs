@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kent_regions::{
     Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix, RegionNumber,
-    Start, Status, Table, Zone,
+    Seal, Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -303,7 +303,8 @@ fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &E
 fn is_grantable(table: &Table, id: u128) -> bool {
     let found = table.classify(id).expect("an identifier of the space");
     let (Some(region), Status::Member { suffix, .. }) = (found.path.last(), found.status) else { return false };
-    region.check_granting().is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
+    let seal = Seal::over([(table, *region)]);
+    region.check_granting(seal).is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
 }
 
 proptest! {

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use kent_ids::{Block, UnixNanos};
 use kent_proto::v1::{
-    AcceptClockRequest, AllocateRequest, AllocateResponse, CreateRegionRequest, CreateSpaceRequest, Encoding,
-    GetRegionRequest, GetStatusRequest, Policy, SealRegionRequest, UpdateRegionRequest, admin_server::Admin,
-    allocate_response::Identifiers, allocator_server::Allocator, region::Order, regions_server::Regions,
+    AcceptClockRequest, AddSubregionsRequest, AllocateRequest, AllocateResponse, CreateRegionRequest,
+    CreateSpaceRequest, Encoding, GetRegionRequest, GetStatusRequest, NewRegion, Policy, SealRegionRequest,
+    UpdateRegionRequest, admin_server::Admin, allocate_response::Identifiers, allocator_server::Allocator,
+    region::Order, regions_server::Regions,
 };
 use kentd::clock::Clock;
 use tokio::time::{self, Instant};
@@ -25,6 +26,9 @@ pub(crate) const TRIES: usize = 50;
 /// The name and number of the region that the auditor seals repeatedly. The region is created first.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
+/// Its subregions, which its seal covers; the second is strict. They are not made where stores are lost, because a repair does not
+/// repeat subdivisions.
+const COVERED: [&str; 2] = ["covered", "covered-strict"];
 
 const TIME_SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "uuidv1", "xid", "uuidv8-draft01-32", "uuidv7-draft01-ms", "uid11-snowish"];
@@ -43,6 +47,16 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
             ..CreateRegionRequest::default()
         };
         retry(async || created(life(run, 0)?.node.regions().create_region(Request::new(create.clone())).await)).await;
+    }
+    if !run.loses_stores() {
+        let divide = AddSubregionsRequest {
+            name: format!("spaces/{STRICT_SPACE}/regions/{AUDITED}"),
+            by_bits: 2,
+            new_regions: COVERED.into_iter().zip(["01", "10"]).map(covered).collect(),
+            request_id: "divide".to_owned(),
+            ..AddSubregionsRequest::default()
+        };
+        retry(async || created(life(run, 0)?.node.regions().add_subregions(Request::new(divide.clone())).await)).await;
     }
     for region in if run.loses_stores() { &RUSHED[..] } else { &[] } {
         let order = if *region == RUSHED[0] { Order::Sequential } else { Order::Scrambled };
@@ -65,6 +79,16 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
             ..UpdateRegionRequest::default()
         };
         retry(async || created(life(run, 0)?.node.regions().update_region(Request::new(update.clone())).await)).await;
+    }
+}
+
+fn covered((name, extension): (&str, &str)) -> NewRegion {
+    NewRegion {
+        region_id: name.to_owned(),
+        suffix_bits: Some(30),
+        extension: Some(extension.to_owned()),
+        policy: (name == COVERED[1]).then(|| Policy { strict: true, ..Policy::default() }),
+        ..NewRegion::default()
     }
 }
 
@@ -127,17 +151,23 @@ pub(crate) async fn auditor(run: Arc<Run>) {
     }
 }
 
-/// Requests identifiers of the audited region from all daemons until the run ends.
+/// Requests identifiers of the audited region and its subregions from all daemons until the run ends.
 pub(crate) async fn audited(run: Arc<Run>) {
-    let source = format!("region:{AUDITED}@{STRICT_SPACE}");
+    let inside = if run.loses_stores() { &[][..] } else { &COVERED[..] };
     while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(10, 200)).await;
         for replica in 0..REPLICAS {
             let _gate = run.gate.read().await;
             let Ok(life) = life(&run, replica) else { continue };
-            // OK because a refusal is a valid response.
-            let _ = time::timeout(SOON, allocate(&run, &life, replica, &source, STRICT_SPACE, 1, "")).await;
+            for region in inside.iter().chain([&AUDITED]) {
+                let (source, sent) = (format!("region:{region}@{STRICT_SPACE}"), Instant::now());
+                let call = allocate(&run, &life, replica, &source, STRICT_SPACE, 1, "");
+                // OK because a refusal is a valid response.
+                if let Ok(Ok(())) = time::timeout(SOON, call).await {
+                    run.check_seal(STRICT_SPACE, AUDITED_NUMBER, sent);
+                }
+            }
         }
     }
 }

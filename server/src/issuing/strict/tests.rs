@@ -63,7 +63,7 @@ impl Region {
         let pacing = Pacing::load(&*store, Arc::new(FixedClock), slots.clone()).await.expect("read");
         let record = Record {
             key: keys::counter("default", 1),
-            guard: Some((region, version)),
+            guards: vec![(region, version)],
             first: Position::ZERO,
             capacity: Position::new(100),
             pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),

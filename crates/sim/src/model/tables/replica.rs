@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use kent_issue::{Chunk, Counter, CounterPlan, Stored};
-use kent_regions::{Count, Kind, Plan, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Kind, Plan, Region, RegionNumber, Revision, Seal, Table};
 
 use super::{
     super::{
@@ -211,7 +211,7 @@ impl View {
     /// Returns the region if this daemon may grant from it, like `facts`.
     pub(super) fn facts(&self, region: u64) -> Option<&Region> {
         let found = self.table.get(RegionNumber(region))?;
-        (found.kind != Kind::Closed && !found.sealed && !found.delegated).then_some(found)
+        found.check_granting(Seal::over([(&self.table, found)])).is_ok().then_some(found)
     }
 
     /// Returns the regions from which this daemon may grant.

@@ -47,7 +47,7 @@ enum Seal {
     None,
     /// The seal was committed in this revision, but is not confirmed.
     Committed(Revision),
-    /// The seal is confirmed: no daemon grants from the region.
+    /// The seal is confirmed: no daemon grants from the region, or from one inside it.
     InEffect,
 }
 
@@ -165,13 +165,14 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let Some(facts) = it.view.table.get(RegionNumber(region)) else { return false };
         let (base, capacity, kind) = (facts.prefix.base(it.view.table.bits()), facts.capacity(), facts.kind);
+        let is_covered = it.view.table.outward(facts).any(|region| region.number.0 == FIRST);
         let Ok(first) = it.with_counter(region, |counter| counter.grant(1)) else { return false };
         // If the region was closed since the check, its chunk belongs to its heir.
         if kind != Kind::Closed && !capacity.includes(first.get()) {
             self.broken = Some("an identifier is outside its region");
         }
-        if self.seal == Seal::InEffect && region == FIRST {
-            self.broken = Some("an identifier was granted from a sealed region");
+        if self.seal == Seal::InEffect && is_covered {
+            self.broken = Some("an identifier was granted from a sealed region, or from one inside it");
         }
         // OK because identifiers have six bits, and regions are few.
         let (id, region) = ((base | first.get()) as u8, region as u8);

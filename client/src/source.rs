@@ -1,0 +1,64 @@
+//! The source of a handle, which may change once its region closes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kent_proto::v1::{AllocateRequest, Encoding};
+
+use tracing::info;
+
+use crate::error::Error;
+
+/// A source. With `follows_heirs` it moves to the region that continues the numbers of a closed one.
+#[derive(Debug)]
+pub(crate) struct Source {
+    name: Mutex<Arc<str>>,
+    follows_heirs: bool,
+}
+
+/// The maximum number of moves within one call. The daemon names the last heir, so more than one takes several edits in that time.
+const MOVES_MAX: usize = 16;
+
+impl Source {
+    pub(crate) fn new(name: &str, follows_heirs: bool) -> Self {
+        Self { name: Mutex::new(name.into()), follows_heirs }
+    }
+
+    /// The current name.
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a call for the current source and, if its region is closed, again for the heir.
+    pub(crate) async fn ask<T, F>(&self, mut call: impl FnMut(Arc<str>) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut moves = 0;
+        loop {
+            let name = self.name();
+            let error = match call(name.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match error.heir().filter(|_| self.follows_heirs && moves < MOVES_MAX) {
+                Some(heir) => self.move_to(&name, heir.into()),
+                None => return Err(error),
+            }
+            moves += 1;
+        }
+    }
+
+    /// Moves on, unless another call has done so.
+    fn move_to(&self, closed: &Arc<str>, heir: Arc<str>) {
+        let mut name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        if *name == *closed {
+            info!(closed = &**closed, heir = &*heir, "the region is closed; following its heir");
+            *name = heir;
+        }
+    }
+}
+
+/// A request for a block of a source.
+pub(crate) fn lease(source: &str, count: u64) -> AllocateRequest {
+    AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
+}

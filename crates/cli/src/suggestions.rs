@@ -1,0 +1,138 @@
+//! Every command that a message of Kent suggests is one that `kent` understands.
+//!
+//! The test reads the string literals of the sources. What a message fills in when it runs, and what only its reader knows, is
+//! replaced by a sample.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::{CommandFactory, Parser};
+use proc_macro2::{TokenStream, TokenTree};
+use syn::LitStr;
+
+use crate::args::Cli;
+
+/// The sources whose messages people read.
+const SOURCES: [&str; 9] = [
+    "client/src",
+    "crates/cli/src",
+    "crates/codec/src",
+    "crates/ids/src",
+    "crates/issue/src",
+    "crates/regions/src",
+    "crates/store/src",
+    "proto/src",
+    "server/src",
+];
+/// Samples for placeholders. A command must be understood with one of them.
+const SAMPLES: [&str; 3] = ["1", "serial:SAMPLE", "80:1"];
+/// Characters that end a command within a sentence.
+const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '<', '>', '"', '\n'];
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The string literals of a source, without those of its comments.
+fn literals(tokens: TokenStream, found: &mut Vec<String>) {
+    let mut is_comment = false;
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => literals(group.stream(), found),
+            TokenTree::Ident(ident) => is_comment = ident == "doc",
+            TokenTree::Punct(_) => {}
+            TokenTree::Literal(literal) => {
+                let text = syn::parse2::<LitStr>(TokenTree::Literal(literal).into()).map(|text| text.value());
+                found.extend(text.ok().filter(|_| !is_comment));
+                is_comment = false;
+            }
+        }
+    }
+}
+
+/// The commands that a text suggests, as written. One begins with a name of `commands` and ends with the sentence, or where the words
+/// of an example end.
+fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
+    let starts = text.match_indices("kent ").filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        before.is_none_or(|before| matches!(before, '`' | '(' | ' ' | '\n' | ':'))
+    });
+    let command = |(at, _): (usize, &str)| {
+        let rest = &text[at..];
+        let end =
+            [rest.find(ENDS), rest.find("  "), rest.find(" or "), rest.find(" and "), rest.find(": "), rest.find(". ")];
+        let command = rest[..end.into_iter().flatten().min().unwrap_or(rest.len())].trim_end_matches(['.', ' ']);
+        commands.iter().any(|name| command.split(' ').nth(1) == Some(name)).then_some(command)
+    };
+    starts.filter_map(command).collect()
+}
+
+/// A command with a sample for each placeholder: `{...}` or a word in capitals. A placeholder right after another one is for options
+/// that may be absent.
+fn sampled(command: &str, sample: &str) -> Vec<String> {
+    let (mut whole, mut rest) = (String::new(), command);
+    while let Some((before, after)) = rest.split_once('{') {
+        whole.push_str(before);
+        if !before.is_empty() {
+            whole.push_str(sample);
+        }
+        rest = after.split_once('}').map_or("", |(_, after)| after);
+    }
+    whole.push_str(rest);
+    let is_placeholder = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+    whole
+        .split_whitespace()
+        .map(|word| if is_placeholder(word) { sample.to_owned() } else { word.to_owned() })
+        .collect()
+}
+
+#[test]
+fn ok_every_suggested_command_is_understood() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let commands: Vec<String> = Cli::command()
+        .get_subcommands()
+        .flat_map(|command| {
+            command.get_all_aliases().chain([command.get_name()]).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    let mut paths = Vec::new();
+    SOURCES.iter().for_each(|folder| files(&root.join(folder), &mut paths));
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for path in paths {
+        let source = fs::read_to_string(&path).expect("UTF-8");
+        let mut texts = Vec::new();
+        literals(source.parse().expect("Rust"), &mut texts);
+        for command in texts.iter().flat_map(|text| suggested(text, &commands)) {
+            seen += 1;
+            let is_understood = SAMPLES.iter().any(|sample| Cli::try_parse_from(sampled(command, sample)).is_ok());
+            if !is_understood {
+                wrong.push(format!("{}: {command}", path.display()));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0], "of {seen}");
+    assert!(seen > 80, "only {seen} were found");
+}
+
+#[test]
+fn ok_a_command_is_found_within_a_sentence() {
+    let commands = ["region", "clock"].map(str::to_owned);
+    for (text, expected) in [
+        ("it is sealed (kent region unseal {r}): wait", &["kent region unseal {r}"][..]),
+        ("run `kent clock accept`, or `kent region ls`.", &["kent clock accept", "kent region ls"]),
+        ("kent region ls     list them\nkent clock", &["kent region ls", "kent clock"]),
+        ("the kent client, kentd region, and kent regions", &[]),
+    ] {
+        assert_eq!(suggested(text, &commands), expected, "{text}");
+    }
+    assert_eq!(sampled("kent region set {}{on} --cap N", "7"), ["kent", "region", "set", "7", "--cap", "7"]);
+}

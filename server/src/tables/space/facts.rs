@@ -1,0 +1,161 @@
+//! What a grant needs to know about a region, read together with the tables around its space.
+//!
+//! A seal covers the spaces below it. So a grant from an inner space locks the tables of all spaces around it, and no seal is
+//! applied to any of them in the middle of a grant.
+
+use std::{
+    iter,
+    sync::{Arc, RwLockReadGuard},
+};
+
+use kent_ids::{Position, RegionConstants};
+use kent_regions::{ChunkPolicy, Count, NotGranting, Order, Pace, Region, RegionNumber, Seal};
+use kent_store::{Key, Version};
+
+use super::{Space, State};
+use crate::records::keys;
+
+/// The facts about a region that a grant needs, as of one revision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegionFacts {
+    pub(crate) constants: RegionConstants,
+    pub(crate) number: RegionNumber,
+    /// The version of the region's record.
+    pub(crate) version: Version,
+    /// Whether it grants.
+    pub(crate) granting: Result<(), NotGranting>,
+    pub(crate) chunk: ChunkPolicy,
+    /// Whether its policy may expand it.
+    pub(crate) expands: bool,
+    /// The number of reserved suffixes, as far as this daemon knows.
+    pub(crate) reserved: Count,
+    pub(crate) expandable_bits: u8,
+    /// The number of suffixes that may be issued.
+    pub(crate) limit: Count,
+    /// Whether this is because of its cap.
+    pub(crate) is_capped: bool,
+    /// One past the last suffix that can be granted.
+    pub(crate) capacity: Position,
+    /// The maximum rate of grants.
+    pub(crate) pace: Pace,
+}
+
+/// A table that is locked for reading, and a region of it.
+struct Level<'a> {
+    space: &'a Space,
+    state: RwLockReadGuard<'a, State>,
+    region: RegionNumber,
+}
+
+impl Space {
+    /// Runs `act` with the facts of a region while the table and those around it are locked, so that no edit is applied in between.
+    pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
+        let (around, state) = (self.lock_around(), self.state());
+        act(state.table.named(region).ok().map(|region| state.facts(region, &around)))
+    }
+
+    /// Returns the facts of a region by its number.
+    pub(crate) fn facts_of(&self, number: RegionNumber) -> Option<RegionFacts> {
+        let (around, state) = (self.lock_around(), self.state());
+        state.table.get(number).map(|region| state.facts(region, &around))
+    }
+
+    /// Returns the facts of a region, and the records that a commit must compare so that it fails if a seal has covered the region
+    /// since: the region, and all that contain it. Where many do, the space's record stands for those of its regions, because a
+    /// transaction compares few records.
+    pub(crate) fn guarded_facts(&self, number: RegionNumber) -> Option<(RegionFacts, Vec<(Key, Version)>)> {
+        let (around, state) = (self.lock_around(), self.state());
+        let facts = state.facts(state.table.get(number)?, &around);
+        let mut guards = Vec::new();
+        state.guard(self.key(), number, &mut guards);
+        for Level { space, state, region } in &around {
+            state.guard(space.key(), *region, &mut guards);
+        }
+        Some((facts, guards))
+    }
+
+    /// The seal that covers a region: the name of the sealed region, and that of its space.
+    pub(crate) fn sealed_by(&self, number: RegionNumber) -> Option<(String, String)> {
+        let seal = {
+            let (around, state) = (self.lock_around(), self.state());
+            state.seal_over(state.table.get(number)?, &around)?
+        };
+        self.name_seal(seal)
+    }
+
+    /// The seal that covers the whole space of a delegated region.
+    pub(crate) fn sealed_around(&self) -> Option<(String, String)> {
+        self.outer.as_ref().and_then(|(outer, number)| outer.sealed_by(*number))
+    }
+
+    /// The name of a sealed region, and that of its space.
+    pub(crate) fn name_seal(&self, seal: Seal) -> Option<(String, String)> {
+        let mut space = self;
+        for _ in 0..seal.outward {
+            space = &space.outer.as_ref()?.0;
+        }
+        Some((space.region_name(seal.region), space.name()))
+    }
+
+    /// The spaces around this one, the innermost first.
+    pub(crate) fn around(&self) -> impl Iterator<Item = &Arc<Self>> {
+        iter::successors(self.outer.as_ref(), |(space, _)| space.outer.as_ref()).map(|(space, _)| space)
+    }
+
+    /// Locks the tables of the spaces around this one, outermost first, as everyone does who holds several. Returns each with the
+    /// delegated region in it.
+    fn lock_around(&self) -> Vec<Level<'_>> {
+        let Some((outer, region)) = &self.outer else { return Vec::new() };
+        let mut around = outer.lock_around();
+        around.push(Level { space: outer, state: outer.state(), region: *region });
+        around
+    }
+}
+
+impl State {
+    /// The seal that covers a region of this table, given the tables around it, outermost first.
+    fn seal_over(&self, region: &Region, around: &[Level<'_>]) -> Option<Seal> {
+        let outward = around.iter().rev().filter_map(|level| {
+            let table = &level.state.table;
+            Some((table, table.get(level.region)?))
+        });
+        Seal::over(iter::once((&self.table, region)).chain(outward))
+    }
+
+    /// Adds the records that change if a seal covers a region of this table: see [`Space::guarded_facts`].
+    fn guard(&self, space: &str, number: RegionNumber, guards: &mut Vec<(Key, Version)>) {
+        let region = |number: RegionNumber| (keys::region(space, number.0), self.region_version(number));
+        guards.push(region(number));
+        let mut containing = self.table.get(number).into_iter().flat_map(|region| self.table.outward(region)).skip(1);
+        match (containing.next(), containing.next()) {
+            (None, _) => {}
+            (Some(parent), None) => guards.push(region(parent.number)),
+            (Some(_), Some(_)) => guards.push((keys::space(space), self.version)),
+        }
+    }
+
+    fn facts(&self, region: &Region, around: &[Level<'_>]) -> RegionFacts {
+        RegionFacts {
+            constants: RegionConstants {
+                base: region.prefix.base(self.table.bits()),
+                bits: self.table.bits(),
+                suffix_bits: region.suffix,
+                number: region.number.0,
+                revision: self.table.revision().0,
+                scramble: (region.order == Order::Scrambled).then_some(self.scramble_key),
+            },
+            number: region.number,
+            version: self.region_version(region.number),
+            granting: region.check_granting(self.seal_over(region, around)),
+            chunk: region.policy.chunk,
+            expands: region.policy.auto_expand.is_some(),
+            reserved: region.issued,
+            expandable_bits: region.expandable_bits(),
+            limit: region.limit(),
+            is_capped: region.policy.cap.is_some_and(|cap| cap <= region.capacity()),
+            // Positions have 128 bits, so the last suffix of a region of 2^128 cannot be granted.
+            capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
+            pace: region.pace,
+        }
+    }
+}
