@@ -21,6 +21,7 @@ mod it {
     mod hostile;
     mod imports;
     mod large;
+    mod listing;
     mod metrics;
     mod migrate;
     mod mistakes;

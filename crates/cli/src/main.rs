@@ -18,16 +18,22 @@ mod contexts;
 mod describe;
 mod doctor;
 mod edit;
+mod edited;
 mod failure;
+mod filter;
+mod free;
 mod history;
 mod inspect;
 mod lines;
+mod list;
 mod man;
 mod names;
 mod notice;
 mod number;
 mod output;
+mod pages;
 mod plan;
+mod prefix;
 mod region;
 mod series;
 mod settings;
@@ -47,7 +53,7 @@ use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Command, DaemonCommand, Global};
-use crate::failure::{Edit, Failure};
+use crate::failure::Failure;
 use crate::output::Out;
 use crate::settings::{Parsed, Settings};
 
@@ -95,22 +101,23 @@ fn report(failure: &Failure, json: bool) -> ExitCode {
 
 fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
     let (json, global) = (cli.global.json, cli.global);
+    let out = Out::new(json, global.prefix_format);
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete::print_script(shell),
-        Command::Man { dir } => with_output(json, |out| man::write(&dir, out)),
-        Command::Context(command) => with_output(json, |out| context::run(&command, settings, out)),
-        Command::Inspect(args) => with_output(json, |out| match &args.space {
+        Command::Man { dir } => with_output(out, |out| man::write(&dir, out)),
+        Command::Context(command) => with_output(out, |out| context::run(&command, settings, out)),
+        Command::Inspect(args) => with_output(out, |out| match &args.space {
             Some(space) => {
                 let client = client(&global, &settings)?;
-                inspect::run(&args, Some(&inspect::Regions { space, client: &client, runtime: runtime()? }), out)
+                inspect::run(&args, Some(&inspect::Regions::new(space, &client, runtime()?)?), out)
             }
             None => inspect::run(&args, None, out),
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
         Command::Alloc(args) => alloc::run(&args, client(&global, &settings)?, &runtime()?, json),
-        Command::Daemon(command) => with_output(json, |out| {
+        Command::Daemon(command) => with_output(out, |out| {
             let client = client(&global, &settings)?;
             runtime()?.block_on(run_on_daemon(command, &client, out))
         }),
@@ -125,7 +132,7 @@ fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
 }
 
 async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
-    let edit = Edit::of(&command);
+    let edit = edited::find_out(&command);
     call_daemon(command, client, out).await.map_err(|failure| failure.at(&client.endpoint(), edit))
 }
 
@@ -149,8 +156,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
 }
 
 /// Runs a command and flushes its output, even if it failed half-way.
-fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut out = Out::new(json);
+fn with_output(mut out: Out, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
     let result = command(&mut out);
     let flushed = out.flush();
     result.and(flushed)

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(
             table(std::slice::from_ref(&series)).render(Palette::PLAIN),
             "SERIES      RESERVED  CREATED BY\n\
-             serial:GBP     1 025  a caller\n"
+             serial:GBP     1_025  a caller\n"
         );
         assert_eq!(to_json(&series), json!({"source": "serial:GBP", "reserved": "1025", "on_demand": true}));
     }

@@ -19,11 +19,10 @@ use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::request;
-use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::Out;
-use crate::region::PRESENT;
+use crate::pages::PRESENT;
 
 use file::{Decimal, Entry, File, Header, TextForm};
 
@@ -87,12 +86,11 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     let space = find_space(name, &header, daemon).await?;
     if space.bits != header.bits {
         let Header { bits, text_form, space: source, .. } = &header;
-        let new = format!("{}-{bits}", name.rsplit('/').next().unwrap_or(name));
+        let (new, text) = (format!("{}-{bits}", name.rsplit('/').next().unwrap_or(name)), text_form.option());
         let problem = format!(
             "the table is of a space of {bits} bits ({source}), but {name} has {}: the same prefix would make other identifiers. \
-             Create a space of that width with `kent space create {new} --bits {bits} --text {}`, and import with --space {new}",
-            space.bits,
-            text_form.name()
+             Create a space of that width with `kent space create {new} --bits {bits}{text}`, and import with --space {new}",
+            space.bits
         );
         return Err(refused(problem));
     }
@@ -127,7 +125,7 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
         Err(Failure::Refused(refusal)) if refusal.reason.as_deref() == Some("NO_SUCH_SPACE") => {
             let create = match name.rsplit_once('/') {
                 Some((outer, region)) => format!("kent region delegate {region}{}", names::space_option(outer)),
-                None => format!("kent space create {name} --bits {} --text {}", header.bits, header.text_form.name()),
+                None => format!("kent space create {name} --bits {}{}", header.bits, header.text_form.option()),
             };
             Err(Failure::Usage(format!("there is no space {name:?}; create it first with `{create}`")))
         }
@@ -200,7 +198,7 @@ impl<'f> Work<'f> {
     fn show(&self, into: &Space, out: &mut Out) -> Result<(), Failure> {
         self.differences().try_for_each(|differs| out.text(&format!("! {differs}\n")))?;
         for entry in &self.missing {
-            let (prefix, suffix) = (prefix_text(&entry.prefix), entry.suffix_bits);
+            let (prefix, suffix) = (out.palette().prefixes.text(&entry.prefix), entry.suffix_bits);
             out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
         }
         let commits = match self.parts.len() {

@@ -19,7 +19,8 @@ fn samples(text: &str) -> BTreeMap<&str, f64> {
 
 async fn create(daemon: &Daemon, space: &str, region: &str, suffix_bits: u32) {
     let (parent, region_id) = (format!("spaces/{space}"), region.to_owned());
-    let create = CreateRegionRequest { parent, region_id, suffix_bits, ..CreateRegionRequest::default() };
+    let create =
+        CreateRegionRequest { parent, region_id, suffix_bits: Some(suffix_bits), ..CreateRegionRequest::default() };
     daemon.regions().create_region(create).await.expect("created");
 }
 

@@ -7,10 +7,7 @@ use kent_client::tonic::Code;
 use serde_json::{Value, json};
 
 use super::Refusal;
-use crate::args::{DaemonCommand, RegionCommand, SeriesCommand, SpaceCommand, TableCommand};
 use crate::connect::call_timeout;
-
-use crate::names;
 
 /// A call without an answer.
 #[derive(Debug)]
@@ -25,62 +22,9 @@ pub(crate) struct Unanswered {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
     /// The command that shows it.
-    command: String,
+    pub(crate) command: String,
     /// The edit has a request ID.
-    is_named: bool,
-}
-
-impl Edit {
-    /// How to find out about the edit of a command. `None` if the command changes nothing.
-    pub(crate) fn of(command: &DaemonCommand) -> Option<Self> {
-        let shown_by = |command: &str| Some(Self { command: command.to_owned(), is_named: false });
-        match command {
-            DaemonCommand::Region(command) => Self::of_region(command),
-            DaemonCommand::Space(SpaceCommand::Create(args)) if !args.dry_run => shown_by("kent space ls"),
-            DaemonCommand::Space(SpaceCommand::Delete(args)) if !args.dry_run => shown_by("kent space ls"),
-            DaemonCommand::Series(SeriesCommand::Create(_) | SeriesCommand::Forget(_)) => shown_by("kent series ls"),
-            DaemonCommand::Table(TableCommand::Import(args)) if !args.dry_run => shown_by(&format!(
-                "kent table import {} --dry-run{}",
-                args.file,
-                names::space_option(&args.space.space)
-            )),
-            DaemonCommand::Space(_)
-            | DaemonCommand::Series(_)
-            | DaemonCommand::Table(_)
-            | DaemonCommand::Classify(_)
-            | DaemonCommand::Watch(_)
-            | DaemonCommand::Backup { .. }
-            | DaemonCommand::Clock { .. }
-            | DaemonCommand::Doctor
-            | DaemonCommand::Status => None,
-        }
-    }
-
-    fn of_region(command: &RegionCommand) -> Option<Self> {
-        let (name, edit) = match command {
-            RegionCommand::Create(args) if !args.plan => (&*args.name, &args.edit),
-            RegionCommand::Expand(args) | RegionCommand::Shrink(args) => (&*args.name, &args.edit),
-            RegionCommand::Split(args) => (&*args.name, &args.edit),
-            RegionCommand::Subdivide(args) => (&*args.name, &args.edit),
-            RegionCommand::Delegate(args) | RegionCommand::Seal(args) | RegionCommand::Unseal(args) => {
-                (&*args.name, &args.edit)
-            }
-            RegionCommand::Set(args) => (&*args.name, &args.edit),
-            RegionCommand::Delete(args) => (&*args.name, &args.edit),
-            RegionCommand::Undo(args) => (args.name.as_deref().unwrap_or_default(), &args.edit),
-            // Which of the two names the region has depends on whether it was renamed.
-            RegionCommand::Rename(args) => ("", &args.edit),
-            RegionCommand::Create(_)
-            | RegionCommand::Ls(_)
-            | RegionCommand::Tree(_)
-            | RegionCommand::Show(_)
-            | RegionCommand::History(_)
-            | RegionCommand::Id(_) => return None,
-        };
-        let (space, named) = (names::space_option(&edit.space.space), if name.is_empty() { "" } else { " " });
-        let command = format!("kent region history{named}{name}{space}");
-        (!edit.dry_run).then_some(Self { command, is_named: !edit.request_id.is_empty() })
-    }
+    pub(crate) is_named: bool,
 }
 
 impl Unanswered {
@@ -146,44 +90,14 @@ impl fmt::Display for Unanswered {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use kent_client::tonic::Status;
 
     use super::*;
-    use crate::args::{Cli, Command};
-
-    fn edit(words: &str) -> Option<Edit> {
-        let cli = Cli::try_parse_from(["kent"].into_iter().chain(words.split_whitespace())).expect(words);
-        let Command::Daemon(command) = cli.command else { panic!("{words}") };
-        Edit::of(&command)
-    }
-
-    #[test]
-    fn ok_the_command_that_finds_out_is_complete() {
-        for (words, command) in [
-            ("region create r --suffix 4", "kent region history r"),
-            ("region expand r --by 1 --space s", "kent region history r --space s"),
-            ("region split r --by 1", "kent region history r"),
-            ("region subdivide r --by 1 --new n:4", "kent region history r"),
-            ("region seal r --space a/b", "kent region history r --space a/b"),
-            ("region rename r q --space s", "kent region history --space s"),
-            ("region set r --owner ops", "kent region history r"),
-            ("space create s --bits 8", "kent space ls"),
-            ("series create serial:X", "kent series ls"),
-            ("table import f --space s", "kent table import f --dry-run --space s"),
-        ] {
-            assert_eq!(edit(words), Some(Edit { command: command.to_owned(), is_named: false }), "{words}");
-        }
-        assert!(edit("region seal r --request-id 7").is_some_and(|edit| edit.is_named));
-        for words in ["region create r --suffix 4 --plan", "region expand r --by 1 --dry-run", "region ls", "status"] {
-            assert_eq!(edit(words), None, "{words}");
-        }
-    }
 
     #[test]
     fn ok_only_a_missing_answer_is_unanswered() {
         let new = |status: Status, edit| Unanswered::new(Refusal::new(&status), "http://a/".to_owned(), edit);
-        let seal = || edit("region seal r --request-id 7");
+        let seal = || Some(Edit { command: "kent region history r".to_owned(), is_named: true });
         let late = new(Status::cancelled("Timeout expired"), seal()).expect("no answer");
         let text = "error: http://a/ accepted the call but did not answer within 10s: the daemon or its store hangs
   The edit may have been made, or may still be made if the daemon continues.

@@ -231,6 +231,14 @@ impl TextForm {
         }
     }
 
+    /// The option of `kent space create`, with a space before it. Empty for the default.
+    pub(crate) fn option(self) -> String {
+        match self {
+            Self::Decimal => String::new(),
+            other => format!(" --text {}", other.name()),
+        }
+    }
+
     /// The value of `kent space create --text`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
