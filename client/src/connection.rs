@@ -204,6 +204,11 @@ impl Connection {
         std::iter::repeat_n(Duration::ZERO, others).chain(growing.build())
     }
 
+    /// The current endpoint, for people.
+    pub(crate) fn endpoint(&self) -> String {
+        self.lock().endpoint().1.uri().to_string()
+    }
+
     /// The current endpoint and its channel.
     pub(crate) fn current(&self) -> (usize, Channel) {
         let mut state = self.lock();

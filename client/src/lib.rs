@@ -163,6 +163,11 @@ impl Client {
         Ok(Daemon::new(self.connection.clone(), self.connection.connect().await?))
     }
 
+    /// The endpoint of the next call, such as `http://127.0.0.1:7600/`, for messages.
+    pub fn endpoint(&self) -> String {
+        self.connection.endpoint()
+    }
+
     /// Retries a call until it succeeds, as handles do: on one endpoint after the other, with exponential backoff, for up to
     /// [`Builder::request_timeout`]. Use it only for calls that may take effect twice, which an edit without a request ID
     /// must not.

@@ -3,6 +3,7 @@
 mod block;
 mod copy;
 mod free;
+mod import;
 mod names;
 mod regions;
 
@@ -12,6 +13,7 @@ use tonic::Code;
 pub use block::AllocateInput;
 pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
+pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use names::{HEIR, RegionName, SpaceName, region_name, space_name};
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,

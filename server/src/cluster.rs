@@ -66,6 +66,8 @@ struct State {
     /// The number of those that a refresh of all tables has covered. `applied` does not advance until all are.
     caught_up: u64,
     replicas: BTreeMap<String, Replica>,
+    /// Why the last heartbeat failed.
+    failure: Option<String>,
 }
 
 /// The state of another replica.
@@ -156,6 +158,11 @@ impl Cluster {
         let steady = self.clock.steady().saturating_sub(Duration::from_millis(reached));
         let wall = wall_millis(&*self.clock).saturating_sub(self.reached_wall.load(Ordering::Relaxed));
         Some(steady.max(Duration::from_millis(u64::try_from(wall).unwrap_or(0))))
+    }
+
+    /// Why the store could not be reached by the last heartbeat, or `None` if it was.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
     }
 
     /// Returns the name and the note of this replica.
@@ -288,7 +295,9 @@ impl Cluster {
                 () = self.progress.notified() => {}
                 () = time::sleep(interval) => {}
             }
-            if let Err(error) = self.heartbeat(peers).await {
+            let beat = self.heartbeat(peers).await;
+            self.lock().failure = beat.as_ref().err().map(ToString::to_string);
+            if let Err(error) = beat {
                 if !error.is_temporary() {
                     error!(%error, "the records of the other replicas cannot be used; stopping");
                     break;

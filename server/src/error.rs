@@ -468,7 +468,7 @@ fn undo_hint(space: &str, reason: &NotUndone) -> String {
         NotUndone::Donor { made, .. } => format!(" ({})", delete(std::slice::from_ref(made))),
         NotUndone::Split { made } if made.is_empty() => String::new(),
         NotUndone::Split { made } => format!("; its new regions can be deleted ({})", delete(made)),
-        NotUndone::Subdivided { made } => format!(" ({})", delete(made)),
+        NotUndone::Subdivided { made } | NotUndone::Imported { made } => format!(" ({})", delete(made)),
         NotUndone::Deleted { region } if region.parent.is_none() => {
             let prefix = if region.prefix.len() == 0 { String::new() } else { format!(" --prefix {}", region.prefix) };
             let order = if region.order == Order::Sequential { "" } else { region.order.as_str() };

@@ -8,16 +8,22 @@ use std::{io, process::ExitCode};
 use anstyle::AnsiColor;
 use clap::Parser;
 use kentd::{Args, Command, Config, Daemon, telemetry};
+use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The permissions that no file of the daemon gives: all those of the group and of others.
+const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
+
 /// Exit code for a configuration that cannot be used (EX_USAGE).
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
+    // The store, its archive and a restored store have keys. sled opens its files itself, so only the umask decides their modes.
+    rustix::process::umask(OTHERS);
     let args = Args::parse();
     let check_only = args.check_config;
     if let Some(Command::Restore(restore)) = args.command {

@@ -25,9 +25,11 @@ mod it {
     mod metrics;
     mod migrate;
     mod mistakes;
+    mod moving;
     mod operator;
     mod paper;
     mod pipes;
+    mod private;
     mod promises;
     mod proxy;
     mod python;
@@ -42,6 +44,7 @@ mod it {
     mod suggestions;
     mod tables;
     mod transfer;
+    mod unanswered;
     mod watch;
     mod wire;
     mod witness;

@@ -436,13 +436,21 @@ pub(crate) struct SeriesArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
     /// Print the table as JSON lines: the space, then every region, outer regions before inner ones.
+    ///
+    /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file has no keys.
+    /// Numbers that are issued after the export are not in it: to move a table, seal its regions or stop its daemons first.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
     /// Create the regions of a file that the table lacks, after showing them and asking for confirmation.
     ///
-    /// If a region of the table differs from the file, the import lists the differences and changes nothing. Repeat the
-    /// command to finish an import that was interrupted.
-    #[command(after_help = "Example:\n  kent table import table.jsonl --space staging")]
+    /// Every region comes in whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one commit. A larger
+    /// table is several: if the import is interrupted, repeat the command, and it continues.
+    ///
+    /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space must be as
+    /// wide as the one that was exported.
+    #[command(
+        after_help = "Examples:\n  kent table import table.jsonl --dry-run\n  kent table import table.jsonl --space staging"
+    )]
     Import(ImportArgs),
 }
 

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{self, Command};
 
@@ -48,13 +49,18 @@ async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
     }
     let mut written = BufWriter::new(stdout);
     let (records, bytes) = receive(&mut written, daemon, json).await?;
-    written.flush().map_err(Failure::Output)?;
+    // Unlike for other commands, a closed pipe is an error: the reader has only a part of the backup.
+    written.flush().map_err(cannot_write)?;
     notice::write(&format!("kent: {records} records, {}\n", HumanBytes(bytes)), json);
     Ok(())
 }
 
 async fn to_file(part_path: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
-    let mut written = BufWriter::new(File::create(part_path).map_err(cannot_write)?);
+    // A leftover may have other permissions. It may also be absent, which is not an error.
+    let _ = fs::remove_file(part_path);
+    // A backup has keys, so only its owner can read it.
+    let file = File::options().write(true).create_new(true).mode(0o600).open(part_path).map_err(cannot_write)?;
+    let mut written = BufWriter::new(file);
     let received = receive(&mut written, daemon, json).await?;
     let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
     file.sync_all().map_err(cannot_write)?;

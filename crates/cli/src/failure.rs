@@ -1,5 +1,7 @@
 //! Failures of commands: the exit code and the message on standard error.
 
+mod unanswered;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
@@ -12,6 +14,8 @@ use kent_proto::model::code_name;
 use serde_json::{Map, Value, json};
 use tonic_types::{ErrorDetails, StatusExt};
 
+pub(crate) use self::unanswered::Edit;
+use self::unanswered::Unanswered;
 use crate::number;
 
 /// An error that ended a command.
@@ -29,6 +33,9 @@ pub(crate) enum Failure {
     NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
+    /// A daemon accepted the call, and no answer came.
+    #[error("{0}")]
+    Unanswered(Box<Unanswered>),
     /// The daemon's response violates the protocol.
     #[error("the daemon sent an invalid response: {0}")]
     Answer(String),
@@ -96,7 +103,7 @@ impl From<kent_client::Error> for Failure {
             // The refusal of one daemon says more than the absence of others.
             kent_client::Error::Unavailable { tried, .. } => {
                 match tried.iter().rfind(|tried| !tried.is_unreachable()) {
-                    Some(tried) => tried.status.clone().into(),
+                    Some(tried) => Self::from(tried.status.clone()).at(&tried.endpoint, None),
                     None => Self::NoDaemon { tried },
                 }
             }
@@ -185,6 +192,17 @@ fn violations(details: &ErrorDetails) -> Vec<Violation> {
 }
 
 impl Failure {
+    /// The same failure, which names the endpoint and how to find out about an edit if no answer came.
+    pub(crate) fn at(self, endpoint: &str, edit: Option<Edit>) -> Self {
+        match self {
+            Self::Refused(refusal) => match Unanswered::new(*refusal, endpoint.to_owned(), edit) {
+                Ok(unanswered) => Self::Unanswered(Box::new(unanswered)),
+                Err(refusal) => Self::Refused(Box::new(refusal)),
+            },
+            other => other,
+        }
+    }
+
     /// Returns true if the reader of our output closed the pipe, as in `kent alloc uuidv7 -n 1000 | head`. That is not
     /// an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
@@ -207,6 +225,7 @@ impl Failure {
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
+            | Self::Unanswered(_)
             | Self::Answer(_)
             | Self::Input(_)
             | Self::Output(_)
@@ -234,6 +253,7 @@ impl Failure {
         match self {
             Self::NoDaemon { tried } => no_daemon_text(tried),
             Self::Refused(refusal) => refusal.to_text(),
+            Self::Unanswered(unanswered) => unanswered.to_text(),
             Self::Stopped { cause, printed, wanted } => {
                 let printed = number::grouped(&printed.to_string());
                 let printed = format!("printed {printed} of {}", number::counted(wanted, "identifier"));
@@ -256,6 +276,9 @@ impl Failure {
                 return value;
             }
             _ => {}
+        }
+        if let Self::Unanswered(unanswered) = self {
+            return unanswered.to_json();
         }
         let details = match self {
             Self::NoDaemon { tried } => {
@@ -282,6 +305,7 @@ impl Failure {
             Self::Interrupted | Self::NotConfirmed => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
             Self::Unwell => "FAILED_PRECONDITION",
+            Self::Unanswered(_) => "UNKNOWN",
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "INTERNAL",
         }
     }
@@ -294,7 +318,7 @@ impl Failure {
             Self::Interrupted => "INTERRUPTED",
             Self::NotConfirmed => "NOT_CONFIRMED",
             Self::Unwell => "UNWELL",
-            Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
+            Self::Refused(_) | Self::Unanswered(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "IO",
         }
     }

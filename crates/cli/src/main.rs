@@ -18,6 +18,7 @@ mod contexts;
 mod describe;
 mod doctor;
 mod edit;
+mod edited;
 mod failure;
 mod filter;
 mod free;
@@ -131,6 +132,11 @@ fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
 }
 
 async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
+    let edit = edited::find_out(&command);
+    call_daemon(command, client, out).await.map_err(|failure| failure.at(&client.endpoint(), edit))
+}
+
+async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
     match command {
         DaemonCommand::Classify(args) => {
             // Invalid identifiers are rejected before the client connects.

@@ -47,7 +47,7 @@ fn render(status: &Status, palette: Palette) -> String {
         ("ready", readiness(status, palette)),
     ];
     rows.extend(status.reasons.iter().map(|reason| ("", palette.paint(Role::Warning, reason))));
-    rows.extend(status.store.iter().flat_map(store_rows));
+    rows.extend(status.store.iter().flat_map(|store| store_rows(store, palette)));
     rows.extend(status.clock.iter().flat_map(|clock| clock_rows(clock, palette)));
     rows.extend(status.limits.iter().map(|limits| ("limits", limits_text(limits))));
     let mut text = facts(&rows, palette);
@@ -64,11 +64,18 @@ fn readiness(status: &Status, palette: Palette) -> String {
     if status.ready { palette.paint(Role::Good, "yes") } else { palette.paint(Role::Bad, "no") }
 }
 
-fn store_rows(store: &StoreStatus) -> [(&'static str, String); 2] {
+fn store_rows(store: &StoreStatus, palette: Palette) -> Vec<(&'static str, String)> {
     let place = if store.location.is_empty() { String::new() } else { format!(" at {}", store.location) };
     let counts = [(store.commits, "commit"), (store.flushes, "flush"), (store.conflicts, "conflict")];
     let counts = counts.map(|(count, noun)| number::counted(count, noun)).join(", ");
-    [("store", format!("{}{place}, id {}", store.kind, store.id)), ("", counts)]
+    let mut rows = vec![("store", format!("{}{place}, id {}", store.kind, store.id))];
+    if !store.unreachable.is_empty() {
+        let ago = store.reached_ms_ago.map(|ago| format!(", last reached {} ago", seconds(ago / 1000)));
+        let (kind, ago, why) = (&store.kind, ago.unwrap_or_default(), &store.unreachable);
+        rows.push(("", palette.paint(Role::Bad, &format!("{kind} is unreachable{ago}: {why}"))));
+    }
+    rows.push(("", counts));
+    rows
 }
 
 fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, String)> {
@@ -195,6 +202,7 @@ fn to_json(status: &Status) -> Value {
             "flushes": store.flushes,
             "conflicts": store.conflicts,
             "reached_ms_ago": store.reached_ms_ago,
+            "unreachable": (!store.unreachable.is_empty()).then_some(&store.unreachable),
         })),
         "replicas": status.replicas.iter().map(replica_to_json).collect::<Value>(),
         "clock": status.clock.as_ref().map(clock_json),
@@ -293,6 +301,21 @@ CHUNK OF        LEFT
 region:orders  4_096
 "
         );
+    }
+
+    #[test]
+    fn ok_a_status_says_that_the_store_is_unreachable() {
+        let store = StoreStatus {
+            kind: "etcd".to_owned(),
+            reached_ms_ago: Some(12_300),
+            unreachable: "connection refused".to_owned(),
+            ..StoreStatus::default()
+        };
+        let status = Status { store: Some(store), ..example() };
+        let text = render(&status, Palette::PLAIN);
+        assert!(text.contains("        etcd is unreachable, last reached 12s ago: connection refused\n"), "{text}");
+        assert_eq!(to_json(&status)["store"]["unreachable"], json!("connection refused"));
+        assert_eq!(to_json(&example())["store"]["unreachable"], Value::Null);
     }
 
     #[test]

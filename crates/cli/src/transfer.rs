@@ -1,32 +1,30 @@
 //! `kent table export` and `import`: write and read the whole table of a space as JSON lines.
 //!
-//! An import creates the regions that the table lacks. It removes nothing, and changes nothing if any existing region differs from
-//! the file. It creates regions with their prefixes from the file, outer regions first, by the same edits as an operator; they get
-//! new numbers and histories. An interrupted import is finished by importing the file again.
+//! An import creates the regions that the table lacks, each whole in one commit: with its prefix, its counter and its former prefixes.
+//! It removes nothing, and changes nothing if any existing region differs from the file. A table of up to 48 regions is one commit. A
+//! larger one is several: an interrupted import is continued by importing the file again.
 
+mod compare;
 mod file;
-mod stages;
+mod parts;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
-use kent_proto::v1::{
-    AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, FieldMask, GetSpaceRequest, NewRegion,
-    SealRegionRequest, UpdateRegionRequest, region,
-};
+use kent_proto::model::IMPORT_REGIONS_MAX;
+use kent_proto::v1::{GetSpaceRequest, ImportTableRequest, ListRegionsRequest, Region, Space};
+use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::request;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::Out;
-use crate::pages::{PRESENT, all, pages};
+use crate::pages::PRESENT;
 
-use file::{Decimal, Entry, File, Header, Kind};
-use stages::{Progress, Target};
-
-const REASON: &str = "imported";
+use file::{Decimal, Entry, File, Header, TextForm};
 
 pub(crate) async fn run(command: &TableCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     match command {
@@ -38,239 +36,250 @@ pub(crate) async fn run(command: &TableCommand, daemon: &Daemon, out: &mut Out) 
 async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let name = &args.space.space;
     let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
-    let header = Header::new(name, space.bits, args.at.unwrap_or(space.revision));
-    out.json(&header)?;
-    let write =
-        |page: Vec<_>| page.iter().try_for_each(|region| out.json(&Entry::of(region).map_err(Failure::Answer)?));
-    pages(name, args.at.unwrap_or(PRESENT), daemon, write).await
+    let (regions, revision) = listing(name, args.at.unwrap_or(PRESENT), daemon).await?;
+    out.json(&Header::new(&space, args.at.unwrap_or(revision), regions.len()))?;
+    regions.iter().try_for_each(|region| out.json(&Entry::of(region).map_err(Failure::Answer)?))?;
+    out.flush()?;
+    for delegated in regions.iter().filter(|region| !region.delegated_space.is_empty()) {
+        let (region, inner) = (names::short(&delegated.name), names::short(&delegated.delegated_space));
+        eprintln!(
+            "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}"
+        );
+    }
+    Ok(())
 }
+
+/// All regions of one revision, and that revision. An edit between two pages tears the list, which then starts again.
+async fn listing(space: &str, at_revision: u64, daemon: &Daemon) -> Result<(Vec<Region>, u64), Failure> {
+    for _ in 0..LISTINGS {
+        let (mut regions, mut page_token, mut revision) = (Vec::new(), String::new(), None);
+        loop {
+            let message =
+                ListRegionsRequest { parent: names::space(space), page_size: PAGE_SIZE, page_token, at_revision };
+            let page = daemon.regions().list_regions(request(message)).await?.into_inner();
+            if *revision.get_or_insert(page.revision) != page.revision {
+                break;
+            }
+            regions.extend(page.regions);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok((regions, page.revision));
+            }
+        }
+    }
+    Err(Failure::Usage(format!(
+        "the table of {space} was edited during each of {LISTINGS} attempts to read it; try again"
+    )))
+}
+
+/// The number of attempts to read all pages of one revision.
+const LISTINGS: u32 = 10;
+
+/// The maximum number of regions per page.
+const PAGE_SIZE: u32 = 1000;
 
 async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let refused = |problem: String| Failure::Usage(format!("{}: {problem}", args.file));
     let File { header, regions: mut entries } =
         File::parse(&text(&args.file)?).map_err(|bad| refused(bad.to_string()))?;
     let name = &args.space.space;
-    let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
+    let space = find_space(name, &header, daemon).await?;
     if space.bits != header.bits {
+        let Header { bits, text_form, space: source, .. } = &header;
+        let (new, text) = (format!("{}-{bits}", name.rsplit('/').next().unwrap_or(name)), text_form.option());
         let problem = format!(
-            "the table is of a space of {} bits ({}), but {name} has {}: the same prefix would yield other identifiers",
-            header.bits, header.space, space.bits
+            "the table is of a space of {bits} bits ({source}), but {name} has {}: the same prefix would make other identifiers. \
+             Create a space of that width with `kent space create {new} --bits {bits}{text}`, and import with --space {new}",
+            space.bits
         );
         return Err(refused(problem));
     }
-    if let Some(unknown) = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none() && !args.unissued) {
-        let problem = format!(
-            "the file is of an earlier revision and lacks the counter of region {:?}; add --unissued if no region has \
-    issued anything",
-            unknown.name
-        );
-        return Err(refused(problem));
+    check_counters(&mut entries, args.unissued).map_err(refused)?;
+    let (present, revision) = listing(name, PRESENT, daemon).await?;
+    let work = Work::new(name, &header, entries, &present).map_err(refused)?;
+    if !out.is_json() {
+        work.show(&space, out)?;
     }
-    for entry in &mut entries {
-        entry.reserved.get_or_insert(Decimal(0));
+    if !work.differing.is_empty() {
+        let listed = match out.is_json() {
+            true => format!(" ({})", work.differences().collect::<Vec<_>>().join(", ")),
+            false => ", as listed above".to_owned(),
+        };
+        return Err(refused(format!("existing regions differ from the file{listed}; nothing was changed")));
     }
-    let target = Target::new(header.bits, &entries).map_err(refused)?;
-    // The first round creates missing regions, the second sets the rest, and the last verifies the result.
-    for round in 0..ROUNDS {
-        let present = all(name, PRESENT, daemon).await?;
-        let present = present.iter().map(Entry::of).collect::<Result<Vec<_>, _>>().map_err(Failure::Answer)?;
-        let work = Work::new(&target, &entries, &present).map_err(refused)?;
-        if round == 0 {
-            work.show(entries.len(), out)?;
-        }
-        if !work.differing.is_empty() {
-            let problem = match round {
-                0 => "existing regions differ from the file, as listed above; nothing was changed",
-                _ => "another caller edited the table during the import; see `kent region history`, then import again",
-            };
-            return Err(refused(problem.to_owned()));
-        }
-        if work.is_done() || args.dry_run || (round == 0 && !args.yes && !confirmed()?) {
-            return Ok(());
-        }
-        work.execute(name, daemon, out).await?;
+    parts::rehearse(present, space.bits, revision, &work.parts)
+        .map_err(|refusal| refused(format!("{refusal}; nothing was changed")))?;
+    let is_done = work.parts.is_empty();
+    if !is_done && !args.dry_run && !args.yes && !confirmed()? {
+        return Ok(());
     }
-    Err(refused("the import is incomplete; import the file again to see what is missing".to_owned()))
+    let reached = if is_done || args.dry_run { revision } else { work.execute(daemon).await? };
+    work.conclude(args.dry_run, (revision, reached), out)
 }
 
-/// The number of times an import reads the table before it fails.
-const ROUNDS: u32 = 4;
+/// Finds the space of an import. If it does not exist, the error says how to create it.
+async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Space, Failure> {
+    let found = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await;
+    match found.map_err(Failure::from) {
+        Ok(space) => Ok(space.into_inner()),
+        Err(Failure::Refused(refusal)) if refusal.reason.as_deref() == Some("NO_SUCH_SPACE") => {
+            let create = match name.rsplit_once('/') {
+                Some((outer, region)) => format!("kent region delegate {region}{}", names::space_option(outer)),
+                None => format!("kent space create {name} --bits {}{}", header.bits, header.text_form.option()),
+            };
+            Err(Failure::Usage(format!("there is no space {name:?}; create it first with `{create}`")))
+        }
+        Err(failure) => Err(failure),
+    }
+}
 
-/// The remaining work of an import.
+/// Checks that all counters are known. A file of an earlier revision has none; they are 0 if nothing was issued.
+fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
+    let unknown = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none());
+    if let Some(unknown) = unknown.filter(|_| !unissued) {
+        return Err(format!(
+            "the file is of an earlier revision and lacks the counter of region {:?}; add --unissued if no region has issued \
+             anything",
+            unknown.name
+        ));
+    }
+    for entry in entries {
+        entry.reserved.get_or_insert(Decimal(0));
+    }
+    Ok(())
+}
+
+/// What an import has to do.
 struct Work<'f> {
-    target: &'f Target<'f>,
-    /// Regions to create, with their parents.
-    missing: Vec<(&'f Entry, Option<&'f Entry>)>,
-    /// The region in the table, the region in the file, and the attributes to set.
-    unfinished: Vec<(&'f Entry, &'f Entry, Vec<&'static str>)>,
-    differing: Vec<(&'f Entry, Vec<String>)>,
+    space: &'f str,
+    header: &'f Header,
+    /// The number of regions that the table has already.
+    present: usize,
+    /// The regions that differ, and how.
+    differing: Vec<(String, Vec<String>)>,
+    /// Regions to create, outer regions before inner ones.
+    missing: Vec<Entry>,
+    /// The commits that create them.
+    parts: Vec<ImportTableRequest>,
 }
 
 impl<'f> Work<'f> {
-    fn new(target: &'f Target<'f>, entries: &'f [Entry], present: &'f [Entry]) -> Result<Self, String> {
-        let by_name = |entries: &'f [Entry]| entries.iter().map(|entry| (entry.name.as_str(), entry));
-        let here: BTreeMap<&str, &Entry> = by_name(present).collect();
-        let levels: BTreeMap<&str, &Entry> = by_name(present).chain(by_name(entries)).collect();
-        let mut work = Self { target, missing: Vec::new(), unfinished: Vec::new(), differing: Vec::new() };
+    fn new(space: &'f str, header: &'f Header, entries: Vec<Entry>, present: &[Region]) -> Result<Self, String> {
+        let here: BTreeMap<&str, &Region> = present.iter().map(|region| (names::short(&region.name), region)).collect();
+        let (mut missing, mut differing, count) = (Vec::new(), Vec::new(), entries.len());
         for entry in entries {
-            match here.get(entry.name.as_str()) {
-                Some(here) => match target.progress(here, entry) {
-                    Progress::Done => {}
-                    Progress::Unfinished(what) => work.unfinished.push((here, entry, what)),
-                    Progress::Differs(what) => work.differing.push((entry, what)),
-                },
-                None => {
-                    let parent = entry.parent.as_deref().map(|parent| {
-                        levels.get(parent).copied().ok_or_else(|| {
-                            let name = &entry.name;
-                            format!("the parent {parent:?} of region {name:?} is neither in the file nor in the table")
-                        })
-                    });
-                    work.missing.push((entry, parent.transpose()?));
-                }
+            let Some(here) = here.get(entry.name.as_str()) else {
+                missing.push(entry);
+                continue;
+            };
+            let differences = compare::differences(&Entry::of(here)?, &entry, space);
+            if !differences.is_empty() {
+                differing.push((entry.name, differences));
             }
         }
-        Ok(work)
+        let present = count - missing.len() - differing.len();
+        // As text, a prefix comes before those that it begins.
+        missing.sort_by(|one, other| one.prefix.cmp(&other.prefix));
+        let regions = parts::parts(missing.iter().map(|entry| entry.message(space)).collect())?;
+        let part = |regions| ImportTableRequest {
+            parent: names::space(space),
+            bits: header.bits,
+            regions,
+            reason: format!("imported from space {}, revision {}", header.space, header.revision),
+            ..ImportTableRequest::default()
+        };
+        Ok(Self { space, header, present, differing, missing, parts: regions.into_iter().map(part).collect() })
     }
 
-    fn is_done(&self) -> bool {
-        self.missing.is_empty() && self.unfinished.is_empty()
+    fn differences(&self) -> impl Iterator<Item = String> {
+        self.differing.iter().map(|(name, what)| format!("{name} differs: {}", what.join("; ")))
     }
 
-    fn show(&self, count: usize, out: &mut Out) -> Result<(), Failure> {
-        for (entry, what) in &self.differing {
-            out.text(&format!("! {} differs: {}\n", entry.name, what.join("; ")))?;
-        }
-        for (_, entry, what) in &self.unfinished {
-            out.text(&format!("~ {} lacks {}\n", entry.name, what.join(", ")))?;
-        }
-        for (entry, _) in &self.missing {
+    fn show(&self, into: &Space, out: &mut Out) -> Result<(), Failure> {
+        self.differences().try_for_each(|differs| out.text(&format!("! {differs}\n")))?;
+        for entry in &self.missing {
             let (prefix, suffix) = (out.palette().prefixes.text(&entry.prefix), entry.suffix_bits);
             out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
         }
-        let (missing, unfinished, differing) = (self.missing.len(), self.unfinished.len(), self.differing.len());
-        out.text(&format!("{missing} to create, "))?;
-        for (number, what) in [(unfinished, "to finish"), (differing, "different")] {
-            if number > 0 {
-                out.text(&format!("{number} {what}, "))?;
-            }
+        let commits = match self.parts.len() {
+            0 => String::new(),
+            1 => " in one commit".to_owned(),
+            commits => format!(" in {commits} commits"),
+        };
+        let differing = match self.differing.len() {
+            0 => String::new(),
+            differing => format!("{differing} different, "),
+        };
+        let (missing, present) = (self.missing.len(), self.present);
+        out.text(&format!("{missing} to create{commits}, {differing}{present} already present\n"))?;
+        if self.parts.len() > 1 {
+            out.text(&format!(
+                "one commit creates at most {IMPORT_REGIONS_MAX} regions: if the import is interrupted, import the file again to \
+                 continue it\n"
+            ))?;
         }
-        out.text(&format!("{} already present\n", count - missing - unfinished - differing))?;
+        let (from, to) = (self.header.text_form, TextForm::of(into));
+        if from != to {
+            let (from, to, source) = (from.name(), to.name(), &self.header.space);
+            out.text(&format!("note: {source} writes its identifiers as {from}, {} as {to}\n", self.space))?;
+        }
+        for entry in self.missing.iter().filter(|entry| entry.delegated) {
+            let (inner, source) = (format!("{}/{}", self.space, entry.name), &self.header.space);
+            out.text(&format!(
+                "note: {} is delegated, and {inner} starts empty: import its table as well, which `kent table export --space \
+                 {source}/{}` writes, with --space {inner}\n",
+                entry.name, entry.name
+            ))?;
+        }
         out.flush()
     }
 
-    /// Creates the missing regions or, if none is missing, sets the missing attributes.
-    async fn execute(&self, space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-        let mut left = self.missing.clone();
-        while let Some((first, parent)) = left.first().copied() {
-            let mut batch = vec![first];
-            if let Some(parent) = parent {
-                batch =
-                    left.iter().filter(|(entry, _)| entry.parent == first.parent).map(|(entry, _)| *entry).collect();
-                batch.truncate(BATCH);
-                self.create_subregions(space, parent, &batch, daemon).await?;
-            } else {
-                self.create_region(space, first, daemon).await?;
+    /// Makes the commits, and returns the revision that the table then has.
+    async fn execute(&self, daemon: &Daemon) -> Result<u64, Failure> {
+        let style = ProgressStyle::with_template("{bar:40} {pos} of {len} regions, {eta} left");
+        // Drawn only if standard error is a terminal.
+        let bar = ProgressBar::new(self.missing.len() as u64); // OK because a usize has 64 bits at most
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let (mut created, mut revision) = (0, 0);
+        for part in &self.parts {
+            match daemon.regions().import_table(request(part.clone())).await {
+                Ok(response) => revision = response.into_inner().revision,
+                Err(status) => {
+                    bar.finish_and_clear();
+                    eprintln!(
+                        "kent: {created} of {} regions were created before the failure; import the file again to continue",
+                        self.missing.len()
+                    );
+                    return Err(status.into());
+                }
             }
-            left.retain(|(entry, _)| !batch.contains(entry));
-            let names = batch.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>();
-            out.text(&format!("created {}\n", names.join(", ")))?;
-            out.flush()?;
+            created += part.regions.len();
+            bar.inc(part.regions.len() as u64); // as above
         }
-        if self.missing.is_empty() {
-            for (here, entry, _) in &self.unfinished {
-                finish(space, here, entry, daemon).await?;
-            }
+        bar.finish_and_clear();
+        Ok(revision)
+    }
+
+    fn conclude(&self, dry_run: bool, (before, after): (u64, u64), out: &mut Out) -> Result<(), Failure> {
+        if out.is_json() {
+            return out.json(&json!({
+                "create": self.missing.len(),
+                "present": self.present,
+                "commits": self.parts.len(),
+                "base_revision": before,
+                "revision": after,
+                "dry_run": dry_run,
+            }));
         }
-        Ok(())
+        match (dry_run, self.missing.len()) {
+            (_, 0) => Ok(()),
+            (true, _) => out.text("dry run: nothing was changed\n"),
+            (false, created) => out.text(&format!(
+                "created {created} {}\nrevision {before} → {after}\n",
+                if created == 1 { "region" } else { "regions" }
+            )),
+        }
     }
-
-    async fn create_region(&self, space: &str, entry: &'f Entry, daemon: &Daemon) -> Result<(), Failure> {
-        let initial = self.target.initial(entry);
-        let message = CreateRegionRequest {
-            parent: names::space(space),
-            region_id: initial.name,
-            suffix_bits: Some(initial.suffix_bits),
-            prefix: Some(initial.prefix),
-            next: initial.reserved.map(|next| next.0.into()),
-            order: region::Order::from(initial.order).into(),
-            pace: initial.pace.0,
-            sealed: initial.sealed,
-            policy: initial.policy.as_ref().map(Into::into),
-            reason: REASON.to_owned(),
-            ..CreateRegionRequest::default()
-        };
-        daemon.regions().create_region(request(message)).await?;
-        Ok(())
-    }
-
-    /// Creates all subregions in one edit: the parent closes only if they are all created together.
-    async fn create_subregions(
-        &self,
-        space: &str,
-        parent: &Entry,
-        batch: &[&'f Entry],
-        daemon: &Daemon,
-    ) -> Result<(), Failure> {
-        let extension = |entry: &Entry| entry.prefix.get(parent.prefix.len()..).unwrap_or_default().to_owned();
-        let new_region = |entry: &&'f Entry| {
-            let initial = self.target.initial(entry);
-            NewRegion {
-                extension: Some(extension(&initial)),
-                region_id: initial.name,
-                suffix_bits: Some(initial.suffix_bits),
-                next: initial.reserved.map(|next| next.0.into()),
-                order: region::Order::from(initial.order).into(),
-                pace: initial.pace.0,
-                sealed: initial.sealed,
-                policy: initial.policy.as_ref().map(Into::into),
-            }
-        };
-        let message = AddSubregionsRequest {
-            name: names::region(space, &parent.name),
-            by_bits: batch.first().map_or(0, |first| u32::try_from(extension(first).len()).unwrap_or(u32::MAX)),
-            new_regions: batch.iter().map(new_region).collect(),
-            r#abstract: parent.kind == Kind::Closed,
-            reason: REASON.to_owned(),
-            ..AddSubregionsRequest::default()
-        };
-        daemon.regions().add_subregions(request(message)).await?;
-        Ok(())
-    }
-}
-
-/// The maximum number of subregions per edit.
-const BATCH: usize = 56;
-
-/// Sets the attributes that an existing region lacks.
-async fn finish(space: &str, here: &Entry, entry: &Entry, daemon: &Daemon) -> Result<(), Failure> {
-    let (name, reason) = (names::region(space, &entry.name), REASON.to_owned());
-    let nothing = UpdateRegionRequest { name: name.clone(), reason: reason.clone(), ..UpdateRegionRequest::default() };
-    let given = |file: &String, here: &String| (file != here).then(|| file.clone());
-    let message = UpdateRegionRequest {
-        owner: given(&entry.owner, &here.owner),
-        description: given(&entry.description, &here.description),
-        set_labels: if here.labels == entry.labels { [].into() } else { entry.labels.clone().into_iter().collect() },
-        policy: (here.policy != entry.policy).then(|| entry.policy.as_ref().map(Into::into).unwrap_or_default()),
-        // Parts that the file lacks are cleared.
-        policy_mask: (here.policy != entry.policy).then(|| FieldMask { paths: vec!["*".to_owned()] }),
-        ..nothing.clone()
-    };
-    if message != nothing {
-        daemon.regions().update_region(request(message)).await?;
-    }
-    if entry.delegated && !here.delegated {
-        let message =
-            DelegateRegionRequest { name: name.clone(), reason: reason.clone(), ..DelegateRegionRequest::default() };
-        daemon.regions().delegate_region(request(message)).await?;
-    }
-    let message = SealRegionRequest { name, reason, ..SealRegionRequest::default() };
-    match (here.sealed, entry.sealed) {
-        (false, true) => drop(daemon.regions().seal_region(request(message)).await?),
-        (true, false) => drop(daemon.regions().unseal_region(request(message)).await?),
-        _ => {}
-    }
-    Ok(())
 }
 
 fn text(file: &str) -> Result<String, Failure> {
@@ -279,7 +288,7 @@ fn text(file: &str) -> Result<String, Failure> {
             let mut text = String::new();
             io::stdin().lock().read_to_string(&mut text).map(|_| text).map_err(Failure::Input)
         }
-        path => std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("{path}: {error}"))),
+        path => std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("cannot read {path}: {error}"))),
     }
 }
 

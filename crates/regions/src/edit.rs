@@ -7,6 +7,7 @@ use crate::{
     count::Count,
     pace::Pace,
     prefix::Prefix,
+    region::Region,
 };
 
 /// An edit of a table.
@@ -89,6 +90,20 @@ pub enum Edit {
         /// The changes.
         patch: Patch,
     },
+    /// Creates regions as they are in another table.
+    Import {
+        /// The regions, at least one.
+        regions: Vec<Imported>,
+    },
+}
+
+/// A region of another table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The region. Its number, its parent and `since` are ignored.
+    pub region: Region,
+    /// The name of its parent, which exists or is imported with it.
+    pub parent: Option<String>,
 }
 
 /// The place of a new top-level region.
@@ -171,7 +186,7 @@ impl Edit {
     }
 
     /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`, `delete`, or
-    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`.
+    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`; or `import`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -187,10 +202,11 @@ impl Edit {
             Self::Update { patch: Patch { sealed: Some(false), .. }, .. } => "unseal",
             Self::Update { patch: Patch { next: Some(_), .. }, .. } => "note",
             Self::Update { .. } => "update",
+            Self::Import { .. } => "import",
         }
     }
 
-    /// The name of the region to edit.
+    /// The name of the region to edit; of an import, the first region.
     pub fn subject(&self) -> &str {
         match self {
             Self::Create { name, .. }
@@ -203,6 +219,7 @@ impl Edit {
             | Self::Undelegate { name }
             | Self::Delete { name, .. }
             | Self::Update { name, .. } => name,
+            Self::Import { regions } => regions.first().map_or("", |imported| &imported.region.name),
         }
     }
 }

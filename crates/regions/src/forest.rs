@@ -105,12 +105,14 @@ impl Forest {
         if let Some(region) = plan.subject().filter(|region| !region.delegated) {
             self.keys.remove(&(key, region.number));
         }
-        let made = plan.delegated.and_then(|number| self.table(key).get(number));
-        // OK because a region that can be delegated has a suffix of 1 to 128 bits.
-        if let Some((number, Ok(table))) = made.map(|region| (region.number, Table::new(region.suffix.into()))) {
-            self.locals.push(table);
-            self.around.push((key, number));
-            self.keys.insert((key, number), TableKey(self.locals.len()));
+        for number in &plan.delegated {
+            let made = self.table(key).get(*number).map(|region| Table::new(region.suffix.into()));
+            // OK because a region that can be delegated has a suffix of 1 to 128 bits.
+            if let Some(Ok(table)) = made {
+                self.locals.push(table);
+                self.around.push((key, *number));
+                self.keys.insert((key, *number), TableKey(self.locals.len()));
+            }
         }
         Ok(())
     }

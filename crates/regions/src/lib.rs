@@ -38,7 +38,7 @@ pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, PolicyPatch,
 pub use classify::{Classification, Status};
 pub use compose::NotComposed;
 pub use count::Count;
-pub use edit::{Donate, Edit, NewRegion, Place, Start, Zone};
+pub use edit::{Donate, Edit, Imported, NewRegion, Place, Start, Zone};
 pub use forest::{Forest, TableKey};
 pub use granting::{NotGranting, Seal};
 pub use index::Index;

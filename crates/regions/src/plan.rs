@@ -7,6 +7,7 @@ mod create;
 mod delegate;
 mod delete;
 mod divide;
+mod import;
 mod resize;
 #[cfg(test)]
 mod tests;
@@ -50,8 +51,8 @@ pub struct Plan {
     pub counter_move: Option<CounterMove>,
     /// The region whose suffixes below this number are declared as issued.
     pub declared: Option<(RegionNumber, Count)>,
-    /// The region whose suffixes become a separate space.
-    pub delegated: Option<RegionNumber>,
+    /// The regions whose suffixes become separate spaces.
+    pub delegated: Vec<RegionNumber>,
 }
 
 /// One region, before and after.
@@ -127,6 +128,7 @@ impl Table {
             Edit::Undelegate { name } => delegate::revert(self, name),
             Edit::Delete { name, unused } => delete::plan(self, name, *unused),
             Edit::Update { name, patch } => update::plan(self, name, patch),
+            Edit::Import { regions } => import::plan(self, regions),
         }
     }
 
@@ -182,7 +184,7 @@ impl Table {
             donor: None,
             counter_move: None,
             declared: None,
-            delegated: None,
+            delegated: Vec::new(),
         }
     }
 
@@ -241,7 +243,7 @@ impl Plan {
             donor,
             counter_move: None,
             declared: None,
-            delegated: None,
+            delegated: Vec::new(),
         }
     }
 

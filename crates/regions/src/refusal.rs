@@ -244,6 +244,14 @@ pub enum Refusal {
     /// `bad-input`: an update that changes nothing.
     #[error("the update changes nothing: give at least one attribute")]
     NoChange,
+    /// `bad-import`: the imported regions break an invariant of the table.
+    #[error("the imported regions do not fit the table: of region {region:?}, {what}")]
+    NotImported {
+        /// The name of the region.
+        region: String,
+        /// The invariant that it breaks.
+        what: &'static str,
+    },
     /// `not-due`: the region's policy does not expand it yet.
     #[error("the policy of region {region:?} does not expand it yet")]
     NotDue {
@@ -367,6 +375,7 @@ impl Refusal {
             Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::ExpandsNever { .. } | Self::NoChange => {
                 "bad-input"
             }
+            Self::NotImported { .. } => "bad-import",
             Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",

@@ -51,6 +51,12 @@ pub enum NotUndone {
         /// The subregions, in the order in which they can be deleted.
         made: Vec<String>,
     },
+    /// It imported several regions.
+    #[error("it imported {} regions, which must be deleted one by one", made.len())]
+    Imported {
+        /// The regions, in the order in which they can be deleted.
+        made: Vec<String>,
+    },
     /// It deleted a region.
     #[error(
         "the number of a deleted region is not used again, but the region can be created again, with another number"
@@ -107,6 +113,7 @@ fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
     match (&first.before, &first.after) {
         (None, Some(made)) => match others.first().and_then(Change::region) {
             None => Ok(Edit::Delete { name: made.name.clone(), unused: false }),
+            Some(_) if others.iter().all(Change::creates) => Err(NotUndone::Imported { made: inner_first(changes) }),
             Some(donor) => Err(NotUndone::Donor { made: made.name.clone(), donor: donor.name.clone() }),
         },
         (Some(region), None) => Err(NotUndone::Deleted { region: Box::new(region.clone()) }),
@@ -138,6 +145,13 @@ fn change(before: &Region, after: &Region, others: &[Change], declared: bool) ->
         _ if after.suffix < before.suffix => Edit::Expand { name, by: before.suffix - after.suffix },
         _ => attributes(before, after, declared)?,
     })
+}
+
+/// The names of new regions, inner ones before outer ones.
+fn inner_first(changes: &[Change]) -> Vec<String> {
+    let mut made: Vec<&Region> = changes.iter().filter_map(|change| change.after.as_ref()).collect();
+    made.sort_by_key(|region| core::cmp::Reverse(region.prefix));
+    made.iter().map(|region| region.name.to_string()).collect()
 }
 
 /// The names of subregions, the all-zero one last.

@@ -1,5 +1,7 @@
 //! Properties of the prefix table: random scripts checked against simple models (Kent 1992; regions.md).
 
+#[path = "it/imported.rs"]
+mod imported;
 #[path = "it/naive.rs"]
 mod naive;
 #[path = "it/restore.rs"]

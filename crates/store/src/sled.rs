@@ -50,6 +50,7 @@ mod frame;
 mod journal;
 mod ledger;
 mod newest;
+mod private;
 mod quirks;
 mod record;
 mod snapshot;

@@ -78,7 +78,7 @@ pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), Ba
 }
 
 /// Converts a region. In a change the counter is absent and counts as 0.
-fn region(message: v1::Region) -> Result<Region, Invalid> {
+pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
     let kind = match v1::region::Kind::try_from(message.kind) {
         Ok(v1::region::Kind::Open) => Kind::Open,
         Ok(v1::region::Kind::Partial) => Kind::Partial,

@@ -105,7 +105,7 @@ macro_rules! options {
 }
 
 impl EditOptions {
-    fn checked(
+    pub(super) fn checked(
         validate_only: bool,
         expected_revision: u64,
         request_id: String,

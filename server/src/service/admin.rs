@@ -37,7 +37,7 @@ impl AdminService {
 
     fn store(&self) -> StoreStatus {
         let (store, place) = (self.engine.store(), self.engine.place());
-        let stats = store.stats();
+        let (stats, cluster) = (store.stats(), self.engine.cluster());
         StoreStatus {
             kind: place.kind.to_owned(),
             location: place.location.clone(),
@@ -45,7 +45,8 @@ impl AdminService {
             commits: stats.commits,
             flushes: stats.flushes,
             conflicts: stats.conflicts,
-            reached_ms_ago: self.engine.cluster().and_then(|cluster| cluster.reached_ago()).map(millis),
+            reached_ms_ago: cluster.and_then(|cluster| cluster.reached_ago()).map(millis),
+            unreachable: cluster.and_then(|cluster| cluster.failure()).unwrap_or_default(),
         }
     }
 

@@ -5,18 +5,18 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use futures_util::Stream;
 use kent_proto::{
     model::{
-        self, ClassifyInput, ComposeInput, EditInput, FreeInput, Invalid, Page, RegionName, SpaceInput, SpaceName,
-        UndoInput, Usage, space_name,
+        self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, Page, RegionName, SpaceInput,
+        SpaceName, UndoInput, Usage, space_name,
     },
     stored::TextForm,
     v1::{
         self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, ComposeRequest, ComposeResponse, Composed,
         CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest,
-        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ListFreeBlocksRequest,
-        ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest, ListRegionsResponse,
-        ListSpacesRequest, ListSpacesResponse, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
-        SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse,
-        regions_server::Regions,
+        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ImportTableRequest,
+        ListFreeBlocksRequest, ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest,
+        ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, RenameRegionRequest, SealRegionRequest,
+        ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, WatchTableRequest,
+        WatchTableResponse, regions_server::Regions,
     },
 };
 use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
@@ -219,6 +219,22 @@ impl Regions for RegionsService {
 
     async fn update_region(&self, request: Request<UpdateRegionRequest>) -> Answer<EditResponse> {
         self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn import_table(&self, request: Request<ImportTableRequest>) -> Answer<EditResponse> {
+        let caller = caller(&request);
+        let input = ImportInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        let space = self.find(&input.edit.space)?;
+        let bits = space.read(Table::bits);
+        if input.bits != bits {
+            let (from, name) = (input.bits, space.name());
+            let problem = format!(
+                "is {from}, but space {name:?} has {bits} bits, where the same prefix makes other identifiers: import into a \
+                 space of {from} bits"
+            );
+            return Err(status::from_invalid(&Invalid::new("bits", problem)));
+        }
+        self.edit(caller, Ok(input.edit)).await
     }
 
     async fn compose(&self, request: Request<ComposeRequest>) -> Answer<ComposeResponse> {

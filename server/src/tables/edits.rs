@@ -12,7 +12,7 @@ use kent_proto::{
     model::{EditOptions, Invalid, inner_space},
     stored::{self, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
-use kent_regions::{Change, ChunkPolicy, Count, Edit, Patch, Plan, Refusal, RegionNumber, Revision, Table};
+use kent_regions::{Change, ChunkPolicy, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Txn, Unknown, Version};
 use tokio::sync::MutexGuard;
 use tracing::{info, warn};
@@ -69,8 +69,8 @@ struct Draft {
     edit: EditId,
     /// The counter that it depends on, which its commit compares.
     counter: Option<(RegionNumber, Stored<stored::Counter>)>,
-    /// The space that a delegation creates, or the end of one deletes.
-    inner: Option<Inner>,
+    /// The spaces that delegations create, or the one that the end of one deletes.
+    inner: Vec<Inner>,
 }
 
 /// The region whose counter an edit depends on, and its counter.
@@ -241,7 +241,10 @@ impl Directory {
         counter: Option<&EditedCounter>,
     ) -> Result<Plan, EditError> {
         let name = space.name();
-        let Some((number, cell)) = counter else { return space.read(|table| plan(&name, table, command)) };
+        let Some((number, cell)) = counter else {
+            let plan = space.read(|table| plan(&name, table, command))?;
+            return self.check_sure(space, plan);
+        };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
         // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here.
@@ -286,6 +289,13 @@ impl Directory {
         }
     }
 
+    /// Refuses to import a delegated region after a restore that may have lost edits: its numbers may have been issued.
+    fn check_sure(&self, space: &Space, plan: Plan) -> Result<Plan, EditError> {
+        let is_unsure = || stored::Counter::of_region(Count::ZERO, &self.restores).unsure;
+        let unsure = delegated(&plan).find(|_| is_unsure()).map(|region| region.name.clone());
+        unsure.map_or(Ok(plan), |region| Err(EditError::Unsure { space: space.name(), region }))
+    }
+
     /// Returns the rest of this daemon's chunk, so that the edit depends on the issued suffixes and not on the reserved
     /// ones, and plans the edit again. The plan uses exactly the counter that its commit compares, not a later value that a
     /// follower reports meanwhile.
@@ -321,16 +331,15 @@ impl Directory {
             }
             None => txn,
         };
-        let txn = match &draft.inner {
-            Some(Inner::Made { key, place, table, constants }) => {
+        let txn = draft.inner.iter().fold(txn, |txn, inner| match inner {
+            Inner::Made { key, place, table, constants } => {
                 place.fill(txn, key, space_record(table, None, draft.edit, *constants))
             }
-            Some(Inner::Deleted { space, version, facts }) => {
+            Inner::Deleted { space, version, facts } => {
                 let (key, facts) = (keys::space(space.key()), SpaceFacts { last_edit: draft.edit, ..*facts });
                 txn.expect(key.clone(), *version).put(key, stored::encode_space(&facts))
             }
-            None => txn,
-        };
+        });
         match self.store.commit(txn).await {
             Ok(made) => Ok(CommitOutcome::Made(made.version)),
             Err(CommitError::Conflict { .. }) => Ok(CommitOutcome::Conflict),
@@ -359,26 +368,20 @@ impl Directory {
                         warn!(space = space.name(), %error, "cannot read the table again yet");
                     }
                 }
-                match inner {
-                    Some(Inner::Made { key, table, constants, .. }) => {
-                        self.insert(&key, State::fresh(*table, version, edit, constants))?;
+                for inner in inner {
+                    match inner {
+                        Inner::Made { key, table, constants, .. } => {
+                            self.insert(&key, State::fresh(*table, version, edit, constants))?;
+                        }
+                        Inner::Deleted { space, facts, .. } => self.remove(&space, facts.revision),
                     }
-                    Some(Inner::Deleted { space, facts, .. }) => self.remove(&space, facts.revision),
-                    None => {}
                 }
                 log_edit(space, command, &plan);
             }
             CommitOutcome::Unknown(unknown) => {
                 let is_made = match self.reload(space).await {
                     Ok(()) if space.last_edit() != edit => false,
-                    Ok(()) => match &inner {
-                        Some(Inner::Made { key, .. }) => self.adopt_space(key, edit).await.is_ok(),
-                        Some(Inner::Deleted { space, facts, .. }) => {
-                            self.remove(space, facts.revision);
-                            true
-                        }
-                        None => true,
-                    },
+                    Ok(()) => self.adopt_inner(&inner, edit).await,
                     // The outcome stays unknown; an answer that nothing was done could be wrong.
                     Err(_) => false,
                 };
@@ -390,29 +393,41 @@ impl Directory {
         Ok(Some(plan))
     }
 
-    /// The space that a delegation creates, or the one that its end deletes.
-    async fn inner_of(&self, space: &Space, command: &EditCommand, plan: &Plan) -> Result<Option<Inner>, EditError> {
-        let Some(region) = plan.subject() else { return Ok(None) };
-        let key = keys::inner_space(space.key(), region.number.0);
-        match &command.edit {
-            Edit::Delegate { .. } => {}
-            Edit::Undelegate { .. } => {
-                let inner = self.by_key(&key).ok_or(NoSuchSpace { space: key })?;
-                let _editing = inner.editing.lock().await;
-                self.check_unused(&inner).await?;
-                let ((version, _), facts) = (inner.versions(RegionNumber(0)), deleted(&inner, EditId::default()));
-                return Ok(Some(Inner::Deleted { space: inner.clone(), version, facts }));
+    /// Adopts the changes of inner spaces from the store. Returns whether this edit made them all.
+    async fn adopt_inner(&self, inner: &[Inner], edit: EditId) -> bool {
+        for inner in inner {
+            match inner {
+                Inner::Made { key, .. } if self.adopt_space(key, edit).await.is_err() => return false,
+                Inner::Made { .. } => {}
+                Inner::Deleted { space, facts, .. } => self.remove(space, facts.revision),
             }
-            _ => return Ok(None),
         }
-        if !keys::fits(&key) {
-            return Err(EditError::TooDeep { region: region.name.clone() });
+        true
+    }
+
+    /// The spaces that delegations create, or the one that the end of one deletes.
+    async fn inner_of(&self, space: &Space, command: &EditCommand, plan: &Plan) -> Result<Vec<Inner>, EditError> {
+        if let (Edit::Undelegate { .. }, Some(region)) = (&command.edit, plan.subject()) {
+            let key = keys::inner_space(space.key(), region.number.0);
+            let inner = self.by_key(&key).ok_or(NoSuchSpace { space: key })?;
+            let _editing = inner.editing.lock().await;
+            self.check_unused(&inner).await?;
+            let ((version, _), facts) = (inner.versions(RegionNumber(0)), deleted(&inner, EditId::default()));
+            return Ok(vec![Inner::Deleted { space: inner.clone(), version, facts }]);
         }
-        self.check_spaces(&key)?;
-        let taken = || EditError::SpaceTaken { space: inner_space(&space.name(), &region.name) };
-        let place = self.vacant(&key).await?.ok_or_else(taken)?;
-        let table = Box::new(place.table(&key, region.suffix)?);
-        Ok(Some(Inner::Made { key, place, table, constants: (self.new_key(), TextForm::Decimal) }))
+        let mut made = Vec::new();
+        for region in delegated(plan) {
+            let key = keys::inner_space(space.key(), region.number.0);
+            if !keys::fits(&key) {
+                return Err(EditError::TooDeep { region: region.name.clone() });
+            }
+            self.check_spaces(&key)?;
+            let taken = || EditError::SpaceTaken { space: inner_space(&space.name(), &region.name) };
+            let place = self.vacant(&key).await?.ok_or_else(taken)?;
+            let table = Box::new(place.table(&key, region.suffix)?);
+            made.push(Inner::Made { key, place, table, constants: (self.new_key(), TextForm::Decimal) });
+        }
+        Ok(made)
     }
 
     /// Builds the commit of a plan: its writes, and the versions that it compares.
@@ -493,6 +508,12 @@ fn found_unchanged(space: &Space, revision: Revision, number: RegionNumber) -> P
     let found = space.read(|table| table.get(number).cloned());
     let changes = found.map(|region| Change::changed(region.clone(), region)).into_iter().collect();
     Plan::made(revision.next(), changes).without_effect()
+}
+
+/// The regions that a plan delegates.
+fn delegated(plan: &Plan) -> impl Iterator<Item = &Region> {
+    let regions = plan.changes.iter().filter_map(|change| change.after.as_ref());
+    regions.filter(|region| plan.delegated.contains(&region.number))
 }
 
 fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {

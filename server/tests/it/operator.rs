@@ -36,6 +36,16 @@ pub(crate) fn keep_settings(command: &mut Command) {
     command.env("KENT_CLIENT_CONFIG", "/nonexistent/kent.toml").env("LANG", "C.UTF-8");
 }
 
+/// Runs `kent` with these arguments and this endpoint. Returns its exit code, standard output and standard error.
+pub(crate) fn run_at(endpoint: &str, words: &str) -> (i32, String, String) {
+    let mut command = Command::new(kent_binary());
+    command.args(words.split_whitespace()).env("KENT_ENDPOINT", endpoint);
+    keep_settings(&mut command);
+    let output = command.stdin(Stdio::null()).output().expect("kent runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+}
+
 /// An operator with a daemon.
 pub(crate) struct Operator {
     pub(crate) daemon: Daemon,
@@ -50,12 +60,7 @@ impl Operator {
 
     /// Runs `kent` with these arguments. Returns its exit code, standard output and standard error.
     pub(crate) fn run(&self, words: &str) -> (i32, String, String) {
-        let mut command = Command::new(kent_binary());
-        command.args(words.split_whitespace()).env("KENT_ENDPOINT", self.daemon.grpc_address());
-        keep_settings(&mut command);
-        let output = command.stdin(Stdio::null()).output().expect("kent runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+        run_at(self.daemon.grpc_address(), words)
     }
 
     /// The output of a command that must succeed, perhaps with warnings.

@@ -46,6 +46,52 @@ fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
     }
 }
 
+/// A reader that stops early, as `head -1` does.
+#[test]
+fn ok_a_reader_that_goes_away_ends_the_command_quietly() {
+    let operator = Operator::new();
+    operator.kent("region create r --prefix 0 --suffix 10");
+    for words in [
+        "alloc uuidv7 -n 1000000",
+        "alloc region:r -n 500 --json",
+        "classify -",
+        "classify - --json",
+        "classify 1 2 3",
+        "inspect -",
+        "inspect - --json",
+        "inspect 01a1fb46-21bf-7000-8000-3cf49345d9a8",
+        "codec",
+        "region ls",
+        "region ls --json",
+        "region tree",
+        "region show r",
+        "region history",
+        "space ls",
+        "series ls",
+        "table export",
+        "status",
+        "clock",
+        "completions bash",
+        "--help",
+        "region set --help",
+    ] {
+        let mut kent = start(&operator, words);
+        drop(kent.stdout.take());
+        let mut input = kent.stdin.take().expect("piped");
+        // Fails once kent has ended.
+        let _ = (0..20_000).try_for_each(|number| writeln!(input, "{number}"));
+        drop(input);
+        let ended = kent.wait_with_output().expect("kent ends");
+        let said = String::from_utf8(ended.stderr).expect("UTF-8");
+        assert_eq!((ended.status.code(), said.as_str()), (Some(0), ""), "{words}");
+    }
+    // But a backup that is not complete is an error.
+    let mut kent = start(&operator, "backup -");
+    drop(kent.stdout.take());
+    let ended = kent.wait_with_output().expect("kent ends");
+    assert!(!ended.status.success() && String::from_utf8_lossy(&ended.stderr).contains("cannot write the backup"));
+}
+
 #[test]
 fn ok_a_backup_goes_to_standard_output() {
     let operator = Operator::new();

@@ -42,15 +42,36 @@ const TABLE: [&str; 18] = [
 
 const SOURCES: [&str; 5] = ["r1", "orders", "us", "invoices", "mixed"];
 
+/// The regions of `TABLE` and `MORE` that issue.
+const ALL_SOURCES: [&str; 8] = ["r1", "orders", "us", "invoices", "mixed", "first", "w1", "w99"];
+
 fn table(operator: &Operator, dir: &Path) -> (String, Vec<Value>) {
-    let export = operator.kent("table export");
+    let (code, export, stderr) = operator.run("table export");
+    let says = export.lines().any(|line| line.contains("\"delegated\":true"));
+    assert_eq!((code, stderr.contains("kent table export --space default/")), (0, says), "{stderr}");
     let file = dir.join("table.jsonl");
     fs::write(&file, &export).expect("written");
     (file.to_str().expect("UTF-8").to_owned(), lines(&export))
 }
 
 fn lines(export: &str) -> Vec<Value> {
-    export.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+    export.lines().map(parse).collect()
+}
+
+fn parse(line: &str) -> Value {
+    serde_json::from_str(line).expect("an object")
+}
+
+/// The command that a message suggests, without `kent`.
+fn suggested(message: &str) -> &str {
+    message.split('`').nth(1).and_then(|command| command.strip_prefix("kent ")).expect("a command of kent")
+}
+
+/// The former prefixes of a region.
+fn former<'l>(lines: &'l [Value], region: &str) -> Vec<&'l str> {
+    let line = lines.iter().find(|line| line["name"] == region).expect("the region");
+    let former = line["former_prefixes"].as_array().expect("a list");
+    former.iter().map(|former| former["prefix"].as_str().expect("a prefix")).collect()
 }
 
 #[test]
@@ -64,13 +85,17 @@ fn ok_an_imported_table_equals_the_exported_one_and_continues_its_counters() {
 
     let there = Operator::new();
     there.kent(&format!("table import {file} --yes"));
-    let mut imported = lines(&there.kent("table export"));
-    for line in exported.iter_mut().chain(&mut imported) {
-        line["revision"] = json!(0);
-        // An imported region has no history yet.
-        line["former_prefixes"] = json!([]);
+    let mut imported = table(&there, dir.path()).1;
+    for header in [&mut exported[0], &mut imported[0]] {
+        header["revision"] = json!(0);
     }
     assert_eq!(imported, exported);
+    assert_eq!(former(&imported, "r1"), ["101101"]);
+    let history: Vec<Value> = there.kent("region history r1 --json").lines().map(parse).collect();
+    assert_eq!((history.len(), &history[0]["operation"]), (1, &json!("import")), "one commit");
+    // An identifier that was issued before the split.
+    let found = there.kent("classify 12970366926827028480");
+    assert!(found.contains("when the prefix was 101101"), "{found}");
 
     there.kent("region unseal us");
     for source in SOURCES {
@@ -91,7 +116,14 @@ fn err_a_table_of_another_width_is_not_imported() {
     let (code, stdout, stderr) = operator.run(&format!("table import {file} --space narrow --yes"));
     assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
     assert!(stderr.contains("a space of 64 bits (default), but narrow has 32"), "{stderr}");
+    operator.kent(suggested(&stderr));
+    operator.kent(&format!("table import {file} --space narrow-64 --yes"));
     assert_eq!(lines(&operator.kent("table export --space narrow")).len(), 1, "the header only");
+
+    let (_, _, stderr) = operator.run(&format!("table import {file} --space missing --yes"));
+    operator.kent(suggested(&stderr));
+    operator.kent(&format!("table import {file} --space missing --yes"));
+    assert_eq!(lines(&operator.kent("table export --space missing")).len(), 2);
 }
 
 #[test]
@@ -161,8 +193,8 @@ fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std
     }
 }
 
-/// Edits whose results an import cannot create in one edit.
-const IN_STEPS: [&str; 7] = [
+/// More edits, for regions inside others.
+const MORE: [&str; 9] = [
     "region set shut --owner ops",
     "region set none --auto-expand 80:1:25 --label tier=gold",
     "alloc region:none -n 9",
@@ -170,26 +202,37 @@ const IN_STEPS: [&str; 7] = [
     "region subdivide none --by 1 --new first:20:0 --new second:10:1",
     "region set first --cap 1000 --owner first",
     "region seal eu",
+    "region create wide --suffix 20",
+    "alloc region:wide -n 5",
 ];
+
+/// An edit that adds subregions of `wide` with these numbers.
+fn widen(numbers: std::ops::Range<u32>) -> String {
+    numbers.fold("region subdivide wide --by 8".to_owned(), |edit, number| {
+        format!("{edit} --new w{number}:10:{number:08b}")
+    })
+}
 
 #[test]
 fn ok_an_interrupted_import_is_finished_by_the_next_and_issues_no_duplicates() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
-    let issued = TABLE.iter().chain(&IN_STEPS).map(|words| here.kent(words)).collect::<String>();
+    let mut issued = TABLE.iter().chain(&MORE).map(|words| here.kent(words)).collect::<String>();
+    // More regions than one commit can create.
+    [widen(1..50), widen(50..100)].iter().for_each(|edit| drop(here.kent(edit)));
+    issued.push_str(&here.kent("alloc region:w99 -n 3"));
     let issued: BTreeSet<&str> = issued.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())).collect();
     let (file, exported) = table(&here, dir.path());
-    let sources = || exported[1..].iter().map(|line| line["name"].as_str().expect("a name"));
     let comparable = |lines: &[Value]| -> Vec<Value> {
         let mut lines = lines[1..].to_vec();
         for line in &mut lines {
             // The requests below move the counters.
-            (line["former_prefixes"], line["reserved"]) = (json!([]), json!("0"));
+            line["reserved"] = json!("0");
         }
         lines
     };
     let there = Operator::new();
     let draw = |space: &str, when: &str| {
-        for source in sources() {
+        for source in ALL_SOURCES {
             let (_, ids, _) = there.run(&format!("alloc region:{source}@{space}"));
             assert!(ids.lines().all(|id| !issued.contains(id)), "{source} {when} issued {ids} again");
         }
@@ -206,39 +249,71 @@ fn ok_an_interrupted_import_is_finished_by_the_next_and_issues_no_duplicates() {
         there.kent(&import);
         let again = there.kent(&import);
         assert_eq!(again, format!("0 to create, {} already present\n", exported.len() - 1), "{when}");
-        let imported = lines(&there.kent(&format!("table export --space {space}")));
+        let imported = lines(&there.run(&format!("table export --space {space}")).1);
         assert_eq!(comparable(&imported), comparable(&exported), "{when}");
         draw(&space, &format!("imported again {when}"));
         if interrupter.left.load(Ordering::SeqCst) >= 0 {
             assert!(interrupted.status.success(), "{}", String::from_utf8_lossy(&interrupted.stderr));
-            assert!(calls > 20, "the import took {calls} calls");
+            assert!(calls >= 5, "the import took {calls} calls");
             return;
         }
+        let said = String::from_utf8(interrupted.stderr).expect("UTF-8");
         assert!(!interrupted.status.success(), "{when}");
+        assert!(calls < 3 || said.contains("import the file again to continue"), "{when}: {said}");
     }
 }
 
 #[test]
-fn err_an_import_refused_midway_issues_no_duplicates() {
+fn ok_a_dry_run_shows_the_commits_and_changes_nothing() {
+    let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
+    here.kent("region create wide --prefix 01 --suffix 20");
+    here.kent(&widen(1..50));
+    let (file, _) = table(&here, dir.path());
+    let there = Operator::new();
+    let plan = there.kent(&format!("table import {file} --dry-run"));
+    assert!(plan.starts_with("+ wide 01 s 20 partial\n+ w1 "), "{plan}");
+    let says = "50 to create in 2 commits, 0 already present\none commit creates at most 48 regions: if the import is interrupted, \
+                import the file again to continue it\ndry run: nothing was changed\n";
+    assert!(plan.ends_with(says), "{plan}");
+    assert_eq!(lines(&there.kent("table export")).len(), 1);
+    let done = there.kent(&format!("table import {file} --yes --json"));
+    assert_eq!((parse(&done)["create"].as_u64(), parse(&done)["revision"].as_u64()), (Some(50), Some(2)), "{done}");
+}
+
+#[test]
+fn err_a_file_that_cannot_be_read_is_named() {
+    let operator = Operator::new();
+    for (file, says) in [("/nonexistent", "/nonexistent"), ("/tmp", "/tmp")] {
+        let (code, _, stderr) = operator.run(&format!("table import {file} --yes"));
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(says) && !stderr.contains("standard input"), "{stderr}");
+        // Before the question whether to import.
+        let (_, _, asked) = operator.run(&format!("table import {file}"));
+        assert_eq!(asked, stderr);
+    }
+}
+
+#[test]
+fn err_an_import_that_the_daemon_would_refuse_changes_nothing() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     here.kent("region create orders --prefix 01 --suffix 40");
     here.kent("region subdivide orders --by 2 --new eu:30:01 --new us:30:10");
-    let issued = here.kent("alloc region:us -n 5");
-    let issued: BTreeSet<&str> = issued.lines().collect();
-    here.kent("region seal eu");
-    let (file, mut exported) = table(&here, dir.path());
-    exported[2]["owner"] = json!("o".repeat(5000));
-    let refused = dir.path().join("refused.jsonl");
-    fs::write(&refused, exported.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
-
+    let (_, exported) = table(&here, dir.path());
     let there = Operator::new();
-    let (code, stdout, stderr) = there.run(&format!("table import {} --yes", refused.display()));
-    assert_eq!(code, 1, "{stdout}{stderr}");
-    for _ in 0..2 {
-        let ids = there.kent("alloc region:us -n 5");
-        assert!(ids.lines().all(|id| !issued.contains(id)), "{ids}");
-        there.refused("alloc region:eu", "sealed");
-        assert_eq!(there.kent(&format!("table import {file} --yes")), "0 to create, 3 already present\n");
+    for (key, value, says) in [
+        ("owner", json!("o".repeat(5000)), "5000 bytes, but may have at most 4096"),
+        ("parent", json!(null), "not its parent"),
+        ("parent", json!("unknown"), "there is no region \"unknown\""),
+        ("reserved", json!("1073741825"), "more suffixes are issued than it can hold"),
+    ] {
+        let mut changed = exported.clone();
+        changed[2][key] = value;
+        let file = dir.path().join("refused.jsonl");
+        fs::write(&file, changed.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+        let (code, _, stderr) = there.run(&format!("table import {} --yes", file.display()));
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(says) && stderr.contains("nothing was changed"), "{stderr}");
+        assert_eq!(lines(&there.kent("table export")).len(), 1);
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     str::FromStr,
 };
 
-use kent_proto::v1::{self, Region, region};
+use kent_proto::v1::{self, Region, Space, region, space};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
@@ -33,7 +33,19 @@ pub(crate) struct Header {
     pub(crate) space: String,
     /// The width of the identifiers. In a space of another width, the same prefix yields other identifiers.
     pub(crate) bits: u32,
+    pub(crate) text_form: TextForm,
     pub(crate) revision: u64,
+    /// The number of regions in the file. A file that was cut short would leave the space of a region free for another.
+    pub(crate) regions: usize,
+}
+
+/// The text form of a space's identifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TextForm {
+    Decimal,
+    Hex,
+    Uid11,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +79,6 @@ pub(crate) struct Entry {
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "present")]
     pub(crate) policy: Option<Policy>,
-    /// Information for people; an import ignores it.
     pub(crate) former_prefixes: Vec<FormerPrefix>,
 }
 
@@ -153,6 +164,11 @@ pub(crate) enum BadFile {
     Newer { found: u64 },
     #[error("line {line}: {problem}")]
     Line { line: usize, problem: String },
+    #[error(
+        "line 1 announces {announced} regions, but the file has {found}: it was cut short, or lines were removed. Export the \
+         table again, or correct \"regions\" in line 1 if that is intended"
+    )]
+    Count { announced: usize, found: usize },
 }
 
 impl File {
@@ -175,6 +191,9 @@ impl File {
             }
             regions.push(entry);
         }
+        if regions.len() != header.regions {
+            return Err(BadFile::Count { announced: header.regions, found: regions.len() });
+        }
         Ok(Self { header, regions })
     }
 }
@@ -190,8 +209,43 @@ fn header(line: &str) -> Result<Header, BadFile> {
 }
 
 impl Header {
-    pub(crate) fn new(space: &str, bits: u32, revision: u64) -> Self {
-        Self { format: Format::Table, version: VERSION, space: space.to_owned(), bits, revision }
+    pub(crate) fn new(space: &Space, revision: u64, regions: usize) -> Self {
+        Self {
+            format: Format::Table,
+            version: VERSION,
+            space: names::short(&space.name).to_owned(),
+            bits: space.bits,
+            text_form: TextForm::of(space),
+            revision,
+            regions,
+        }
+    }
+}
+
+impl TextForm {
+    pub(crate) fn of(space: &Space) -> Self {
+        match space.text_form() {
+            space::TextForm::Unspecified | space::TextForm::Decimal => Self::Decimal,
+            space::TextForm::Hex => Self::Hex,
+            space::TextForm::Uid11 => Self::Uid11,
+        }
+    }
+
+    /// The option of `kent space create`, with a space before it. Empty for the default.
+    pub(crate) fn option(self) -> String {
+        match self {
+            Self::Decimal => String::new(),
+            other => format!(" --text {}", other.name()),
+        }
+    }
+
+    /// The value of `kent space create --text`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Decimal => "decimal",
+            Self::Hex => "hex",
+            Self::Uid11 => "uid11",
+        }
     }
 }
 
@@ -238,9 +292,39 @@ impl Entry {
         self.kind != Kind::Closed && !self.delegated && self.order != Order::External
     }
 
-    /// The number of bits after its prefix, in a space of `bits` bits.
-    pub(crate) fn free_bits(&self, bits: u32) -> u32 {
-        bits.saturating_sub(u32::try_from(self.prefix.len()).unwrap_or(u32::MAX))
+    /// The region for an import into a space.
+    pub(crate) fn message(&self, space: &str) -> Region {
+        let kind = match self.kind {
+            Kind::Open => region::Kind::Open,
+            Kind::Partial => region::Kind::Partial,
+            Kind::Closed => region::Kind::Closed,
+        };
+        let order = match self.order {
+            Order::Sequential => region::Order::Sequential,
+            Order::Scrambled => region::Order::Scrambled,
+            Order::External => region::Order::External,
+        };
+        let name = names::region(space, &self.name);
+        Region {
+            prefix: self.prefix.clone(),
+            zone_bits: self.zone_bits,
+            suffix_bits: self.suffix_bits,
+            kind: kind.into(),
+            subregion_bits: self.subregion_bits,
+            parent: self.parent.as_deref().map(|parent| names::region(space, parent)).unwrap_or_default(),
+            order: order.into(),
+            delegated_space: if self.delegated { name.clone() } else { String::new() },
+            reserved: self.reserved.map(|reserved| reserved.0.to_string()).unwrap_or_default(),
+            pace: self.pace.0,
+            sealed: self.sealed,
+            owner: self.owner.clone(),
+            description: self.description.clone(),
+            labels: self.labels.clone(),
+            policy: self.policy.as_ref().map(Into::into),
+            former_prefixes: self.former_prefixes.iter().map(Into::into).collect(),
+            name,
+            ..Region::default()
+        }
     }
 
     fn check(&self, bits: u32) -> Result<(), String> {
@@ -271,16 +355,6 @@ impl Kind {
     }
 }
 
-impl From<Order> for region::Order {
-    fn from(order: Order) -> Self {
-        match order {
-            Order::Sequential => Self::Sequential,
-            Order::Scrambled => Self::Scrambled,
-            Order::External => Self::External,
-        }
-    }
-}
-
 impl Policy {
     fn of(policy: &v1::Policy) -> Result<Self, String> {
         let auto_expand = policy.auto_expand.as_ref().map(|auto| AutoExpand {
@@ -302,13 +376,6 @@ impl Policy {
     /// Whether the region expands automatically.
     pub(crate) const fn expands(&self) -> bool {
         self.auto_expand.is_some()
-    }
-
-    /// Returns the policy without automatic expansion, or `None` if it then has only default values.
-    pub(crate) fn without_expansion(self) -> Option<Self> {
-        let Self { auto_expand: _, cap, min_chunk, max_chunk, strict } = self;
-        let is_default = cap.is_none() && (min_chunk.0, max_chunk.0, strict) == (0, 0, false);
-        (!is_default).then_some(Self { auto_expand: None, cap, min_chunk, max_chunk, strict })
     }
 }
 
@@ -335,6 +402,13 @@ impl FormerPrefix {
     }
 }
 
+impl From<&FormerPrefix> for v1::FormerPrefix {
+    fn from(former: &FormerPrefix) -> Self {
+        let FormerPrefix { prefix, from_revision, to_revision, reserved } = former.clone();
+        Self { prefix, from_revision, to_revision, reserved: reserved.0.to_string() }
+    }
+}
+
 fn optional(digits: &str) -> Result<Option<Decimal<u128>>, String> {
     (!digits.is_empty()).then(|| number(digits)).transpose()
 }
@@ -356,7 +430,8 @@ mod tests {
     }
 
     fn file(lines: &[Value]) -> String {
-        let header = serde_json::to_value(Header::new("default", 16, 7)).expect("as above");
+        let space = Space { name: "spaces/default".to_owned(), bits: 16, ..Space::default() };
+        let header = serde_json::to_value(Header::new(&space, 7, lines.len())).expect("as above");
         [&[header], lines].concat().iter().map(|line| format!("{line}\n")).collect()
     }
 
@@ -366,6 +441,40 @@ mod tests {
         assert_eq!((read.header.bits, read.header.revision, read.header.space.as_str()), (16, 7, "default"));
         assert_eq!(read.regions[0].reserved, Some(Decimal(512)));
         assert_eq!(serde_json::to_value(&read.regions[0]).expect("as above"), line());
+    }
+
+    #[test]
+    fn ok_a_region_survives_the_way_through_a_file() {
+        let former = v1::FormerPrefix { prefix: "0".into(), from_revision: 3, to_revision: 5, reserved: "9".into() };
+        let auto_expand = Some(v1::AutoExpand { at_percent: 80, by_bits: 1, max_suffix_bits: 12 });
+        let policy = v1::Policy { auto_expand, cap: "77".to_owned(), min_chunk: 1, max_chunk: 5, strict: false };
+        let sent = Region {
+            former_prefixes: vec![former],
+            policy: Some(policy),
+            order: region::Order::Scrambled.into(),
+            sealed: true,
+            owner: "ops".to_owned(),
+            description: "d".to_owned(),
+            labels: [("tier".to_owned(), "gold".to_owned())].into(),
+            ..region("orders", "all", "01", 4, region::Kind::Partial)
+        };
+        let entry = Entry::of(&sent).expect("a region");
+        let line = serde_json::to_value(&entry).expect("as above");
+        let read = File::parse(&file(&[line])).expect("a valid file").regions.remove(0);
+        // What the table computes itself is not in the file.
+        let ignored = Region { number: 0, issued: String::new(), ..sent };
+        let ignored = Region { capacity: String::new(), ultimate_capacity: String::new(), ..ignored };
+        assert_eq!(read.message("default"), ignored);
+        let copy = Entry::of(&read.message("staging")).expect("a region");
+        assert_eq!((copy, read.message("staging").parent), (entry, "spaces/staging/regions/all".to_owned()));
+    }
+
+    #[test]
+    fn err_a_file_that_was_cut_short_is_rejected() {
+        let whole = file(&[line()]);
+        let cut = whole.lines().next().expect("a header");
+        let error = File::parse(cut).expect_err("rejected").to_string();
+        assert!(error.starts_with("line 1 announces 1 regions, but the file has 0"), "{error}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
         return Err(Refusal::Populated { region: name.to_string(), issued: region.issued });
     }
     let mut plan = table.draft();
-    plan.delegated = Some(region.number);
+    plan.delegated.push(region.number);
     plan.change(region, Region { delegated: true, ..region.clone() });
     Ok(plan)
 }

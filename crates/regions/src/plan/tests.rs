@@ -1,6 +1,7 @@
 //! Tests of every rule of the edits (docs/regions.md lists them), in the order of the checks.
 
 mod delete;
+mod import;
 mod places;
 mod start;
 

@@ -8,7 +8,7 @@ use kent_regions::{
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use crate::naive;
+use crate::{imported, naive};
 
 /// One step of a script, independent of the regions that exist.
 #[derive(Clone, Debug)]
@@ -315,6 +315,7 @@ proptest! {
         let table = Table::new(bits).expect("a width");
         let mut run = Run { table, issued: Vec::new(), names: 0 };
         steps.iter().for_each(|step| run.step(step));
+        imported::check(&run.table, 1 + usize::from(steps[0].len % 7));
     }
 
     #[test]

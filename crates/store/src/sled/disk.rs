@@ -8,7 +8,7 @@
 //! | `db` | sled's log, for which we keep a second handle to sync it |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use super::error::{DiskError, LedgerError, OpenError};
 use super::journal::{Journal, Redo};
 use super::ledger::Ledger;
 use super::newest::Newest;
+use super::private;
 use super::quirks::{self, catch_panic, leftovers};
 use super::record::{LAYOUT, Mark};
 use crate::error::ReadError;
@@ -70,7 +71,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Creates the directory if needed, and locks it.
+    /// Creates the directory if needed, takes it away from other users, and locks it.
     pub(super) fn acquire(
         dir: PathBuf,
         new_id: [u8; 16],
@@ -78,7 +79,10 @@ impl Disk {
         durability: Box<dyn Durability>,
         writer: Box<dyn FrameWriter>,
     ) -> Result<Self, OpenError> {
-        create_dir(&dir)?;
+        private::create_dir(&dir)?;
+        if archiving != Archiving::ReadOnly {
+            private::tighten(&dir);
+        }
         let lock = open_file(&dir.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => OpenError::InUse { dir: dir.clone() },
@@ -298,31 +302,10 @@ fn open_file(path: &Path) -> Result<File, OpenError> {
     file.map_err(|source| OpenError::io(path, source))
 }
 
-/// Creates `dir` and its missing parents durably.
-fn create_dir(dir: &Path) -> Result<(), OpenError> {
-    if dir.exists() && !dir.is_dir() {
-        return Err(OpenError::NotADirectory { dir: dir.to_owned() });
-    }
-    let missing: Vec<&Path> = dir.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(dir).map_err(|source| OpenError::io(dir, source))?;
-    for path in &missing {
-        sync_parent(path)?;
-    }
-    if missing.is_empty() {
-        // An earlier start may have created the directory and been killed before this sync. If another user created it,
-        // we may lack the permission, so errors are ignored.
-        let _ = sync_parent(dir);
-    }
-    Ok(())
-}
-
-fn sync_parent(path: &Path) -> Result<(), OpenError> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent).and_then(|parent| parent.sync_all()).map_err(|source| OpenError::io(parent, source))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -30,6 +30,17 @@ pub enum OpenError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The directory has something else.
+    #[error(
+        "{} is not empty and is not a Kent store (it has {found:?}): name an empty or a new directory, such as {}",
+        dir.display(), dir.join("kent").display()
+    )]
+    NotAStore {
+        /// The directory.
+        dir: PathBuf,
+        /// The name of a file or directory in it.
+        found: String,
+    },
     /// The directory has a database that Kent did not create.
     #[error("{} has a database that Kent did not create: use another directory", dir.display())]
     Foreign {

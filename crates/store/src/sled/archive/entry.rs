@@ -1,12 +1,13 @@
 //! Opening a store with its archive: checks that they belong together, and finds the commits that are missing from
 //! either.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::super::error::ArchiveError;
 use super::super::journal::Redo;
+use super::super::private;
 use super::super::record::Mark;
 use super::files::{self, Head, Listing};
 use super::read::Chain;
@@ -182,9 +183,12 @@ impl Seeker {
 
 /// Creates the directory of a store durably in an existing directory.
 fn create_dir(dir: &Path) -> Result<(), ArchiveError> {
-    match fs::create_dir(dir) {
-        Ok(()) => files::sync_dir(dir.parent().unwrap_or(Path::new("."))),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+    match private::create_subdir(dir) {
+        Ok(true) => files::sync_dir(dir.parent().unwrap_or(Path::new("."))),
+        Ok(false) => {
+            private::tighten(dir);
+            Ok(())
+        }
         Err(error) => Err(ArchiveError::io(dir, error)),
     }
 }

@@ -1,0 +1,107 @@
+//! Plans an import: regions of another table come in whole, with their prefixes, counters and former prefixes.
+//!
+//! The new regions must obey every invariant of a stored table, together with the regions around them. An import changes
+//! no region that exists.
+
+use alloc::{collections::BTreeMap, string::String};
+
+use super::Plan;
+use crate::{
+    edit::Imported,
+    prefix::{BadPrefix, Prefix},
+    refusal::Refusal,
+    region::{Region, RegionNumber},
+    restore::Damage,
+    table::Table,
+};
+
+pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal> {
+    let names = numbered(table, imported)?;
+    let mut plan = table.draft();
+    for (Imported { region, parent }, number) in imported.iter().zip(table.next_number().0..) {
+        let parent = parent.as_deref().map(|parent| number_of(table, &names, parent)).transpose()?;
+        let made = Region {
+            number: RegionNumber(number),
+            parent,
+            // The order within an octave depends on the key of the space, so a scrambled region continues at the next one.
+            issued: region.order.floor(region.issued),
+            since: plan.revision,
+            ..region.clone()
+        };
+        check_alone(table, &made)?;
+        plan.delegated.extend(made.delegated.then_some(made.number));
+        plan.make(made);
+    }
+    check_together(table, &plan)?;
+    Ok(plan)
+}
+
+/// The numbers of the new regions by name.
+fn numbered<'i>(table: &Table, imported: &'i [Imported]) -> Result<BTreeMap<&'i str, RegionNumber>, Refusal> {
+    let mut names = BTreeMap::new();
+    for (Imported { region, .. }, number) in imported.iter().zip(table.next_number().0..) {
+        table.check_new_name(&region.name)?;
+        if names.insert(region.name.as_str(), RegionNumber(number)).is_some() {
+            return Err(Refusal::NameTaken { name: region.name.clone() });
+        }
+    }
+    if names.is_empty() { Err(Refusal::NoChange) } else { Ok(names) }
+}
+
+/// The number of a parent, which is imported as well or exists.
+fn number_of(table: &Table, names: &BTreeMap<&str, RegionNumber>, parent: &str) -> Result<RegionNumber, Refusal> {
+    let imported = names.get(parent).copied();
+    imported.map_or_else(|| table.named(parent).map(|parent| parent.number), Ok)
+}
+
+/// Checks what an import shares with other edits, whose refusals say more than a broken invariant.
+fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
+    let (prefix, bits) = (region.prefix, table.bits());
+    if prefix.len() > bits {
+        return Err(BadPrefix::TooLong { len: prefix.len().into(), max: bits }.into());
+    }
+    let inside = table.within(prefix).next();
+    let around = inside.or_else(|| around(table, prefix).filter(|_| region.parent.is_none()));
+    if let Some(other) = around {
+        return Err(Refusal::PrefixConflict { prefix, region: other.name.clone(), taken: other.prefix });
+    }
+    region.policy.check(region.order)?;
+    region.texts.check()
+}
+
+/// The innermost existing region around a prefix.
+fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
+    let mut region = table.at_or_before(prefix)?;
+    while !prefix.starts_with(region.prefix) {
+        region = table.parent(region)?;
+    }
+    Some(region)
+}
+
+/// Checks the new regions and the regions around them as a table of their own: these are all that an invariant depends on.
+fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
+    let made = || plan.changes.iter().filter_map(|change| change.after.as_ref());
+    let mut regions: BTreeMap<RegionNumber, &Region> = made().map(|region| (region.number, region)).collect();
+    for region in made() {
+        let mut outer = around(table, region.prefix);
+        while let Some(region) = outer.filter(|region| regions.insert(region.number, region).is_none()) {
+            // A region with subregions needs its first one, and so does that one.
+            let mut first = table.children(region).next();
+            while let Some(region) = first.filter(|region| regions.insert(region.number, region).is_none()) {
+                first = table.children(region).next();
+            }
+            outer = table.parent(region);
+        }
+    }
+    let next = RegionNumber(table.next_number().0.saturating_add(plan.changes.len() as u64)); // OK because a usize has 64 bits at most
+    let whole = Table::restore(table.bits(), plan.revision, next, regions.into_values().cloned());
+    whole.map(drop).map_err(refused)
+}
+
+fn refused(damage: Damage) -> Refusal {
+    let (region, what) = match damage {
+        Damage::Region { region, what } => (region, what),
+        Damage::Width { .. } => (String::new(), "the width of the space is invalid"),
+    };
+    Refusal::NotImported { region, what }
+}

@@ -1,0 +1,108 @@
+//! Tests of imports: what comes in, and which regions do not fit the table.
+
+use super::*;
+use crate::{FormerPrefix, Imported, Kind, Rare, Region, RegionNumber, Revision};
+
+fn region(name: &str, on: &str, suffix: u8) -> Region {
+    Region {
+        number: RegionNumber(77),
+        name: name.into(),
+        prefix: prefix(on),
+        zone: 8u8.saturating_sub(prefix(on).len() + suffix),
+        suffix,
+        kind: Kind::Open,
+        sub_bits: 0,
+        parent: Some(RegionNumber(78)),
+        issued: Count::Below(1),
+        since: Revision(79),
+        history: Vec::new(),
+        order: Order::Sequential,
+        pace: Pace::for_bits(0),
+        sealed: false,
+        delegated: false,
+        policy: Rare::default(),
+        texts: Rare::default(),
+    }
+}
+
+fn parted(kind: Kind, sub_bits: u8, region: Region) -> Region {
+    match kind {
+        Kind::Closed => Region { kind, sub_bits, zone: 0, suffix: 0, issued: Count::ZERO, ..region },
+        _ => Region { kind, sub_bits, ..region },
+    }
+}
+
+fn import(regions: &[(Region, Option<&str>)]) -> Edit {
+    let imported =
+        |(region, parent): &(Region, Option<&str>)| Imported { region: region.clone(), parent: parent.map(Into::into) };
+    Edit::Import { regions: regions.iter().map(imported).collect() }
+}
+
+#[test]
+fn ok_regions_come_in_whole_and_get_numbers_of_their_own() {
+    let mut table = sample();
+    let former = FormerPrefix { prefix: prefix("0"), from: Revision(1), to: Revision(40), issued: Count::Below(2) };
+    let split = Region { history: vec![former], issued: Count::Below(3), ..region("split", "0001", 2) };
+    let shut = parted(Kind::Closed, 1, region("shut", "0000", 0));
+    let local = Region { delegated: true, issued: Count::ZERO, ..region("local", "00000", 2) };
+    let scrambled = Region { order: Order::Scrambled, issued: Count::Below(3), ..region("scrambled", "00001", 2) };
+    let regions = [(scrambled, Some("shut")), (split, None), (local, Some("shut")), (shut, None)];
+    let plan = table.plan(&import(&regions)).expect("legal");
+    assert_eq!(plan.delegated, [RegionNumber(table.next_number().0 + 2)]);
+    table.apply(&plan).expect("a fresh plan");
+    assert_eq!(table.check(), Ok(()));
+    let of = |name| table.named(name).expect("imported");
+    assert_eq!((&of("split").history, of("split").since), (&vec![former], table.revision()));
+    assert_eq!(of("scrambled").issued, Count::Below(4), "the next octave");
+    assert_eq!(of("local").parent, Some(of("shut").number));
+}
+
+#[test]
+fn ok_missing_subregions_come_into_an_existing_region() {
+    let mut table = sample();
+    apply(&mut table, &import(&[(region("p3", "0111", 1), Some("partial"))]));
+    apply(&mut table, &reserve("open", 2, &["o0 00"]));
+    apply(&mut table, &import(&[(region("o2", "110", 1), Some("open"))]));
+}
+
+#[test]
+fn err_regions_that_do_not_fit() {
+    let top = |region| import(&[(region, None)]);
+    let inside = |parent: &'static str, region| import(&[(region, Some(parent))]);
+    let zero = prefix("0");
+    let former = FormerPrefix { prefix: zero, from: Revision(1), to: Revision(1), issued: Count::ZERO };
+    let cases: [(Edit, &str, &[&str]); 21] = [
+        (import(&[]), "bad-input", &["changes nothing"]),
+        (top(region("a/b", "000", 1)), "bad-name", &[]),
+        (top(region("open", "000", 1)), "name-taken", &["open"]),
+        (import(&[(region("x", "0000", 1), None), (region("x", "0001", 1), None)]), "name-taken", &["x"]),
+        (top(Region { zone: 0, ..region("x", "000000000", 0) }), "bad-prefix", &["at most 8 bits"]),
+        (top(region("x", "0101", 1)), "prefix-conflict", &["p1"]),
+        (top(region("x", "011", 1)), "prefix-conflict", &["partial"]),
+        (top(region("x", "00", 1)), "prefix-conflict", &["closed"]),
+        (inside("unknown", region("x", "000", 1)), "no-such-region", &["unknown"]),
+        (inside("open", region("x", "000", 1)), "bad-import", &["\"x\"", "not its parent"]),
+        (inside("open", region("x", "11", 1)), "bad-import", &["\"open\"", "open but has subregions"]),
+        (inside("partial", region("x", "0100", 1)), "bad-import", &["all-zero"]),
+        (inside("partial", region("x", "011", 1)), "bad-import", &["k bits"]),
+        (top(Region { zone: 1, ..region("x", "000", 1) }), "bad-import", &["p + z + s"]),
+        (top(Region { issued: Count::Below(3), ..region("x", "000", 1) }), "bad-import", &["more suffixes"]),
+        (top(Region { delegated: true, ..region("x", "000", 1) }), "bad-import", &["delegated"]),
+        (top(Region { history: vec![former], ..region("x", "1", 1) }), "prefix-conflict", &[]),
+        (top(parted(Kind::Partial, 1, region("x", "000", 1))), "bad-import", &["no subregions"]),
+        (top(parted(Kind::Closed, 1, region("x", "000", 1))), "bad-import", &["all-zero"]),
+        (top(Region { policy: strict().into(), order: Order::Scrambled, ..region("x", "000", 1) }), "bad-input", &[]),
+        (
+            top(Region { history: vec![FormerPrefix { prefix: prefix("1"), ..former }], ..region("x", "000", 1) }),
+            "bad-import",
+            &["a prefix that it had"],
+        ),
+    ];
+    for (edit, code, help) in cases {
+        check(&edit, code, help);
+    }
+}
+
+fn strict() -> Policy {
+    Policy { chunk: ChunkPolicy::Strict, ..Policy::default() }
+}

@@ -1,0 +1,35 @@
+//! Every table can be imported into an empty one, in parts that each end with a region without subregions.
+
+use kent_regions::{Edit, Imported, Kind, Region, RegionNumber, Revision, Table};
+
+/// Imports a table in parts of about `most` regions, and compares the copy.
+pub(crate) fn check(table: &Table, most: usize) {
+    let mut copy = Table::new(table.bits().into()).expect("a width");
+    let mut part = Vec::new();
+    for region in table.iter() {
+        let parent = table.parent(region).map(|parent| parent.name.clone());
+        part.push(Imported { region: region.clone(), parent });
+        if region.kind == Kind::Open && part.len() >= most {
+            import(&mut copy, std::mem::take(&mut part));
+        }
+    }
+    if !part.is_empty() {
+        import(&mut copy, part);
+    }
+    let facts = |table: &Table| table.iter().map(|region| facts(table, region)).collect::<Vec<_>>();
+    assert_eq!(facts(&copy), facts(table));
+}
+
+fn import(copy: &mut Table, regions: Vec<Imported>) {
+    let (revision, before, count) = (copy.revision(), copy.len(), regions.len());
+    let plan = copy.plan(&Edit::Import { regions }).expect("the regions of a table");
+    copy.apply(&plan).expect("a fresh plan");
+    assert_eq!(copy.check(), Ok(()));
+    assert_eq!((copy.revision(), copy.len()), (revision.next(), before + count));
+}
+
+/// A region without what an import sets anew, and the name of its parent.
+fn facts(table: &Table, region: &Region) -> (Region, Option<String>) {
+    let parent = table.parent(region).map(|parent| parent.name.clone());
+    (Region { number: RegionNumber(0), parent: None, since: Revision(0), ..region.clone() }, parent)
+}

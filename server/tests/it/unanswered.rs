@@ -1,0 +1,99 @@
+//! A daemon or its store hangs: `kent` names the endpoint, how to find out about an edit, and that etcd is unreachable.
+
+use std::{thread, time::Duration};
+
+use kent_test_etcd::Etcd;
+use serde_json::Value;
+
+use super::{
+    harness::{Daemon, kentd},
+    operator::{Operator, run_at},
+};
+
+#[test]
+fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
+    let operator = Operator::new();
+    operator.kent("space create parts --bits 32");
+    operator.kent("region create r --suffix 8 --space parts");
+    let address = operator.daemon.grpc_address().to_owned();
+    operator.daemon.pause();
+    let edits = [
+        ("region seal r --space parts", "kent region history r --space parts"),
+        ("region create q --suffix 8 --request-id 7", "kent region history q"),
+        ("space create more --bits 8", "kent space ls"),
+    ];
+    thread::scope(|scope| {
+        for (words, find_out) in edits {
+            let operator = &operator;
+            let address = &address;
+            scope.spawn(move || {
+                let (code, stdout, stderr) = operator.run(words);
+                assert_eq!((code, stdout.as_str()), (1, ""), "{words}");
+                assert!(
+                    stderr.starts_with(&format!("error: http://{address}/ accepted the call but did not")),
+                    "{stderr}"
+                );
+                assert!(stderr.contains("The edit may have been made"), "{stderr}");
+                assert!(stderr.contains(&format!("To find out: {find_out}\n")), "{stderr}");
+                assert_eq!(stderr.contains("repeat the command"), words.contains("--request-id"), "{stderr}");
+            });
+        }
+        for words in ["region ls", "status", "alloc uuidv7", "alloc region:r@parts"] {
+            let (operator, address) = (&operator, &address);
+            scope.spawn(move || {
+                let (code, _, stderr) = operator.run(words);
+                assert_eq!(code, 1, "{words}");
+                // `kent alloc` says first that it waits.
+                assert!(stderr.contains(&format!("error: http://{address}/ ")), "{words}: {stderr}");
+                assert!(!stderr.contains("edit"), "{words}: {stderr}");
+            });
+        }
+    });
+    operator.daemon.resume();
+    // The suggested commands work.
+    operator.kent("region history r --space parts");
+    operator.kent("space ls");
+}
+
+#[test]
+fn ok_status_says_that_etcd_is_unreachable() {
+    let mut etcd = Etcd::start(1);
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = kentd(data.path());
+    command.args(["--store", &etcd.address("kent")]);
+    let daemon = Daemon::spawn(&mut command);
+    let status = || -> Value {
+        let (code, stdout, stderr) = run_at(daemon.grpc_address(), "status --json");
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&stdout).expect("an object")
+    };
+    assert_eq!(status()["store"]["unreachable"], Value::Null);
+    for is_killed in [false, true] {
+        if is_killed {
+            etcd.kill(0)
+        } else {
+            etcd.pause(0)
+        }
+        until(|| status()["store"]["unreachable"].is_string());
+        let (_, text, _) = run_at(daemon.grpc_address(), "status");
+        assert!(text.contains("etcd is unreachable, last reached "), "{text}");
+        if is_killed {
+            etcd.restart(0)
+        } else {
+            etcd.resume(0)
+        }
+        until(|| status()["store"]["unreachable"].is_null());
+    }
+}
+
+/// Waits up to a minute.
+#[track_caller]
+fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("it never came");
+}
