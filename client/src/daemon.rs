@@ -23,7 +23,7 @@ use crate::connection::Connection;
 /// let mut create = Request::new(CreateRegionRequest {
 ///     parent: "spaces/default".to_owned(),
 ///     region_id: "orders".to_owned(),
-///     suffix_bits: 40,
+///     suffix_bits: Some(40),
 ///     ..CreateRegionRequest::default()
 /// });
 /// create.set_timeout(std::time::Duration::from_secs(10));

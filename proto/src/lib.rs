@@ -12,6 +12,8 @@ pub mod stored;
 /// Generated code of package `kent.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod v1 {
+    pub use prost_types::FieldMask;
+
     pub use crate::packed::{PackedData, PackedIdentifiers};
 
     tonic::include_proto!("kent.v1");

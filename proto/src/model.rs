@@ -12,8 +12,8 @@ pub use block::AllocateInput;
 pub use copy::{BadCopy, apply_change, table_of};
 pub use names::{HEIR, RegionName, SpaceName, region_name, space_name};
 pub use regions::{
-    ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, Usage, classification, edit_response,
-    history_entry, inner_space, page_token, parse_page, region, space,
+    ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
+    edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
 
 use crate::v1;

@@ -21,9 +21,9 @@ mod kept;
 
 pub use counter::{Counter, Restored, decode_counter, decode_restores, encode_counter, encode_restores};
 pub use kept::{
-    Listed, SeriesCount, StrictGrant, decode_forgotten, decode_forgotten_requests, decode_grant, decode_listed,
-    decode_request, decode_series_count, decode_undated, encode_forgotten, encode_forgotten_requests, encode_grant,
-    encode_listed, encode_request, encode_series_count, encode_undated,
+    EditMade, Listed, SeriesCount, StrictGrant, Unchanged, decode_forgotten, decode_forgotten_requests, decode_grant,
+    decode_listed, decode_request, decode_series_count, decode_undated, encode_forgotten, encode_forgotten_requests,
+    encode_grant, encode_listed, encode_request, encode_series_count, encode_undated,
 };
 
 /// A stored record that is invalid although its checksum is right.
@@ -105,6 +105,8 @@ pub struct SpaceFacts {
     pub scramble_key: ClusterKey,
     /// The text form of its identifiers.
     pub text_form: TextForm,
+    /// Whether the space is deleted. A new space of its name continues its revisions and the numbers of its regions.
+    pub deleted: bool,
 }
 
 /// The text form of a space's identifiers.
@@ -137,6 +139,7 @@ pub fn encode_space(space: &SpaceFacts) -> Vec<u8> {
             TextForm::Uid11 => records::space_record::TextForm::Uid11,
         }
         .into(),
+        deleted: space.deleted,
     };
     record.encode_to_vec()
 }
@@ -164,6 +167,7 @@ pub fn decode_space(value: &[u8]) -> Result<SpaceFacts, Malformed> {
                 return Err(malformed("the text form of a space"));
             }
         },
+        deleted: record.deleted,
     })
 }
 
@@ -306,10 +310,21 @@ pub struct HistoryEntry {
     pub request_id: String,
     /// Every changed region before and after the edit, without counters.
     pub changes: Vec<Change>,
-    /// Whether the edit declared suffixes as issued. Replicas then drop the chunks that contain them.
-    pub declared: bool,
+    /// Set if the edit declared suffixes of the first region as issued. Replicas then drop the chunks that contain them.
+    pub declared: Option<Declared>,
+    /// The revision whose edit this one reverts.
+    pub undoes: Option<Revision>,
     /// The revision before this one. `None` if it is the next lower number, as always except after a restore.
     pub follows: Option<Revision>,
+}
+
+/// The counter of a region before and after an edit that declared suffixes as issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The counter before the edit.
+    pub before: Count,
+    /// The counter after the edit.
+    pub after: Count,
 }
 
 /// The maximum number of bytes of regions in one part. With the other fields, a part stays below the size limit of a
@@ -323,9 +338,10 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
             region: region.number.0,
             after,
             record: Some(region_record(region)),
+            deleted: change.after.is_none(),
         };
         let before = change.before.as_ref().map(|before| side(false, before));
-        before.into_iter().chain([side(true, &change.after)])
+        before.into_iter().chain(change.after.as_ref().map(|after| side(true, after)))
     });
     let mut parts = vec![records::HistoryRecord {
         unix_nanos: entry.unix_nanos,
@@ -336,7 +352,11 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
         sides: Vec::new(),
         parts: 0,
         follows: entry.follows.map(|revision| revision.0),
-        declared: entry.declared,
+        declared: entry.declared.map(|declared| records::history_record::Declared {
+            before: count_bytes(declared.before),
+            after: count_bytes(declared.after),
+        }),
+        undoes: entry.undoes.map_or(0, |revision| revision.0),
     }];
     let mut filled = 0;
     for side in sides {
@@ -374,21 +394,27 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
         reason: first.reason.clone(),
         request_id: first.request_id.clone(),
         changes: Vec::new(),
-        declared: first.declared,
+        declared: first.declared.as_ref().map(declared_from).transpose()?,
         follows: first.follows.map(Revision),
+        undoes: (first.undoes != 0).then_some(Revision(first.undoes)),
     };
     let mut before: Option<Region> = None;
     for side in parts.into_iter().flat_map(|part| part.sides) {
         let region = region_from(side.record.ok_or(what)?, RegionNumber(side.region), Count::ZERO)?;
         match (side.after, before.take()) {
+            (false, None) if side.deleted => entry.changes.push(Change::deleted(region)),
             (false, None) => before = Some(region),
             (true, earlier) if earlier.as_ref().is_none_or(|earlier| earlier.number == region.number) => {
-                entry.changes.push(Change { before: earlier, after: region });
+                entry.changes.push(Change { number: region.number, before: earlier, after: Some(region) });
             }
             _ => return Err(what),
         }
     }
     if before.is_none() { Ok(entry) } else { Err(what) }
+}
+
+fn declared_from(record: &records::history_record::Declared) -> Result<Declared, Malformed> {
+    Ok(Declared { before: count_from(&record.before)?, after: count_from(&record.after)? })
 }
 
 /// Decodes the revision before an edit from the first part of its record. Returns `None` if it is the next lower
@@ -494,8 +520,11 @@ mod tests {
             last_edit: EditId([1; 16]),
             scramble_key: ClusterKey::new([2; 16]),
             text_form: TextForm::Hex,
+            deleted: false,
         };
         assert_eq!(decode_space(&encode_space(&facts)), Ok(facts));
+        let deleted = SpaceFacts { deleted: true, ..facts };
+        assert_eq!(decode_space(&encode_space(&deleted)), Ok(deleted));
         assert_eq!(decode_cluster(&encode_cluster(&ClusterKey::new([3; 16]))), Ok(ClusterKey::new([3; 16])));
     }
 
@@ -558,9 +587,11 @@ mod tests {
         let plain = Region { issued: Count::ZERO, ..full_region() };
         let changes: Vec<Change> = (0..20)
             .map(|at| Change {
+                number: plain.number,
                 before: (at % 3 != 0).then(|| plain.clone()),
-                after: Region { name: format!("r{at}"), ..plain.clone() },
+                after: (at % 5 != 1).then(|| Region { name: format!("r{at}"), ..plain.clone() }),
             })
+            .filter(|change| change.region().is_some())
             .collect();
         let entry = HistoryEntry {
             unix_nanos: -5,
@@ -569,8 +600,9 @@ mod tests {
             reason: "why".to_owned(),
             request_id: "7".to_owned(),
             changes,
-            declared: true,
+            declared: Some(Declared { before: Count::ZERO, after: Count::Max }),
             follows: Some(Revision(7)),
+            undoes: Some(Revision(6)),
         };
         let parts = encode_history(&entry);
         assert!(parts.len() > 5 && parts.iter().all(|part| part.len() < 16 * 1024));
@@ -581,7 +613,11 @@ mod tests {
 
     #[test]
     fn ok_requests_and_grants_survive_encoding_and_decoding() {
-        assert_eq!(decode_request(&encode_request(Revision(9))), Ok(Revision(9)));
+        let unchanged = Unchanged { operation: "seal".to_owned(), region: "r".to_owned(), number: RegionNumber(3) };
+        for unchanged in [None, Some(unchanged)] {
+            let made = EditMade { revision: Revision(9), unchanged };
+            assert_eq!(decode_request(&encode_request(&made)), Ok(made));
+        }
         let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3 };
         assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
         let before = UnixNanos::new(1_763_667_000_123_456_789);

@@ -1,8 +1,11 @@
 //! The command line of `kentd`.
 
-use std::path::PathBuf;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::{
     config::{Config, ConfigError, Settings},
@@ -55,9 +58,26 @@ pub enum Command {
     /// No daemon may be using the directory. The move marks the directory as moved, and no daemon starts on it again, so its
     /// counters are exact, and they continue where they stopped. To finish an interrupted move, run the same command again.
     Migrate(MigrateArgs),
+    /// Write the manual pages of kentd to a directory.
+    #[command(after_help = "Example: kentd man /usr/local/share/man/man1")]
+    Man {
+        /// The directory, which is created if it is missing.
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 impl Args {
+    /// Writes a manual page for `kentd` and one for each command.
+    ///
+    /// # Errors
+    ///
+    /// The directory or a page cannot be written.
+    pub fn write_manual(dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        clap_mangen::generate_to(Self::command(), dir)
+    }
+
     /// Returns the settings in force: those of the file, overridden by flags and environment variables.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ use crate::{
         past::Past,
         retention::Retention,
         space::Space,
+        undo::UndoCommand,
     },
 };
 
@@ -82,7 +83,7 @@ impl Engine {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, LoadError> {
         let Environment { store, clock, entropy } = environment.clone();
-        let key = founding::load_or_found(&*store, &*entropy).await?;
+        let (key, founded) = founding::load_or_found(&*store, &*entropy).await?;
         let (found, _) = schema_in_force(&*store).await?;
         if found > config.schema {
             return Err(LoadError::NewerSchema { found, known: config.schema });
@@ -95,7 +96,7 @@ impl Engine {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
         };
-        let slots = Arc::new(Slots::new(environment.clone(), config.clock(), config.trust(), key));
+        let slots = Arc::new(Slots::new(environment.clone(), config.clock(), config.trust(), (key, founded)));
         let requests = Requests::load(&*store, config.requests(), slots.clone()).await?;
         let directory = Arc::new(Directory::load(environment.clone(), config.chunk(), requests.clone()).await?);
         let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
@@ -184,6 +185,33 @@ impl Engine {
     pub(crate) async fn edit(&self, command: EditCommand) -> Result<Edited, EditError> {
         let directory = self.directory.clone();
         let work = self.tasks.spawn_work(async move { directory.edit(&command).await });
+        work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// Reverts the last edit. The work continues if its caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`].
+    pub(crate) async fn undo(&self, command: UndoCommand) -> Result<Edited, EditError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.undo(&command).await });
+        work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// Deletes a space, or only checks whether it can be deleted. The work continues if its caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`].
+    pub(crate) async fn delete_space(
+        &self,
+        name: String,
+        principal: String,
+        validate_only: bool,
+    ) -> Result<Arc<Space>, EditError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.delete_space(&name, principal, validate_only).await });
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 

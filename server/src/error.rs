@@ -9,7 +9,7 @@ use std::{fmt, num::NonZeroU64, time::Duration};
 use kent_ids::{DEFAULT_SPACE, Source, UnixNanos};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::Invalid;
-use kent_regions::{Pace, Revision};
+use kent_regions::{NotUndone, Order, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::exhausted::Exhausted;
@@ -310,6 +310,58 @@ pub(crate) enum EditError {
     /// The space does not exist.
     #[error(transparent)]
     NoSuchSpace(#[from] NoSuchSpace),
+    /// The region does not exist.
+    #[error(transparent)]
+    NoSuchRegion(#[from] NoSuchRegion),
+    /// The space has regions, so it cannot be deleted.
+    #[error(
+        "space {space:?} has {regions} region{}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region \
+         delete NAME --space {space})",
+        if *regions == 1 { "" } else { "s" },
+        if *regions == 1 { "it" } else { "them" }
+    )]
+    SpaceInUse {
+        /// Its name.
+        space: String,
+        /// The number of its regions.
+        regions: usize,
+    },
+    /// The default space is always there.
+    #[error(
+        "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME)"
+    )]
+    DefaultSpace,
+    /// No edit is left to revert.
+    #[error("{}", match (region, oldest.0) {
+        (None, 0) => format!("nothing can be undone: the table of space {space:?} has not been edited"),
+        (None, oldest) => {
+            format!("nothing can be undone: the history of space {space:?} begins after revision {oldest} (kentd --history-keep)")
+        }
+        (Some(region), _) => {
+            format!("nothing can be undone: the history of space {space:?} has no edit of region {region:?} (kent region history {})",
+                arguments(region, space))
+        }
+    })]
+    NothingToUndo {
+        /// The space.
+        space: String,
+        /// The region, if the last edit of one was requested.
+        region: Option<String>,
+        /// The oldest revision in the history.
+        oldest: Revision,
+    },
+    /// The edit cannot be reverted.
+    #[error("revision {revision} ({operation}) cannot be undone: {reason}{}", undo_hint(space, reason))]
+    NotUndone {
+        /// The space.
+        space: String,
+        /// The revision that it made.
+        revision: Revision,
+        /// The kind of edit.
+        operation: String,
+        /// The reason.
+        reason: Box<NotUndone>,
+    },
     /// A space of this name exists already.
     #[error("space {space:?} exists already")]
     SpaceTaken {
@@ -326,7 +378,7 @@ pub(crate) enum EditError {
         max: usize,
     },
     /// A rule of the table forbids the edit.
-    #[error("{refusal}")]
+    #[error("{refusal}{}", refusal_hint(space, refusal))]
     Refused {
         /// The space.
         space: String,
@@ -389,4 +441,42 @@ pub(crate) enum EditError {
         /// The number of attempts.
         attempts: u32,
     },
+}
+
+/// A command that helps after a refusal, or nothing.
+pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
+    match refusal {
+        TableRefusal::InUse { region, .. } => {
+            format!("; `kent region seal {}` stops its grants", arguments(region, space))
+        }
+        TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
+        TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
+        _ => String::new(),
+    }
+}
+
+/// The commands that do by hand what no single edit reverts.
+fn undo_hint(space: &str, reason: &NotUndone) -> String {
+    let delete = |made: &[String]| {
+        let commands = made.iter().map(|name| format!("kent region delete {}", arguments(name, space)));
+        commands.collect::<Vec<_>>().join("; ")
+    };
+    match reason {
+        NotUndone::Donor { made, .. } => format!(" ({})", delete(std::slice::from_ref(made))),
+        NotUndone::Split { made } if made.is_empty() => String::new(),
+        NotUndone::Split { made } => format!("; its new regions can be deleted ({})", delete(made)),
+        NotUndone::Subdivided { made } => format!(" ({})", delete(made)),
+        NotUndone::Deleted { region } if region.parent.is_none() => {
+            let prefix = if region.prefix.len() == 0 { String::new() } else { format!(" --prefix {}", region.prefix) };
+            let order = if region.order == Order::Sequential { "" } else { region.order.as_str() };
+            let order = if order.is_empty() { String::new() } else { format!(" --order {order}") };
+            format!(
+                " (kent region create {} --suffix {}{prefix}{order})",
+                arguments(&region.name, space),
+                region.suffix
+            )
+        }
+        NotUndone::Refused(refusal) => refusal_hint(space, refusal),
+        _ => String::new(),
+    }
 }

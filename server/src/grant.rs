@@ -28,6 +28,7 @@ use crate::{
         tasks::Tasks,
     },
     issuing::{pacing::Pacing, slots::Slots},
+    records::failure::StoreFailure,
     tables::directory::Directory,
 };
 
@@ -181,8 +182,10 @@ impl Grants {
 
     /// Stops the daemon if the error is a broken invariant.
     fn refused(&self, error: AllocateError) -> AllocateError {
-        if let AllocateError::Broken(broken) = &error {
-            self.tasks.fail_broken(broken);
+        match &error {
+            AllocateError::Broken(broken) => self.tasks.fail_broken(broken),
+            AllocateError::Store(replaced @ StoreFailure::Replaced { .. }) => self.tasks.fail_broken(replaced),
+            _ => {}
         }
         error
     }

@@ -5,6 +5,7 @@ mod restoring;
 
 use std::{io, process::ExitCode};
 
+use anstyle::AnsiColor;
 use clap::Parser;
 use kentd::{Args, Command, Config, Daemon, telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,6 +32,12 @@ fn main() -> ExitCode {
             Err(error) => fail(1, &error),
         };
     }
+    if let Some(Command::Man { dir }) = &args.command {
+        return match Args::write_manual(dir) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error),
+        };
+    }
     let config = match args.into_config() {
         Ok(config) => config,
         Err(error) => return fail(USAGE, &error),
@@ -39,11 +46,21 @@ fn main() -> ExitCode {
         print!("{config}");
         return ExitCode::SUCCESS;
     }
-    if let Err(error) = telemetry::start(&config) {
-        return fail(USAGE, &error);
-    }
+    let repeats = match telemetry::start(&config) {
+        Ok(repeats) => repeats,
+        Err(error) => return fail(USAGE, &error),
+    };
     match runtime() {
-        Ok(runtime) => runtime.block_on(run(config)),
+        Ok(runtime) => {
+            let code = runtime.block_on(async {
+                tokio::select! {
+                    code = run(config) => code,
+                    () = repeats.tell() => ExitCode::FAILURE, // never
+                }
+            });
+            repeats.tell_rest();
+            code
+        }
         Err(error) => fail(1, &error),
     }
 }
@@ -108,7 +125,9 @@ impl Signals {
 }
 
 fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("kentd: {}", chain(error));
+    let red = AnsiColor::Red.on_default().bold();
+    // anstream leaves the colour out if standard error is not a terminal, or if NO_COLOR or CLICOLOR says so.
+    anstream::eprintln!("{red}error:{red:#} {}", chain(error));
     ExitCode::from(code)
 }
 

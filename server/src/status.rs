@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
 use crate::{
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, refusal_hint},
     host::computing::Busy,
     records::failure::StoreFailure,
     tables::{history::HistoryError, past::PastError},
@@ -74,6 +74,11 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
     match error {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
+        EditError::NoSuchRegion(missing) => no_such_region(missing),
+        EditError::SpaceInUse { space, .. } => precondition("SPACE_IN_USE", space, message),
+        EditError::DefaultSpace => precondition("DEFAULT_SPACE", kent_ids::DEFAULT_SPACE, message),
+        EditError::NothingToUndo { space, .. } => precondition("NOTHING_TO_UNDO", space, message),
+        EditError::NotUndone { space, .. } => precondition("NOT_UNDONE", space, message),
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
         EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
@@ -261,6 +266,7 @@ fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Stat
         StoreFailure::Commit(CommitError::Corrupt(_) | CommitError::NewerSchema(_))
         | StoreFailure::Read(ReadError::Corrupt(_) | ReadError::NewerSchema(_))
         | StoreFailure::Malformed(_) => with_reason(Code::DataLoss, "DAMAGED", message),
+        StoreFailure::Replaced { .. } => with_reason(Code::Internal, "BROKEN_INVARIANT", message),
     }
 }
 
@@ -276,7 +282,7 @@ pub(crate) fn from_composing(field: &'static str, refused: &NotComposed) -> Stat
 
 /// The status for an edit that a rule of the table forbids. The code gives the kind of rule, the reason gives the rule.
 fn from_refusal(space: &str, refusal: &Refusal) -> Status {
-    let message = refusal.to_string();
+    let message = format!("{refusal}{}", refusal_hint(space, refusal));
     let field = match refusal {
         Refusal::BadName { .. } => Some("region_id"),
         Refusal::NoBits => Some("by_bits"),
@@ -287,7 +293,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
-        Refusal::BadPolicy { .. } => Some("policy"),
+        Refusal::BadPolicy { .. } | Refusal::ExpandsNever { .. } => Some("policy"),
         Refusal::NoChange => Some("name"),
         _ => None,
     };

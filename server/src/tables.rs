@@ -5,8 +5,11 @@ pub(crate) mod edits;
 mod follow;
 pub(crate) mod history;
 pub(crate) mod past;
+mod removal;
 pub(crate) mod retention;
 pub(crate) mod space;
+pub(crate) mod undo;
+mod vacant;
 
 #[cfg(test)]
 mod tests;

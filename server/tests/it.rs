@@ -8,6 +8,8 @@ mod it {
     mod client;
     mod clocks;
     mod cluster;
+    mod completion;
+    mod confirm;
     mod crash;
     mod crates;
     mod disk;
@@ -15,9 +17,11 @@ mod it {
     mod edits;
     mod exchange;
     mod harness;
+    mod hostile;
     mod imports;
     mod large;
     mod migrate;
+    mod mistakes;
     mod operator;
     mod paper;
     mod pipes;

@@ -14,7 +14,7 @@ pub(crate) async fn create(client: &Client, region: &str) -> anyhow::Result<()> 
     let request = CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         // A pace that allows the whole region in one burst, so that the default pace does not limit the measurement.
         pace: 1 << 40,
         ..CreateRegionRequest::default()

@@ -83,7 +83,7 @@ pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option
     let top = CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: TOP.to_owned(),
-        suffix_bits: 8,
+        suffix_bits: Some(8),
         prefix: Some("0".to_owned()),
         ..CreateRegionRequest::default()
     };
@@ -183,7 +183,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         let request = CreateRegionRequest {
             parent: SPACE.to_owned(),
             region_id: name.clone(),
-            suffix_bits: 4,
+            suffix_bits: Some(4),
             ..CreateRegionRequest::default()
         };
         create.time(stub.create_region(request)).await?;

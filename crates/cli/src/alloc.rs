@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::args::AllocArgs;
+use crate::charset;
 use crate::connect::request;
 use crate::failure::{Failure, Refusal};
 use crate::names;
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     let (stop, stopped) = watch::channel(false);
     runtime.spawn(stop_on_ctrl_c(stop));
     let (queue, blocks) = mpsc::channel(AHEAD_BLOCKS);
-    let fetcher = Fetcher::new(args.source.clone(), args.request_id.clone(), wanted, client);
+    let fetcher = Fetcher::new(args.source(), args.request_id.clone(), wanted, client);
     let fetching = runtime.spawn(fetcher.run(queue, stopped.clone()));
     let mut printer = Printer::new(json, wanted, stopped);
     printer.print_all(blocks)?;
@@ -261,6 +262,7 @@ impl Progress {
         let target = if wanted < PROGRESS_MIN { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(wanted), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len}, {rate}, {eta} to go") {
+            let style = if charset::is_ascii() { style.progress_chars("#>-") } else { style };
             bar.set_style(style.with_key("rate", write_rate));
         }
         Self { bar, shares_terminal: io::stdout().is_terminal() }

@@ -1,27 +1,29 @@
 //! The command line: every command, its arguments and its help text, as clap derives them.
 
+mod context;
 mod region;
 mod value;
 
-use std::{ffi::OsString, num::NonZeroU64, path::PathBuf};
+use std::{ffi::OsString, num::NonZeroU64, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use kent_client::Client;
-use kent_ids::{Series, Source};
+use kent_ids::{DEFAULT_SPACE, Series, Source};
 
 use self::{
+    context::CONTEXT_HELP,
     region::REGION_HELP,
-    value::{parse_count, parse_name, parse_space},
+    value::{parse_count, parse_name, parse_source, parse_width},
 };
 pub(crate) use self::{
+    context::{ContextCommand, ContextSetArgs},
     region::{
-        CreateArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand, RenameArgs,
-        ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs,
+        CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
+        RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
     },
-    value::NewRegion,
+    value::{NewRegion, parse_space},
 };
-use crate::connect::{self, DEFAULT_ENDPOINT};
+use crate::connect::{DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
 
 /// Allocate unique identifiers, and manage the regions they come from.
 ///
@@ -52,15 +54,21 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Connect to this daemon, [http://]HOST:PORT. Several addresses, separated by commas, are tried in order.
+    #[arg(long, global = true, env = "KENT_ENDPOINT", default_value = DEFAULT_ENDPOINT, value_name = "URL[,URL...]")]
+    pub(crate) endpoint: Endpoints,
+    /// Wait at most this long for each answer of a daemon, such as 500ms, 10s or 2m.
     #[arg(
         long,
         global = true,
-        env = "KENT_ENDPOINT",
-        default_value = DEFAULT_ENDPOINT,
-        value_name = "URL[,URL...]",
-        value_parser = connect::client
+        env = "KENT_REQUEST_TIMEOUT",
+        default_value = DEFAULT_TIMEOUT,
+        value_name = "TIME",
+        value_parser = parse_timeout
     )]
-    pub(crate) endpoint: Client,
+    pub(crate) request_timeout: Duration,
+    /// Take the endpoint, the space and the timeout from this context unless they are given; see `kent context --help`.
+    #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -69,6 +77,8 @@ pub(crate) enum Command {
     #[command(flatten)]
     Daemon(DaemonCommand),
     Inspect(InspectArgs),
+    #[command(subcommand, after_help = CONTEXT_HELP)]
+    Context(ContextCommand),
     /// Create a store from a backup or an old copy of a data directory. Runs `kentd restore` on this machine.
     #[command(disable_help_flag = true)]
     Restore {
@@ -86,11 +96,18 @@ pub(crate) enum Command {
     /// Encode and decode identifiers for other programs: one JSON answer per JSON line, in order. Needs no daemon.
     #[command(after_help = CODEC_HELP)]
     Codec,
-    /// Print a completion script for a shell.
+    /// Print a completion script for a shell. It completes commands, options, and the names of regions, spaces and series.
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell that will run the script.
         shell: Shell,
+    },
+    /// Write the manual pages of kent to a directory.
+    #[command(after_help = MAN_HELP)]
+    Man {
+        /// The directory, which is created if it is missing.
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
     },
 }
 
@@ -161,23 +178,34 @@ Examples:
   kent codec < requests.jsonl > answers.jsonl"#;
 
 const COMPLETIONS_HELP: &str = "\
+Names come from the daemon of the command line (--endpoint, --context, --space), if it answers within 300 ms.
+
 Examples:
-  source <(kent completions bash)
-  kent completions zsh > ~/.zfunc/_kent
+  source <(kent completions bash)              in ~/.bashrc
+  source <(kent completions zsh)               in ~/.zshrc, after compinit
   kent completions fish > ~/.config/fish/completions/kent.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  kent man /usr/local/share/man/man1
+  kent man . && man ./kent-region-split.1
+  kentd man /usr/local/share/man/man1          the pages of kentd";
 
 /// Print new identifiers, one per line.
 ///
 /// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
-/// or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
+/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
 /// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
 /// If kent is interrupted, fetched identifiers that it has not printed are lost: that leaves a gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
     /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, or another source (see --help).
-    pub(crate) source: Source,
+    #[arg(value_parser = parse_source)]
+    source: Source,
+    #[command(flatten)]
+    space: InSpace,
     /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
     /// Preferably a version 7 UUID (kent alloc uuidv7), which the daemon keeps for the time set by kentd
     /// --request-retention. It keeps other names permanently, but only a limited number of them.
@@ -186,6 +214,18 @@ pub(crate) struct AllocArgs {
     /// Number of identifiers. Underscores are allowed, as in 1_000_000.
     #[arg(short = 'n', long, default_value = "1", value_name = "N", value_parser = parse_count)]
     pub(crate) count: NonZeroU64,
+}
+
+impl AllocArgs {
+    /// The source. A region without a space is in the space of --space.
+    pub(crate) fn source(&self) -> Source {
+        match &self.source {
+            Source::Region { name, space } if space.is_empty() => {
+                Source::Region { name: name.clone(), space: self.space.space.clone() }
+            }
+            source => source.clone(),
+        }
+    }
 }
 
 const ALLOC_HELP: &str = "\
@@ -263,26 +303,33 @@ Examples:
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InSpace {
-    /// The space whose table to use.
-    #[arg(long, default_value = "default", value_name = "SPACE", value_parser = parse_space)]
+    /// The space whose regions to use.
+    #[arg(long, env = "KENT_SPACE", default_value = DEFAULT_SPACE, value_name = "SPACE", value_parser = parse_space)]
     pub(crate) space: String,
 }
 
-/// List spaces, or create one. A space is a table of regions of n-bit identifiers.
+/// List, create or delete spaces. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
-    #[command(after_help = "Example:\n  kent space ls")]
+    #[command(visible_alias = "list", after_help = "Example:\n  kent space ls")]
     Ls,
     /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
+    /// Delete a space without regions. The space of a delegated region becomes the region's own suffixes again.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent space delete parts\n  kent space delete default/emea --dry-run"
+    )]
+    Delete(SpaceDeleteArgs),
 }
 
 const SPACE_HELP: &str = "\
 Examples:
   kent space ls
-  kent space create parts --bits 32";
+  kent space create parts --bits 32
+  kent space delete parts";
 
 #[derive(Debug, Args)]
 pub(crate) struct SpaceCreateArgs {
@@ -290,11 +337,21 @@ pub(crate) struct SpaceCreateArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width of the space's identifiers in bits.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "N", value_parser = parse_width)]
     pub(crate) bits: u32,
     /// The text form of its identifiers.
     #[arg(long, value_name = "FORM", default_value = "decimal")]
     pub(crate) text: TextArg,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SpaceDeleteArgs {
+    /// The name of the space, such as parts or default/emea.
+    #[arg(value_parser = parse_space)]
+    pub(crate) name: String,
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -321,7 +378,7 @@ pub(crate) enum SeriesCommand {
     Create(SeriesArgs),
     /// Remove series from the list, so that they no longer count toward kentd --series-on-demand. A later request for the
     /// series continues where it stopped.
-    #[command(after_help = "Example:\n  kent series forget serial:TYPO")]
+    #[command(visible_alias = "rm", after_help = "Example:\n  kent series forget serial:TYPO")]
     Forget(SeriesArgs),
 }
 
@@ -421,6 +478,17 @@ mod tests {
             ("region create a", false),
             ("region create a/b --suffix 4", false),
             ("region ls --space a/b", true),
+            ("region list", true),
+            ("region get a", true),
+            ("region describe a --space b", true),
+            ("space list", true),
+            ("series rm serial:A", true),
+            ("context rm a", true),
+            ("context use", false),
+            ("context use a --none", false),
+            ("context set a --unset nothing", false),
+            ("status --request-timeout 5s --context a", true),
+            ("status --request-timeout 5", false),
             ("region ls --space a//b", false),
             ("region set a", true),
             ("region set a --chunk 1:8 --strict", false),
@@ -432,11 +500,22 @@ mod tests {
             ("region expand a --by 1 --expect-revision 0", false),
             ("region split a --by 1", true),
             ("region split a --by 1 --new b:3 --new c:4:1", true),
+            ("region delete a --unused --dry-run", true),
+            ("region delete", false),
+            ("region undo", true),
+            ("region undo a --space parts", true),
+            ("region set a --no-cap --no-strict --auto-expand 80:2", true),
+            ("region set a --cap 5 --no-cap", false),
+            ("region set a --strict --no-strict", false),
+            ("region set a --chunk 1:8 --no-chunk", false),
+            ("region set a --no-policy --no-cap", false),
             ("region subdivide a --by 1", false),
             ("region subdivide a --by 1 --new b::0 --abstract", true),
             ("space create parts --bits 32", true),
             ("space create parts --bits 129", false),
             ("space create parts", false),
+            ("space delete default/emea", true),
+            ("space delete", false),
             ("series create serial:A serialB:b", true),
             ("series forget", false),
             ("series create region:a", false),

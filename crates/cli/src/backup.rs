@@ -7,24 +7,26 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::process::{self, Command};
 
-use indicatif::{HumanBytes, ProgressBar};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use kent_client::Daemon;
 use kent_client::tonic::Request;
 use kent_proto::v1::{BackupRequest, backup_part::Part};
 use prost::Message;
 use serde_json::json;
 
+use crate::charset;
 use crate::failure::Failure;
+use crate::notice;
 use crate::output::Out;
 
 /// Writes the backup to standard output for `-`, and otherwise to a temporary file, which it renames when it is complete.
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if file == Path::new("-") {
-        return to_stdout(daemon).await;
+        return to_stdout(daemon, out.is_json()).await;
     }
     let mut part_path = file.as_os_str().to_owned();
     part_path.push(".part");
-    let (records, bytes) = match to_file(Path::new(&part_path), daemon).await {
+    let (records, bytes) = match to_file(Path::new(&part_path), daemon, out.is_json()).await {
         Ok(received) => received,
         Err(failure) => {
             // OK because the next backup overwrites a leftover file.
@@ -39,31 +41,34 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     out.text(&format!("{}: {records} records, {}\n", file.display(), HumanBytes(bytes)))
 }
 
-async fn to_stdout(daemon: &Daemon) -> Result<(), Failure> {
+async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
         return Err(Failure::Usage("standard output is a terminal; write the backup to a file or a pipe".to_owned()));
     }
     let mut written = BufWriter::new(stdout);
-    let (records, bytes) = receive(&mut written, daemon).await?;
+    let (records, bytes) = receive(&mut written, daemon, json).await?;
     written.flush().map_err(Failure::Output)?;
-    eprintln!("kent: {records} records, {}", HumanBytes(bytes));
+    notice::write(&format!("kent: {records} records, {}\n", HumanBytes(bytes)), json);
     Ok(())
 }
 
-async fn to_file(part_path: &Path, daemon: &Daemon) -> Result<(u64, u64), Failure> {
+async fn to_file(part_path: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
     let mut written = BufWriter::new(File::create(part_path).map_err(cannot_write)?);
-    let received = receive(&mut written, daemon).await?;
+    let received = receive(&mut written, daemon, json).await?;
     let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
     file.sync_all().map_err(cannot_write)?;
     Ok(received)
 }
 
 /// Writes the parts of a backup, and returns the number of its records and bytes.
-async fn receive(written: &mut impl Write, daemon: &Daemon) -> Result<(u64, u64), Failure> {
+async fn receive(written: &mut impl Write, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
     // No deadline, because a large store takes long.
     let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
     let bar = ProgressBar::new_spinner();
+    if charset::is_ascii() {
+        bar.set_style(ProgressStyle::default_spinner().tick_chars("|/-\\ "));
+    }
     let (mut bytes, mut records, mut is_dated) = (0, None, true);
     while let Some(part) = parts.message().await? {
         let message = part.encode_length_delimited_to_vec();
@@ -80,10 +85,9 @@ async fn receive(written: &mut impl Write, daemon: &Daemon) -> Result<(u64, u64)
     bar.finish_and_clear();
     let records = records.ok_or_else(|| Failure::Answer("the backup ended before it was complete".to_owned()))?;
     if !is_dated {
-        eprintln!(
-            "kent: the daemon distrusts its clock (see `kent clock`), so the backup has no timestamp. A store restored from it \
-            issues nothing until you set a floor for each counter. Prefer a backup from another replica, or a later one."
-        );
+        let undated = "the daemon distrusts its clock (see `kent clock`), so the backup has no timestamp. A store restored from it \
+            issues nothing until you set a floor for each counter. Prefer a backup from another replica, or a later one.";
+        notice::warn(undated, json);
     }
     Ok((records, bytes))
 }

@@ -41,7 +41,7 @@ pub(crate) fn draw(runs: &[Run<'_>], palette: Palette) -> String {
         cells(&mut text, row, palette, symbols);
         text.push('\n');
         text.push_str(INDENT);
-        cells(&mut text, row, palette, label);
+        cells(&mut text, row, palette, |text, run| label(text, run, palette.ascii));
         text.push('\n');
         above = row;
     }
@@ -87,13 +87,13 @@ fn symbols(text: &mut String, run: &[Bit<'_>]) {
 }
 
 /// The label, centred, and truncated if it is too wide.
-fn label(text: &mut String, run: &[Bit<'_>]) {
+fn label(text: &mut String, run: &[Bit<'_>], ascii: bool) {
     let width = 2 * run.len() - 1; // OK because a run has a bit
     let label = run[0].label;
     if label.chars().count() <= width {
         let _ = write!(text, "{label:^width$}"); // writing to a string cannot fail
     } else {
-        text.extend(label.chars().take(width.saturating_sub(1)).chain(['…']));
+        text.extend(label.chars().take(width.saturating_sub(1)).chain([if ascii { '.' } else { '…' }]));
     }
 }
 

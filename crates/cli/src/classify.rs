@@ -10,6 +10,7 @@ use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::lines::{Line, Lines};
 use crate::names;
+use crate::notice;
 use crate::number;
 use crate::output::{Out, Role};
 use crate::table::{Cell, Table};
@@ -97,7 +98,8 @@ impl Batches<'_> {
                         self.send().await?;
                         self.invalid += 1;
                         let failure = Failure::Usage(format!("standard input, line {number}: {error}"));
-                        eprint!("{}", failure.render(self.out.is_json()).unwrap_or_default());
+                        let json = self.out.is_json();
+                        notice::write(&failure.render(json).unwrap_or_default(), json);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Regions as text for people and as JSON for programs.
 
 use kent_proto::v1::{
-    AutoExpand, Policy, Region,
+    AutoExpand, Policy, Region, RegionChange,
     region::{Kind, Order},
 };
 use serde_json::{Value, json};
@@ -100,6 +100,34 @@ pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     let by = &region.sealed_by;
     let covers = !by.is_empty() && *by != region.name;
     covers.then(|| format!("{} (kent region unseal {})", names::short(by), names::words(by)))
+}
+
+/// One line for each attribute that a change removes (`-`) or adds (`+`), with its value. Each line begins with `indent`.
+pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> String {
+    let Some(after) = &change.after else { return String::new() };
+    let mut rows = [change.before.as_ref().map(attributes).unwrap_or_default(), attributes(after)];
+    if change.before.is_none() {
+        let order = after.order();
+        let is_usual = matches!(order, Order::Sequential | Order::Unspecified);
+        rows[1].extend((!is_usual).then(|| ("order", order_name(order).to_owned())));
+    }
+    let issued = |region: &Region| match region.kind() {
+        Kind::Closed => String::new(),
+        _ => region.reserved.clone(),
+    };
+    let sides = [change.before.as_ref().map(issued).unwrap_or_default(), issued(after)];
+    // A closed region has no counter, and the history contains none.
+    if sides.iter().all(|side| !side.is_empty()) && sides[0] != sides[1] {
+        let sides = rows.iter_mut().zip(sides);
+        sides.for_each(|(rows, side)| rows.push(("counted as issued", side)));
+    }
+    let [before, after] = rows;
+    let lines = |mark, role, rows: &[(&str, String)], others: &[(&str, String)]| {
+        let new = rows.iter().filter(|row| !others.contains(row));
+        let lines = new.map(|(what, value)| format!("{indent}{}  {what}: {value}\n", palette.paint(role, mark)));
+        lines.collect::<String>()
+    };
+    lines("-", Role::Warning, &before, &after) + &lines("+", Role::Good, &after, &before)
 }
 
 /// A forecast in the largest unit of which it has at least two.

@@ -3,21 +3,24 @@
 use std::num::NonZeroU64;
 
 use kent_client::Daemon;
+use kent_client::tonic::{Response, Status};
 use kent_proto::v1::{
-    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
-    NewRegion, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
-    SplitRegionRequest, UpdateRegionRequest, region::Order,
+    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest, EditResponse,
+    ExpandRegionRequest, FieldMask, NewRegion, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest,
+    ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, region::Order,
 };
 use serde_json::{Value, json};
 
 use crate::args::{
-    self, CreateArgs, EditArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, ResizeArgs, SetArgs, SplitArgs,
-    SubdivideArgs,
+    self, CreateArgs, DeleteArgs, EditArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, ResizeArgs, SetArgs,
+    SplitArgs, SubdivideArgs, UndoArgs,
 };
+use crate::confirm;
 use crate::connect::request;
 use crate::describe::{self, prefix_text};
 use crate::failure::Failure;
 use crate::names;
+use crate::notice;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::plan;
@@ -41,26 +44,32 @@ macro_rules! edit_request {
 
 pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &EditArgs { dry_run: args.edit.dry_run || args.plan, ..args.edit.clone() };
-    let message = edit_request!(
-        edit,
-        CreateRegionRequest {
-            parent: names::space(&edit.space.space),
-            region_id: args.name.clone(),
-            suffix_bits: args.suffix,
-            zone_bits: args.zone,
-            prefix: args.prefix.as_ref().map(ToString::to_string),
-            next: Some(args.next.into()),
-            auto_split: args.auto_split,
-            split_donor: args.split_donor.clone().unwrap_or_default(),
-            order: order(args.order).into(),
-            pace: args.pace.map_or(0, NonZeroU64::get),
-            sealed: false,
-            policy: None,
-        }
-    );
-    match daemon.regions().create_region(message).await {
-        Err(refusal) if args.plan => plan::write(args, &refusal, out),
-        answer => write(&answer?.into_inner(), out),
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            CreateRegionRequest {
+                parent: names::space(&edit.space.space),
+                region_id: args.name.clone(),
+                suffix_bits: Some(args.suffix),
+                zone_bits: args.zone,
+                prefix: args.prefix.as_ref().map(ToString::to_string),
+                next: Some(args.next.into()),
+                auto_split: args.auto_split,
+                split_donor: args.split_donor.clone().unwrap_or_default(),
+                order: order(args.order).into(),
+                pace: args.pace.map_or(0, NonZeroU64::get),
+                sealed: false,
+                policy: None,
+            }
+        );
+        daemon.regions().create_region(message).await
+    };
+    match args.plan {
+        true => match call(edit).await {
+            Err(refusal) => plan::write(args, &refusal, out),
+            Ok(answer) => write(&answer.into_inner(), out),
+        },
+        false => write(&make(edit, call, out).await?, out),
     }
 }
 
@@ -85,30 +94,34 @@ pub(crate) async fn shrink(args: &ResizeArgs, daemon: &Daemon, out: &mut Out) ->
 }
 
 pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
-    let message = edit_request!(
-        edit,
-        SplitRegionRequest {
-            name: region_name(edit, &args.name),
-            by_bits: args.by,
-            new_regions: new_regions(&args.new_regions),
-        }
-    );
-    write(&daemon.regions().split_region(message).await?.into_inner(), out)
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            SplitRegionRequest {
+                name: region_name(edit, &args.name),
+                by_bits: args.by,
+                new_regions: new_regions(&args.new_regions),
+            }
+        );
+        daemon.regions().split_region(message).await
+    };
+    write_with_chosen(&make(&args.edit, call, out).await?, &args.new_regions, out)
 }
 
 pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
-    let message = edit_request!(
-        edit,
-        AddSubregionsRequest {
-            name: region_name(edit, &args.name),
-            by_bits: args.by,
-            new_regions: new_regions(&args.new_regions),
-            r#abstract: args.is_abstract,
-        }
-    );
-    write(&daemon.regions().add_subregions(message).await?.into_inner(), out)
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            AddSubregionsRequest {
+                name: region_name(edit, &args.name),
+                by_bits: args.by,
+                new_regions: new_regions(&args.new_regions),
+                r#abstract: args.is_abstract,
+            }
+        );
+        daemon.regions().add_subregions(message).await
+    };
+    write_with_chosen(&make(&args.edit, call, out).await?, &args.new_regions, out)
 }
 
 pub(crate) async fn delegate(args: &NamedArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -128,6 +141,20 @@ pub(crate) async fn seal(args: &NamedArgs, sealed: bool, daemon: &Daemon, out: &
     write(&response.into_inner(), out)
 }
 
+pub(crate) async fn delete(args: &DeleteArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let message = edit_request!(edit, DeleteRegionRequest { name: region_name(edit, &args.name), unused: args.unused });
+    write(&daemon.regions().delete_region(message).await?.into_inner(), out)
+}
+
+pub(crate) async fn undo(args: &UndoArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let edit = &args.edit;
+    let whole = || names::space(&edit.space.space);
+    let name = args.name.as_ref().map_or_else(whole, |name| region_name(edit, name));
+    let message = edit_request!(edit, UndoEditRequest { name: name });
+    write(&daemon.regions().undo_edit(message).await?.into_inner(), out)
+}
+
 pub(crate) async fn rename(args: &RenameArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &args.edit;
     let message = edit_request!(
@@ -138,25 +165,31 @@ pub(crate) async fn rename(args: &RenameArgs, daemon: &Daemon, out: &mut Out) ->
 }
 
 pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let edit = &args.edit;
     let (set, removed): (Vec<_>, Vec<_>) = args.labels.iter().cloned().partition(|(_, value)| value.is_some());
-    let message = edit_request!(
-        edit,
-        UpdateRegionRequest {
-            name: region_name(edit, &args.name),
-            owner: args.owner.clone(),
-            description: args.description.clone(),
-            set_labels: set.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
-            remove_labels: removed.into_iter().map(|(name, _)| name).collect(),
-            policy: policy(&args.policy),
-            next: args.next.map(Into::into),
-        }
-    );
-    write(&daemon.regions().update_region(message).await?.into_inner(), out)
+    let call = async |edit: &EditArgs| {
+        let message = edit_request!(
+            edit,
+            UpdateRegionRequest {
+                name: region_name(edit, &args.name),
+                owner: args.owner.clone(),
+                description: args.description.clone(),
+                set_labels: set.iter().cloned().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
+                remove_labels: removed.iter().map(|(name, _)| name.clone()).collect(),
+                policy: Some(policy(&args.policy)),
+                policy_mask: Some(policy_mask(&args.policy)),
+                next: args.next.map(Into::into),
+            }
+        );
+        daemon.regions().update_region(message).await
+    };
+    match args.next {
+        Some(_) => write(&make(&args.edit, call, out).await?, out),
+        None => write(&call(&args.edit).await?.into_inner(), out),
+    }
 }
 
-/// The policy from the arguments, or `None` if no policy option was given.
-fn policy(args: &PolicyArgs) -> Option<Policy> {
+/// The policy from the arguments. Only the parts that [`policy_mask`] names count.
+fn policy(args: &PolicyArgs) -> Policy {
     let auto_expand = args.auto_expand.map(|(at_percent, by_bits, max_suffix_bits)| AutoExpand {
         at_percent,
         by_bits,
@@ -164,8 +197,42 @@ fn policy(args: &PolicyArgs) -> Option<Policy> {
     });
     let (min_chunk, max_chunk) = args.chunk.unwrap_or_default();
     let cap = args.cap.map(|cap| cap.to_string()).unwrap_or_default();
-    let policy = Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict };
-    (args.no_policy || policy != Policy::default()).then_some(policy)
+    Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict }
+}
+
+/// The parts of the policy that the arguments set or clear.
+fn policy_mask(args: &PolicyArgs) -> FieldMask {
+    let parts = [
+        ("*", args.no_policy),
+        ("auto_expand", args.auto_expand.is_some() || args.no_auto_expand),
+        ("cap", args.cap.is_some() || args.no_cap),
+        ("max_chunk", args.chunk.is_some() || args.no_chunk),
+        ("strict", args.strict || args.no_strict),
+    ];
+    FieldMask { paths: parts.iter().filter(|(_, named)| *named).map(|(part, _)| (*part).to_owned()).collect() }
+}
+
+/// Makes an edit. If a person can answer, asks for confirmation first if the edit cannot be undone.
+async fn make(
+    edit: &EditArgs,
+    call: impl AsyncFn(&EditArgs) -> Result<Response<EditResponse>, Status>,
+    out: &Out,
+) -> Result<EditResponse, Failure> {
+    let mut edit = edit.clone();
+    if !edit.yes && !edit.dry_run && confirm::is_possible() {
+        let plan = call(&EditArgs { dry_run: true, ..edit.clone() }).await?.into_inner();
+        if let Some(why) = confirm::permanence(&plan) {
+            notice::write(&render(&plan, out.palette()), false);
+            if !confirm::ask(&format!("This cannot be undone: {why}. Make the edit?"))? {
+                return Err(Failure::NotConfirmed);
+            }
+            // A named edit may have been made already, at another revision.
+            if edit.request_id.is_empty() {
+                edit.expect_revision = Some(plan.base_revision);
+            }
+        }
+    }
+    Ok(call(&edit).await?.into_inner())
 }
 
 fn region_name(edit: &EditArgs, name: &str) -> String {
@@ -190,36 +257,52 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
+/// Like [`write`], and says which bits the new regions got that named none.
+fn write_with_chosen(response: &EditResponse, new_regions: &[args::NewRegion], out: &mut Out) -> Result<(), Failure> {
+    write(response, out)?;
+    let chosen = chosen(response, new_regions);
+    if out.is_json() || chosen.is_empty() {
+        return Ok(());
+    }
+    out.text(&format!("chosen BITS: {}\n", chosen.join(", ")))
+}
+
+/// The new regions without BITS, each with the bits that it got.
+fn chosen(response: &EditResponse, new_regions: &[args::NewRegion]) -> Vec<String> {
+    let before = response.changes.iter().find_map(|change| change.before.as_ref());
+    let old = before.map_or(0, |before| before.prefix.len());
+    let unnamed = new_regions.iter().filter(|new_region| new_region.extension.is_none());
+    let found = unnamed.filter_map(|new_region| {
+        let made = response.changes.iter().filter_map(|change| change.after.as_ref());
+        let made = made.into_iter().find(|after| names::short(&after.name) == new_region.name)?;
+        Some(format!("{} {}", new_region.name, made.prefix.get(old..)?))
+    });
+    found.collect()
+}
+
 /// Every changed region before and after the edit, the freed prefixes, and the revision.
 fn render(response: &EditResponse, palette: Palette) -> String {
+    if response.revision == response.base_revision {
+        let nothing = palette.paint(Role::Warning, "nothing changed");
+        let confirmation = unconfirmed(response, palette);
+        return format!("{nothing}: it was so before; revision {}\n{confirmation}", response.revision);
+    }
     let mut text = changes(&response.changes).render(palette);
     for change in &response.changes {
-        let attributes = |region: &Option<Region>| region.as_ref().map(describe::attributes).unwrap_or_default();
-        let (before, after) = (attributes(&change.before), attributes(&change.after));
-        let lines = |mark, role, rows: &[(&str, String)], others: &[(&str, String)]| {
-            let new = rows.iter().filter(|row| !others.contains(row));
-            let lines = new.map(|(what, value)| format!("{}  {what}: {value}\n", palette.paint(role, mark)));
-            lines.collect::<String>()
-        };
-        text.push_str(&lines("-", Role::Warning, &before, &after));
-        text.push_str(&lines("+", Role::Good, &after, &before));
+        text.push_str(&describe::steps(change, "", palette));
     }
     if !response.donor.is_empty() {
         text.push_str(&format!("split to free the prefix: {}\n", names::short(&response.donor)));
     }
     if !response.freed_prefixes.is_empty() {
-        text.push_str(&format!("free now: {}\n", response.freed_prefixes.join(", ")));
+        let freed: Vec<&str> = response.freed_prefixes.iter().map(|prefix| prefix_text(prefix)).collect();
+        text.push_str(&format!("free now: {}\n", freed.join(", ")));
     }
     if let Some(by) = response.region.as_ref().and_then(describe::covering_seal) {
         let covered = format!("nothing is granted from it, because it is sealed with {by}");
         text.push_str(&format!("{}\n", palette.paint(Role::Warning, &covered)));
     }
-    if !response.unconfirmed.is_empty() {
-        let replicas = response.unconfirmed.join(", ");
-        let within = response.effective_within_ms.div_ceil(1000);
-        let pending = format!("not confirmed by {replicas} yet: takes effect everywhere within {within} s");
-        text.push_str(&format!("{}\n", palette.paint(Role::Warning, &pending)));
-    }
+    text.push_str(&unconfirmed(response, palette));
     let revisions = format!("revision {} → {}", response.base_revision, response.revision);
     if response.validate_only {
         let warning = palette.paint(Role::Warning, "dry run: nothing was changed");
@@ -230,15 +313,26 @@ fn render(response: &EditResponse, palette: Palette) -> String {
     text
 }
 
+/// The line about replicas that have not confirmed a seal, or nothing.
+fn unconfirmed(response: &EditResponse, palette: Palette) -> String {
+    if response.unconfirmed.is_empty() {
+        return String::new();
+    }
+    let (replicas, within) = (response.unconfirmed.join(", "), response.effective_within_ms.div_ceil(1000));
+    let pending = format!("not confirmed by {replicas} yet: takes effect everywhere within {within} s");
+    format!("{}\n", palette.paint(Role::Warning, &pending))
+}
+
 fn changes(changes: &[RegionChange]) -> Table {
     let mut table = Table::new(["", "REGION", "PREFIX", ">Z", ">S", ">CAPACITY", "STATE"]);
     for RegionChange { before, after } in changes {
-        let Some(after) = after else { continue };
-        let (mark, role) = match before {
-            Some(_) => ("~", Role::Warning),
-            None => ("+", Role::Good),
+        let (mark, role) = match (before, after) {
+            (_, None) => ("-", Role::Warning),
+            (Some(_), _) => ("~", Role::Warning),
+            (None, _) => ("+", Role::Good),
         };
-        let cell = |show: fn(&Region) -> String| step(before.as_ref().map(show), show(after), role);
+        let Some(shown) = after.as_ref().or(before.as_ref()) else { continue };
+        let cell = |show: fn(&Region) -> String| step(before.as_ref().map(show), show(shown), role);
         table.row([
             Cell::new(role, mark),
             cell(|region| names::short(&region.name).to_owned()),
@@ -270,6 +364,7 @@ fn to_json(response: &EditResponse) -> Value {
     json!({
         "region": response.region.as_ref().map(describe::to_json),
         "changes": changes.collect::<Value>(),
+        "unchanged": response.revision == response.base_revision,
         "base_revision": response.base_revision,
         "revision": response.revision,
         "dry_run": response.validate_only,
@@ -325,6 +420,32 @@ revision 7 → 8
         let text = render(&response, Palette::PLAIN);
         let line = "nothing is granted from it, because it is sealed with all (kent region unseal all)\n";
         assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn ok_a_deletion_and_an_edit_without_effect_for_people() {
+        let orders = region("orders", "", "0", 5, Kind::Open);
+        let deleted = EditResponse {
+            changes: vec![RegionChange { before: Some(orders.clone()), after: None }],
+            base_revision: 7,
+            revision: 8,
+            freed_prefixes: vec![String::new()],
+            ..EditResponse::default()
+        };
+        assert_eq!(
+            render(&deleted, Palette::PLAIN),
+            "   REGION  PREFIX  Z   S  CAPACITY  STATE\n-  orders  0       5  10      2^10  open\nfree now: (none)\nrevision 7 → 8\n"
+        );
+        let unchanged = EditResponse { region: Some(orders), base_revision: 7, revision: 7, ..EditResponse::default() };
+        assert_eq!(render(&unchanged, Palette::PLAIN), "nothing changed: it was so before; revision 7\n");
+        assert_eq!(to_json(&unchanged)["unchanged"], json!(true));
+    }
+
+    #[test]
+    fn ok_the_bits_that_the_daemon_chose() {
+        let new_regions: Vec<args::NewRegion> =
+            ["returns:8", "old:8:11"].map(|text| text.parse().expect("valid")).into();
+        assert_eq!(chosen(&split_response(false), &new_regions), ["returns 10"]);
     }
 
     #[test]

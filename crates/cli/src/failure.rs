@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// The answer to a question was no.
+    #[error("not confirmed: nothing was changed")]
+    NotConfirmed,
 }
 
 /// A text that is not a valid identifier, and the reason.
@@ -184,7 +187,8 @@ impl Failure {
             | Self::Answer(_)
             | Self::Input(_)
             | Self::Output(_)
-            | Self::Runtime(_) => ExitCode::from(1),
+            | Self::Runtime(_)
+            | Self::NotConfirmed => ExitCode::from(1),
         }
     }
 
@@ -233,7 +237,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
-            Self::Interrupted => "CANCELLED",
+            Self::Interrupted | Self::NotConfirmed => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
             Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
         }
@@ -244,6 +248,7 @@ impl Failure {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
+            Self::NotConfirmed => "NOT_CONFIRMED",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
             Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
         }

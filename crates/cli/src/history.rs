@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use kent_client::tonic::Request;
 use kent_client::{Client, Daemon};
-use kent_proto::v1::{
-    HistoryEntry, ListHistoryRequest, Region, RegionChange, WatchTableRequest, watch_table_response::Event,
-};
+use kent_proto::v1::{HistoryEntry, ListHistoryRequest, Region, WatchTableRequest, watch_table_response::Event};
 use serde_json::{Value, json};
 use tokio::time;
 
@@ -15,6 +13,7 @@ use crate::connect::request;
 use crate::describe::{self, prefix_text};
 use crate::failure::Failure;
 use crate::names;
+use crate::notice::{self, Repeated};
 use crate::output::{Out, Palette, Role};
 
 /// The maximum number of edits per page.
@@ -46,18 +45,21 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
 pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> Result<(), Failure> {
     let mut after = args.after;
     let mut daemon = client.connect().await?;
+    let mut lost = Repeated::default();
     loop {
         match follow(args, &daemon, &mut after, out).await {
             Ok(()) => {}
             Err(Failure::Refused(refusal)) if refusal.is_transient() => {
                 if refusal.needs_snapshot() {
-                    eprintln!("kent: changes after revision {after} were missed; printing all current regions again");
+                    let missed =
+                        format!("changes after revision {after} were missed; printing all current regions again");
+                    notice::warn(&missed, out.is_json());
                     after = 0;
                 }
             }
             Err(failure) => return Err(failure),
         }
-        eprintln!("kent: lost the daemon; resuming after revision {after} once a daemon answers");
+        lost.warn(&format!("lost the daemon; resuming after revision {after} once a daemon answers"), out.is_json());
         daemon.leave();
         daemon = loop {
             time::sleep(PAUSE).await;
@@ -117,7 +119,7 @@ fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-/// One line for the edit, and one for each region it changed.
+/// One line for the edit, one for each region it changed, and one for each attribute before and after.
 fn render(entry: &HistoryEntry, palette: Palette) -> String {
     let revision = palette.paint(Role::Heading, &format!("revision {}", entry.revision));
     let mut text = format!("{revision}  {}  {} by {}", entry.time, entry.operation, entry.principal);
@@ -125,15 +127,25 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
         text.push_str(&format!(": {}", entry.reason));
     }
     text.push('\n');
-    for RegionChange { before, after } in &entry.changes {
-        let line = match (before, after) {
+    if entry.undoes != 0 && !entry.reason.ends_with(&format!("undo of revision {}", entry.undoes)) {
+        text.push_str(&format!("  undo of revision {}\n", entry.undoes));
+    }
+    for (at, change) in entry.changes.iter().enumerate() {
+        let line = match (&change.before, &change.after) {
             (Some(before), Some(after)) if place(before) == place(after) => format!("  ~ {}", place(after)),
             (Some(before), Some(after)) => format!("  ~ {} → {}", place(before), place(after)),
             (None, Some(after)) => format!("  + {}", place(after)),
-            (_, None) => continue,
+            (Some(before), None) => format!("  - {}", place(before)),
+            (None, None) => continue,
         };
         text.push_str(&line);
         text.push('\n');
+        text.push_str(&describe::steps(change, "    ", palette));
+        if at == 0 && !entry.declared.is_empty() {
+            let counters = [("-", &entry.declared_before), ("+", &entry.declared)];
+            let lines = counters.map(|(mark, count)| format!("    {mark}  counted as issued: {count}\n"));
+            text.push_str(&lines.concat());
+        }
     }
     text
 }
@@ -158,6 +170,9 @@ pub(crate) fn to_json(entry: &HistoryEntry) -> Value {
         "operation": entry.operation,
         "reason": entry.reason,
         "request_id": entry.request_id,
+        "undoes": (entry.undoes != 0).then_some(entry.undoes),
+        "declared_before": (!entry.declared_before.is_empty()).then_some(&entry.declared_before),
+        "declared": (!entry.declared.is_empty()).then_some(&entry.declared),
         "changes": changes.collect::<Value>(),
     })
 }

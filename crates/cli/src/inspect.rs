@@ -15,6 +15,7 @@ use crate::bits::{self, Run};
 use crate::classify;
 use crate::failure::{Failure, InvalidId};
 use crate::lines::Lines;
+use crate::notice;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
@@ -47,7 +48,8 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
             let refused = shower.show(&batch)?;
             shower.out.flush()?;
             invalid_lines += refused.len() as u64; // OK because a usize has 64 bits at most
-            refused.iter().for_each(|id| eprint!("{}", id.render(shower.out.is_json())));
+            let json = shower.out.is_json();
+            refused.iter().for_each(|id| notice::write(&id.render(json), json));
         }
     }
     match (invalid.is_empty(), invalid_lines) {

@@ -1,27 +1,35 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! `args` parses the arguments, one module runs each group of commands, `output` and `table` write text and JSON, and `failure`
+//! `args` has the arguments and `settings` their defaults, one module runs each group of commands, `output` and `table` write text and JSON, and `failure`
 //! turns errors into messages and exit codes.
 
 mod alloc;
 mod args;
 mod backup;
 mod bits;
+mod charset;
 mod classify;
 mod codec;
+mod complete;
+mod confirm;
 mod connect;
+mod context;
+mod contexts;
 mod describe;
 mod edit;
 mod failure;
 mod history;
 mod inspect;
 mod lines;
+mod man;
 mod names;
+mod notice;
 mod number;
 mod output;
 mod plan;
 mod region;
 mod series;
+mod settings;
 mod space;
 mod status;
 #[cfg(test)]
@@ -31,25 +39,28 @@ mod transfer;
 mod tree;
 
 use std::env;
-use std::io::{self, Write};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-use clap_complete::Shell;
 use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Cli, Command, DaemonCommand};
+use crate::args::{Command, DaemonCommand, Global};
 use crate::failure::Failure;
 use crate::output::Out;
+use crate::settings::{Parsed, Settings};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let line: Vec<OsString> = env::args_os().collect();
+    if let Some(code) = complete::answer(&line) {
+        return code;
+    }
+    let parsed = match settings::parse(&line) {
+        Ok(parsed) => parsed,
         Err(error) => return refuse_arguments(&error),
     };
-    let json = cli.global.json;
-    match run(cli) {
+    let json = parsed.cli.global.json;
+    match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure, json),
     }
@@ -76,29 +87,40 @@ fn first_paragraph(text: &str) -> String {
 
 fn report(failure: &Failure, json: bool) -> ExitCode {
     if let Some(text) = failure.render(json) {
-        // OK because the exit code reports the failure, too, if standard error is closed.
-        let _ = io::stderr().write_all(text.as_bytes());
+        notice::write(&text, json);
     }
     failure.exit_code()
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
-    let (json, client) = (cli.global.json, cli.global.endpoint);
+fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
+    let (json, global) = (cli.global.json, cli.global);
     match cli.command {
         Command::Codec => codec::run(),
-        Command::Completions { shell } => complete(shell),
-        Command::Inspect(args) => with_output(json, |out| {
-            let regions = match &args.space {
-                Some(space) => Some(inspect::Regions { space, client: &client, runtime: runtime()? }),
-                None => None,
-            };
-            inspect::run(&args, regions.as_ref(), out)
+        Command::Completions { shell } => complete::print_script(shell),
+        Command::Man { dir } => with_output(json, |out| man::write(&dir, out)),
+        Command::Context(command) => with_output(json, |out| context::run(&command, settings, out)),
+        Command::Inspect(args) => with_output(json, |out| match &args.space {
+            Some(space) => {
+                let client = client(&global, &settings)?;
+                inspect::run(&args, Some(&inspect::Regions { space, client: &client, runtime: runtime()? }), out)
+            }
+            None => inspect::run(&args, None, out),
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
-        Command::Alloc(args) => alloc::run(&args, client, &runtime()?, json),
-        Command::Daemon(command) => with_output(json, |out| runtime()?.block_on(run_on_daemon(command, &client, out))),
+        Command::Alloc(args) => alloc::run(&args, client(&global, &settings)?, &runtime()?, json),
+        Command::Daemon(command) => with_output(json, |out| {
+            let client = client(&global, &settings)?;
+            runtime()?.block_on(run_on_daemon(command, &client, out))
+        }),
     }
+}
+
+/// The client for the settings in force.
+fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
+    settings.check().map_err(|fault| Failure::Usage(fault.to_string()))?;
+    connect::set_timeout(global.request_timeout);
+    global.endpoint.client(global.request_timeout).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {
@@ -130,11 +152,4 @@ fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>
 /// A runtime with one worker thread, which serves the connection while the main thread prints.
 fn runtime() -> Result<Runtime, Failure> {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
-}
-
-fn complete(shell: Shell) -> Result<(), Failure> {
-    // clap_complete panics if it cannot write. Writing to a vector always succeeds.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "kent", &mut script);
-    io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::Output)
 }

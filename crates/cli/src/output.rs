@@ -1,4 +1,5 @@
-//! Standard output: text for people or one JSON object per line for programs, in colour only on a terminal.
+//! Standard output: text for people or one JSON object per line for programs, in colour only on a terminal, and in plain ASCII if
+//! the locale requires it.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -7,6 +8,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::charset;
 use crate::failure::Failure;
 
 /// Buffered standard output. Call [`Out::flush`] before waiting, so that the reader gets everything written so far.
@@ -21,7 +23,7 @@ impl Out {
         let stdout = io::stdout();
         // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether this is a terminal. clap depends on it already.
         let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
-        Self { json, palette: Palette { colour }, stream: BufWriter::new(stdout) }
+        Self { json, palette: Palette { colour, ascii: charset::is_ascii() }, stream: BufWriter::new(stdout) }
     }
 
     /// Returns true with `--json`: one JSON object per line.
@@ -41,6 +43,8 @@ impl Out {
 
     /// Writes text, which contains its own line feeds.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        // JSON is UTF-8 in every locale.
+        let text = if self.palette.ascii && !self.json { charset::to_ascii(text) } else { text.into() };
         self.stream.write_all(text.as_bytes()).map_err(Failure::Output)
     }
 
@@ -50,9 +54,11 @@ impl Out {
 }
 
 /// Paints text in colours, or leaves it plain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
     pub(crate) colour: bool,
+    /// Drawings use only ASCII.
+    pub(crate) ascii: bool,
 }
 
 /// The meaning of a piece of text, which determines its colour.
@@ -72,7 +78,7 @@ pub(crate) enum Role {
 impl Palette {
     /// Without colours.
     #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { colour: false };
+    pub(crate) const PLAIN: Self = Self { colour: false, ascii: false };
 
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
         let mut painted = String::new();

@@ -38,6 +38,8 @@ pub(crate) async fn run(command: &RegionCommand, daemon: &Daemon, out: &mut Out)
         RegionCommand::Unseal(args) => edit::seal(args, false, daemon, out).await,
         RegionCommand::Rename(args) => edit::rename(args, daemon, out).await,
         RegionCommand::Set(args) => edit::set(args, daemon, out).await,
+        RegionCommand::Delete(args) => edit::delete(args, daemon, out).await,
+        RegionCommand::Undo(args) => edit::undo(args, daemon, out).await,
         RegionCommand::History(args) => history::list(args, daemon, out).await,
         RegionCommand::Id(args) => compose(args, daemon, out).await,
     }

@@ -1,10 +1,10 @@
-//! `kent space`: lists and creates spaces, each of which is a table of regions.
+//! `kent space`: lists, creates and deletes spaces, each of which is a table of regions.
 
 use kent_client::Daemon;
-use kent_proto::v1::{CreateSpaceRequest, ListSpacesRequest, Space, space::TextForm};
+use kent_proto::v1::{CreateSpaceRequest, DeleteSpaceRequest, ListSpacesRequest, Space, space::TextForm};
 use serde_json::{Value, json};
 
-use crate::args::{SpaceCommand, SpaceCreateArgs, TextArg};
+use crate::args::{SpaceCommand, SpaceCreateArgs, SpaceDeleteArgs, TextArg};
 use crate::connect::request;
 use crate::failure::Failure;
 use crate::names;
@@ -18,6 +18,7 @@ pub(crate) async fn run(command: &SpaceCommand, daemon: &Daemon, out: &mut Out) 
     match command {
         SpaceCommand::Ls => list(daemon, out).await,
         SpaceCommand::Create(args) => create(args, daemon, out).await,
+        SpaceCommand::Delete(args) => delete(args, daemon, out).await,
     }
 }
 
@@ -68,6 +69,20 @@ async fn create(args: &SpaceCreateArgs, daemon: &Daemon, out: &mut Out) -> Resul
         out.text("dry run: nothing was changed\n")?;
     }
     Ok(())
+}
+
+async fn delete(args: &SpaceDeleteArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let message = DeleteSpaceRequest { name: names::space(&args.name), validate_only: args.dry_run };
+    let space = daemon.regions().delete_space(request(message)).await?.into_inner();
+    if out.is_json() {
+        let mut value = to_json(&space);
+        value["dry_run"] = json!(args.dry_run);
+        return out.json(&value);
+    }
+    match args.dry_run {
+        true => out.text(&format!("dry run: nothing was changed; space {} can be deleted\n", args.name)),
+        false => out.text(&format!("space {} is deleted\n", args.name)),
+    }
 }
 
 fn table(spaces: &[Space]) -> Table {

@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use crate::charset;
 use crate::output::{Palette, Role};
 
 /// The space between two columns.
@@ -13,6 +14,7 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+#[derive(Clone)]
 struct Column {
     heading: &'static str,
     align: Align,
@@ -69,6 +71,9 @@ impl Table {
 
     /// The headings and the rows.
     pub(crate) fn render(&self, palette: Palette) -> String {
+        if palette.ascii && self.rows.iter().flatten().any(|cell| !cell.text.is_ascii()) {
+            return self.to_ascii().render(palette);
+        }
         let headings: Vec<_> = self.columns.iter().map(|column| Cell::new(Role::Heading, column.heading)).collect();
         let widths = self.widths();
         let mut text = String::new();
@@ -76,6 +81,15 @@ impl Table {
             self.write_row(&mut text, row, &widths, palette);
         }
         text
+    }
+
+    /// The table with symbols of ASCII, some of which are wider.
+    fn to_ascii(&self) -> Self {
+        let cell = |cell: &Cell| Cell::new(cell.role, charset::to_ascii(&cell.text));
+        Self {
+            columns: self.columns.clone(),
+            rows: self.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+        }
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -138,7 +152,7 @@ mod tests {
         table.row(["├─ a".into(), 1.into()]);
         table.row([Cell::new(Role::Good, "b"), 22.into()]);
         assert_eq!(table.render(Palette::PLAIN), "TREE   N\n├─ a   1\nb     22\n");
-        let coloured = table.render(Palette { colour: true });
+        let coloured = table.render(Palette { colour: true, ..Palette::PLAIN });
         assert!(coloured.contains("\u{1b}[32mb\u{1b}[0m     22\n"), "{coloured:?}");
     }
 

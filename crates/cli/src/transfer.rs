@@ -12,8 +12,8 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use kent_client::Daemon;
 use kent_proto::v1::{
-    AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, GetSpaceRequest, NewRegion, SealRegionRequest,
-    UpdateRegionRequest, region,
+    AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, FieldMask, GetSpaceRequest, NewRegion,
+    SealRegionRequest, UpdateRegionRequest, region,
 };
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
@@ -191,7 +191,7 @@ impl<'f> Work<'f> {
         let message = CreateRegionRequest {
             parent: names::space(space),
             region_id: initial.name,
-            suffix_bits: initial.suffix_bits,
+            suffix_bits: Some(initial.suffix_bits),
             prefix: Some(initial.prefix),
             next: initial.reserved.map(|next| next.0.into()),
             order: region::Order::from(initial.order).into(),
@@ -253,6 +253,8 @@ async fn finish(space: &str, here: &Entry, entry: &Entry, daemon: &Daemon) -> Re
         description: given(&entry.description, &here.description),
         set_labels: if here.labels == entry.labels { [].into() } else { entry.labels.clone().into_iter().collect() },
         policy: (here.policy != entry.policy).then(|| entry.policy.as_ref().map(Into::into).unwrap_or_default()),
+        // Parts that the file lacks are cleared.
+        policy_mask: (here.policy != entry.policy).then(|| FieldMask { paths: vec!["*".to_owned()] }),
         ..nothing.clone()
     };
     if message != nothing {

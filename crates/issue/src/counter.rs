@@ -83,6 +83,14 @@ pub enum CounterRefusal {
     /// The pace does not allow it yet.
     #[error(transparent)]
     TooFast(#[from] TooFast),
+    /// The record is below a suffix that this counter has granted, so the store was rolled back or replaced.
+    #[error("the store has {reserved} as the next suffix, but this daemon has granted all below {granted}")]
+    RolledBack {
+        /// The value of the record.
+        reserved: Position,
+        /// The suffix after the last one granted.
+        granted: Position,
+    },
 }
 
 /// Grants the suffixes of one region from the current chunk.
@@ -150,7 +158,8 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Fails with a [`CounterRefusal`] if fewer suffixes are left, or if the pace does not allow it.
+    /// Fails with a [`CounterRefusal`] if fewer suffixes are left, if the pace does not allow it, or if the record was
+    /// rolled back.
     pub fn plan_chunk(
         &mut self,
         read: Stored<Reserved>,
@@ -159,6 +168,10 @@ impl Counter {
         now: Duration,
     ) -> Result<CounterPlan, CounterRefusal> {
         let (base, capacity) = (read.value.below, bound.capacity);
+        let granted = self.sequence.next();
+        if base < granted {
+            return Err(CounterRefusal::RolledBack { reserved: base, granted });
+        }
         // If no other daemon has reserved suffixes since our last commit, the next chunk directly follows the rest of
         // ours.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };

@@ -3,6 +3,7 @@
 mod it {
     mod clock;
     mod histories;
+    mod hostile;
     mod stepped_clock;
     mod world;
 }

@@ -114,6 +114,30 @@ impl Texts {
 }
 
 impl Policy {
+    /// The policy with these changes.
+    ///
+    /// # Errors
+    ///
+    /// `bad-input` if a strict region would have bounds for chunks.
+    pub(crate) fn changed(&self, patch: &PolicyPatch) -> Result<Self, Refusal> {
+        let (bounds, strict) = match self.chunk {
+            ChunkPolicy::Adaptive => (None, false),
+            ChunkPolicy::Within { min, max } => (Some((min, max)), false),
+            ChunkPolicy::Strict => (None, true),
+        };
+        let chunk = match (patch.bounds.unwrap_or(bounds), patch.strict.unwrap_or(strict)) {
+            (None, false) => ChunkPolicy::Adaptive,
+            (Some((min, max)), false) => ChunkPolicy::Within { min, max },
+            (None, true) => ChunkPolicy::Strict,
+            (Some(_), true) => return Err(Refusal::BadPolicy { what: STRICT_AND_BOUNDS }),
+        };
+        Ok(Self {
+            auto_expand: patch.auto_expand.unwrap_or(self.auto_expand),
+            cap: patch.cap.unwrap_or(self.cap),
+            chunk,
+        })
+    }
+
     pub(crate) fn check(&self, order: Order) -> Result<(), Refusal> {
         let refused = |what| Err(Refusal::BadPolicy { what });
         match self.auto_expand {
@@ -135,6 +159,38 @@ impl Policy {
     }
 }
 
+const STRICT_AND_BOUNDS: &str = "a strict region reserves no chunks, so it cannot have bounds for them: clear one of the two in the same edit (--no-strict or --no-chunk)";
+
+/// A change of a policy. `None` leaves a part as it is; `Some(None)` clears it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyPatch {
+    /// Whether and when it expands before it is full.
+    pub auto_expand: Option<Option<AutoExpand>>,
+    /// The largest number of suffixes to issue.
+    pub cap: Option<Option<Count>>,
+    /// The bounds of a chunk.
+    pub bounds: Option<Option<(u64, u64)>>,
+    /// Whether every grant is durable before it is answered, and no chunks are reserved.
+    pub strict: Option<bool>,
+}
+
+impl PolicyPatch {
+    /// The patch that makes every policy equal to this one.
+    pub const fn to(policy: &Policy) -> Self {
+        let (bounds, strict) = match policy.chunk {
+            ChunkPolicy::Adaptive => (None, false),
+            ChunkPolicy::Within { min, max } => (Some((min, max)), false),
+            ChunkPolicy::Strict => (None, true),
+        };
+        Self {
+            auto_expand: Some(policy.auto_expand),
+            cap: Some(policy.cap),
+            bounds: Some(bounds),
+            strict: Some(strict),
+        }
+    }
+}
+
 /// A change of a region's attributes. `None` leaves an attribute as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
@@ -148,8 +204,8 @@ pub struct Patch {
     pub description: Option<String>,
     /// Labels to set, or to remove if the value is `None`.
     pub labels: BTreeMap<String, Option<String>>,
-    /// A new policy, which replaces the whole old one.
-    pub policy: Option<Policy>,
+    /// Changes of the policy.
+    pub policy: PolicyPatch,
     /// Declares that suffixes below this one are issued. The counter never goes back.
     pub next: Option<Count>,
 }
@@ -184,6 +240,36 @@ mod tests {
             (None, ChunkPolicy::Strict, Order::Sequential),
         ] {
             assert_eq!(Policy { auto_expand, cap: None, chunk }.check(order), Ok(()), "{auto_expand:?} {chunk:?}");
+        }
+    }
+
+    #[test]
+    fn ok_a_policy_changes_one_part_at_a_time() {
+        let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix: 50 });
+        let cap = Some(Count::Below(9));
+        let full = Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 1, max: 8 } };
+        let strict = Policy { chunk: ChunkPolicy::Strict, ..full };
+        let none = PolicyPatch::default();
+        let unbounded = PolicyPatch { bounds: Some(None), ..none };
+        for (policy, patch, expected) in [
+            (full, none, full),
+            (full, PolicyPatch { auto_expand: Some(None), ..none }, Policy { auto_expand: None, ..full }),
+            (full, PolicyPatch { cap: Some(None), ..none }, Policy { cap: None, ..full }),
+            (full, unbounded, Policy { chunk: ChunkPolicy::Adaptive, ..full }),
+            (full, PolicyPatch { strict: Some(true), ..unbounded }, strict),
+            (full, PolicyPatch { strict: Some(false), ..none }, full),
+            (strict, PolicyPatch { cap: Some(None), ..none }, Policy { cap: None, ..strict }),
+            (strict, PolicyPatch { bounds: Some(Some((1, 8))), strict: Some(false), ..none }, full),
+            (strict, PolicyPatch::to(&full), full),
+            (full, PolicyPatch::to(&Policy::default()), Policy::default()),
+        ] {
+            assert_eq!(policy.changed(&patch), Ok(expected), "{patch:?}");
+        }
+        for (policy, patch) in [
+            (full, PolicyPatch { strict: Some(true), ..none }),
+            (strict, PolicyPatch { bounds: Some(Some((1, 8))), ..none }),
+        ] {
+            assert!(matches!(policy.changed(&patch), Err(Refusal::BadPolicy { .. })), "{patch:?}");
         }
     }
 

@@ -29,7 +29,7 @@ pub enum NotComposed {
         region: String,
     },
     /// The identifier does not begin with the region's prefix, or has more bits than the space.
-    #[error("{id} does not begin with {prefix}, the prefix of {region:?}")]
+    #[error("{id} does not begin with {prefix:#}, the prefix of {region:?}")]
     Prefix {
         /// The identifier.
         id: u128,

@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use crate::{
-    attributes::{ChunkPolicy, Order, Patch, Policy},
+    attributes::{Order, Patch, Policy},
     count::Count,
     pace::Pace,
     prefix::Prefix,
@@ -70,6 +70,18 @@ pub enum Edit {
         /// The name of the region.
         name: String,
     },
+    /// Makes the suffixes of a delegated region its own again. The caller checks that their space is empty.
+    Undelegate {
+        /// The name of the region.
+        name: String,
+    },
+    /// Deletes a region from which nothing was ever issued or reserved.
+    Delete {
+        /// The name of the region.
+        name: String,
+        /// Whether the caller knows that no number of an external region is in use.
+        unused: bool,
+    },
     /// Changes the attributes of a region.
     Update {
         /// The name of the region.
@@ -135,7 +147,8 @@ pub struct NewRegion {
     pub name: String,
     /// The width of its suffix in bits (s). Only the all-zero subregion may leave it out, and then has its parent's.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions.
+    /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions. It is the
+    /// all-zero one only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
     /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it as any subregion.
@@ -153,15 +166,12 @@ impl Edit {
     pub const fn stops_grants(&self) -> bool {
         let Self::Update { patch, .. } = self else { return false };
         let Patch { sealed, policy, next, .. } = patch;
-        let limits = match policy {
-            Some(policy) => policy.cap.is_some() || matches!(policy.chunk, ChunkPolicy::Strict),
-            None => false,
-        };
+        let limits = matches!(policy.cap, Some(Some(_))) || matches!(policy.strict, Some(true));
         matches!(sealed, Some(true)) || next.is_some() || limits
     }
 
-    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, or for an update its main
-    /// effect: `rename`, `seal`, `unseal`, `note` or `update`.
+    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`, `delete`, or
+    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -170,6 +180,8 @@ impl Edit {
             Self::Split { .. } => "split",
             Self::Subdivide { .. } => "subdivide",
             Self::Delegate { .. } => "delegate",
+            Self::Undelegate { .. } => "undelegate",
+            Self::Delete { .. } => "delete",
             Self::Update { patch: Patch { name: Some(_), .. }, .. } => "rename",
             Self::Update { patch: Patch { sealed: Some(true), .. }, .. } => "seal",
             Self::Update { patch: Patch { sealed: Some(false), .. }, .. } => "unseal",
@@ -188,6 +200,8 @@ impl Edit {
             | Self::Split { name, .. }
             | Self::Subdivide { name, .. }
             | Self::Delegate { name }
+            | Self::Undelegate { name }
+            | Self::Delete { name, .. }
             | Self::Update { name, .. } => name,
         }
     }
@@ -196,6 +210,7 @@ impl Edit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PolicyPatch;
 
     #[test]
     fn ok_an_edit_has_an_operation_and_a_subject() {
@@ -210,6 +225,8 @@ mod tests {
             (Edit::Split { name: name(), by: 1, new_regions: Vec::new() }, "split"),
             (Edit::Subdivide { name: name(), by: 1, new_regions: Vec::new(), reserve_others: false }, "subdivide"),
             (Edit::Delegate { name: name() }, "delegate"),
+            (Edit::Undelegate { name: name() }, "undelegate"),
+            (Edit::Delete { name: name(), unused: false }, "delete"),
             (update(Patch { name: Some("s".into()), sealed: Some(true), ..Patch::default() }), "rename"),
             (update(Patch { sealed: Some(true), ..Patch::default() }), "seal"),
             (update(Patch { sealed: Some(false), ..Patch::default() }), "unseal"),
@@ -224,16 +241,16 @@ mod tests {
     #[test]
     fn ok_seals_caps_strict_policies_and_declared_numbers_stop_grants() {
         let update = |patch| Edit::Update { name: "r".into(), patch };
-        let policy = |policy| update(Patch { policy: Some(policy), ..Patch::default() });
+        let policy = |policy| update(Patch { policy, ..Patch::default() });
         for (edit, stops) in [
             (Edit::Expand { name: "r".into(), by: 1 }, false),
             (update(Patch { owner: Some("ops".into()), ..Patch::default() }), false),
             (update(Patch { sealed: Some(true), ..Patch::default() }), true),
             (update(Patch { sealed: Some(false), ..Patch::default() }), false),
             (update(Patch { next: Some(Count::Below(3)), ..Patch::default() }), true),
-            (policy(Policy::default()), false),
-            (policy(Policy { cap: Some(Count::Below(3)), ..Policy::default() }), true),
-            (policy(Policy { chunk: ChunkPolicy::Strict, ..Policy::default() }), true),
+            (policy(PolicyPatch { cap: Some(None), strict: Some(false), ..PolicyPatch::default() }), false),
+            (policy(PolicyPatch { cap: Some(Some(Count::Below(3))), ..PolicyPatch::default() }), true),
+            (policy(PolicyPatch { strict: Some(true), ..PolicyPatch::default() }), true),
         ] {
             assert_eq!(edit.stops_grants(), stops, "{edit:?}");
         }

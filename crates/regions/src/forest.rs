@@ -84,17 +84,27 @@ impl Forest {
     /// Plans an edit of one of the tables.
     ///
     /// # Errors
-    /// Those of [`Table::plan`].
+    /// Those of [`Table::plan`]. Also `space-in-use` for the end of a delegation whose local table has regions.
     pub fn plan(&self, key: TableKey, edit: &Edit) -> Result<Plan, Refusal> {
-        self.table(key).plan(edit)
+        let plan = self.table(key).plan(edit)?;
+        if let (Edit::Undelegate { name }, Some(region)) = (edit, plan.subject())
+            && let Some(local) = self.local(key, region)
+            && !self.table(local).is_empty()
+        {
+            return Err(Refusal::SpaceInUse { region: name.clone(), regions: self.table(local).len() });
+        }
+        Ok(plan)
     }
 
-    /// Applies a plan to the table that it was made for. A delegation adds an empty local table.
+    /// Applies a plan to the table that it was made for. A delegation adds an empty local table, and its end removes it.
     ///
     /// # Errors
     /// Those of [`Table::apply`].
     pub fn apply(&mut self, key: TableKey, plan: &Plan) -> Result<(), Refusal> {
         self.table_mut(key).apply(plan)?;
+        if let Some(region) = plan.subject().filter(|region| !region.delegated) {
+            self.keys.remove(&(key, region.number));
+        }
         let made = plan.delegated.and_then(|number| self.table(key).get(number));
         // OK because a region that can be delegated has a suffix of 1 to 128 bits.
         if let Some((number, Ok(table))) = made.map(|region| (region.number, Table::new(region.suffix.into()))) {

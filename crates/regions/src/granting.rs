@@ -1,7 +1,7 @@
 //! Decides whether a region grants identifiers, who grants instead of it, and when it expands automatically.
 
 use crate::{
-    attributes::Order,
+    attributes::{ChunkPolicy, Order},
     count::Count,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
@@ -79,6 +79,11 @@ impl Region {
         }
     }
 
+    /// Whether the policy may forbid a chunk that was reserved before: the region is strict or has a cap.
+    pub fn may_forbid_chunks(&self) -> bool {
+        self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
+    }
+
     /// The number of bits by which the policy expands the region before `count` more suffixes are granted, or `None` if
     /// no expansion is due.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
@@ -121,7 +126,7 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, Start};
+    use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, PolicyPatch, Start};
 
     /// A region of 4 bits with a zone of 4.
     fn region() -> Region {
@@ -312,7 +317,7 @@ mod tests {
             start: Start { next: Count::Below(12), pace, ..Start::default() },
         };
         let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix: 6 });
-        let policy = Some(Policy { auto_expand, ..Policy::default() });
+        let policy = PolicyPatch { auto_expand: Some(auto_expand), ..PolicyPatch::default() };
         let update = Edit::Update { name: "r".to_string(), patch: Patch { policy, ..Patch::default() } };
         for edit in [create, update] {
             let plan = table.plan(&edit).expect("legal");

@@ -31,8 +31,9 @@ mod region;
 mod restore;
 mod revision;
 mod table;
+mod undo;
 
-pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, Texts};
+pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, PolicyPatch, Texts};
 pub use classify::{Classification, Status};
 pub use compose::NotComposed;
 pub use count::Count;
@@ -51,3 +52,4 @@ pub use region::{FormerPrefix, Kind, Region, RegionNumber};
 pub use restore::Damage;
 pub use revision::Revision;
 pub use table::{BadWidth, Table};
+pub use undo::NotUndone;

@@ -5,6 +5,7 @@
 
 mod create;
 mod delegate;
+mod delete;
 mod divide;
 mod resize;
 #[cfg(test)]
@@ -32,11 +33,11 @@ use crate::{
 pub struct Plan {
     /// The revision for which the plan is valid.
     pub base: Revision,
-    /// The revision after the edit.
+    /// The revision after the edit. It is `base` if the edit changes nothing.
     pub revision: Revision,
-    /// Every region that changes or is created. The subject of the edit comes first.
+    /// Every region that changes, is created or is deleted. The subject of the edit comes first.
     pub changes: Vec<Change>,
-    /// Prefixes that a split frees and no new region takes, larger blocks first.
+    /// Prefixes that a split frees and no new region takes, larger blocks first; the prefix of a deleted region.
     pub freed: Vec<Prefix>,
     /// The free block in which a new region was placed.
     pub block: Option<Prefix>,
@@ -54,10 +55,50 @@ pub struct Plan {
 /// One region, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
+    /// The number of the region.
+    pub number: RegionNumber,
     /// The region before the edit, or `None` if the edit creates it.
     pub before: Option<Region>,
-    /// The region after the edit.
-    pub after: Region,
+    /// The region after the edit, or `None` if the edit deletes it.
+    pub after: Option<Region>,
+}
+
+impl Change {
+    /// A region that is created.
+    pub const fn created(region: Region) -> Self {
+        Self { number: region.number, before: None, after: Some(region) }
+    }
+
+    /// A region that changes.
+    pub const fn changed(before: Region, after: Region) -> Self {
+        Self { number: after.number, before: Some(before), after: Some(after) }
+    }
+
+    /// A region that is deleted.
+    pub const fn deleted(region: Region) -> Self {
+        Self { number: region.number, before: Some(region), after: None }
+    }
+
+    /// The region after the edit, or before it if the edit deletes it.
+    pub fn region(&self) -> Option<&Region> {
+        self.after.as_ref().or(self.before.as_ref())
+    }
+
+    /// Whether the edit creates the region.
+    pub const fn creates(&self) -> bool {
+        self.before.is_none() && self.after.is_some()
+    }
+
+    /// Whether this may be the change of an edit that stops grants ([`Edit::stops_grants`]): the region is sealed, capped or
+    /// strict, even if it was before.
+    pub fn may_stop_grants(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
+    }
+
+    /// Both sides.
+    pub fn sides_mut(&mut self) -> impl Iterator<Item = &mut Region> {
+        self.before.iter_mut().chain(self.after.iter_mut())
+    }
 }
 
 /// A counter that moves to another region.
@@ -87,6 +128,8 @@ impl Table {
                 divide::subdivide(self, name, *by, new_regions, *reserve_others)
             }
             Edit::Delegate { name } => delegate::plan(self, name),
+            Edit::Undelegate { name } => delegate::revert(self, name),
+            Edit::Delete { name, unused } => delete::plan(self, name, *unused),
             Edit::Update { name, patch } => update::plan(self, name, patch),
         }
     }
@@ -103,15 +146,20 @@ impl Table {
         if plan.base != self.revision() {
             return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision() });
         }
-        let regions =
-            plan.changes.iter().map(|change| self.with_counter(plan, change)).collect::<Result<Vec<_>, _>>()?;
-        self.revise(plan.revision, regions);
+        let mut regions = Vec::with_capacity(plan.changes.len());
+        for change in &plan.changes {
+            match &change.after {
+                Some(after) => regions.push(self.with_counter(plan, after)?),
+                None => self.get(change.number).map_or(Ok(()), Region::check_unused)?,
+            }
+        }
+        self.revise(plan.revision, plan.changes.iter().map(|change| change.number), regions);
         Ok(())
     }
 
     /// A region after a change, with the counter that it now has or inherits.
-    fn with_counter(&self, plan: &Plan, change: &Change) -> Result<Region, Refusal> {
-        let mut after = change.after.clone();
+    fn with_counter(&self, plan: &Plan, after: &Region) -> Result<Region, Refusal> {
+        let mut after = after.clone();
         let declared = plan.declared.filter(|(number, _)| *number == after.number).map(|(_, declared)| declared);
         let (source, declared) = match plan.counter_move {
             // The all-zero subregion may start above the counter that it inherits.
@@ -177,11 +225,17 @@ fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
 impl Plan {
     /// Reconstructs the plan of a past edit from its changes.
     pub fn made(revision: Revision, changes: Vec<Change>) -> Self {
-        let split = |change: &Change| Some(change.before.as_ref()?.prefix).filter(|old| *old != change.after.prefix);
-        let freed = changes.first().and_then(split).map(|old| divide::freed(&changes, old)).unwrap_or_default();
-        let makes = changes.first().is_some_and(|first| first.before.is_none());
+        let split = |change: &Change| {
+            let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
+            (before.prefix != after.prefix).then_some(before.prefix)
+        };
+        let deleted =
+            |change: &Change| change.before.as_ref().filter(|_| change.after.is_none()).and_then(delete::freed);
+        let freed = changes.first().and_then(split).map(|old| divide::freed(&changes, old));
+        let freed = freed.unwrap_or_else(|| changes.first().and_then(deleted).into_iter().collect());
+        let makes = changes.first().is_some_and(Change::creates);
         let donor = changes.iter().find(|change| makes && split(change).is_some());
-        let donor = donor.map(|change| change.after.name.clone());
+        let donor = donor.and_then(|change| change.after.as_ref()).map(|after| after.name.clone());
         Self {
             base: Revision(revision.0.saturating_sub(1)),
             revision,
@@ -197,16 +251,32 @@ impl Plan {
 
     /// Adds a region that changes.
     fn change(&mut self, before: &Region, after: Region) {
-        self.changes.push(Change { before: Some(before.clone()), after });
+        self.changes.push(Change::changed(before.clone(), after));
     }
 
     /// Adds a region that is created.
     fn make(&mut self, region: Region) {
-        self.changes.push(Change { before: None, after: region });
+        self.changes.push(Change::created(region));
     }
 
-    /// The subject of the edit, after the edit.
+    /// Adds a region that is deleted.
+    fn delete(&mut self, region: &Region) {
+        self.changes.push(Change::deleted(region.clone()));
+    }
+
+    /// The subject of the edit, after the edit. A deleted region is as it was before.
     pub fn subject(&self) -> Option<&Region> {
-        self.changes.first().map(|change| &change.after)
+        self.changes.first().and_then(Change::region)
+    }
+
+    /// Whether every region stays as it is, including how many of its suffixes count as issued.
+    pub fn changes_nothing(&self) -> bool {
+        self.changes.iter().all(|change| change.before == change.after)
+    }
+
+    /// The plan of an edit that was found to change nothing: it makes no revision.
+    #[must_use]
+    pub fn without_effect(self) -> Self {
+        Self { revision: self.base, declared: None, ..self }
     }
 }

@@ -166,8 +166,12 @@ impl PartialOrd for Prefix {
     }
 }
 
+/// The alternate form (`{:#}`) of the empty prefix is `(none)`.
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() && self.len == 0 {
+            return f.write_str("(none)");
+        }
         (0..self.len).try_for_each(|at| f.write_str(if self.left >> (127 - at) & 1 == 1 { "1" } else { "0" }))
     }
 }

@@ -43,7 +43,7 @@ pub enum Refusal {
     #[error(transparent)]
     BadPrefix(#[from] BadPrefix),
     /// `prefix-conflict`: the prefix overlaps another region's.
-    #[error("prefix {prefix} overlaps region {region:?}, which has {taken}")]
+    #[error("prefix {prefix:#} overlaps region {region:?}, which has {taken:#}")]
     PrefixConflict {
         /// The requested prefix.
         prefix: Prefix,
@@ -111,7 +111,7 @@ pub enum Refusal {
     },
     /// `has-subregions`: the operation needs a region without subregions.
     #[error(
-        "region {region:?} has subregions, {sub_bits} bits below it: only regions without subregions can be split or delegated"
+        "region {region:?} has subregions, {sub_bits} bits below it: only regions without subregions can be split, delegated or deleted"
     )]
     HasSubregions {
         /// The name of the region.
@@ -178,6 +178,53 @@ pub enum Refusal {
         region: String,
         /// The number of issued or reserved suffixes.
         issued: Count,
+    },
+    /// `region-populated`: only a region from which nothing was issued can be deleted.
+    #[error(
+        "{issued} suffixes of region {region:?} are issued or reserved, so they may be in use: only a region without any can be deleted"
+    )]
+    InUse {
+        /// The name of the region.
+        region: String,
+        /// The number of issued or reserved suffixes.
+        issued: Count,
+    },
+    /// `use-unknown`: the caller must confirm that no number of an external region is in use.
+    #[error(
+        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use; delete it only if none is, \
+         and confirm that"
+    )]
+    UseUnknown {
+        /// The name of the region.
+        region: String,
+    },
+    /// `is-heir`: the region continues the numbers of its closed parent, which has other subregions.
+    #[error(
+        "region {region:?} continues the numbers of {parent:?}, which is closed: delete the other subregions of {parent:?} first"
+    )]
+    IsHeir {
+        /// The name of the region.
+        region: String,
+        /// Its parent.
+        parent: String,
+    },
+    /// `space-in-use`: the space of a delegated region has regions.
+    #[error("the space of region {region:?} has {regions} regions: delete them first")]
+    SpaceInUse {
+        /// The name of the region.
+        region: String,
+        /// The number of regions in its space.
+        regions: usize,
+    },
+    /// `bad-input`: an automatic expansion that ends below the current suffix.
+    #[error(
+        "the region has a suffix of {suffix} bits already, so it never expands to {max}: the largest suffix to expand to must be {suffix} to 128"
+    )]
+    ExpandsNever {
+        /// The width of the region's suffix in bits.
+        suffix: u8,
+        /// The largest suffix in bits to expand to.
+        max: u8,
     },
     /// `bad-input`: the texts of a region are too long.
     #[error("owner, description and labels together have {bytes} bytes, but may have at most {TEXT_BYTES_MAX}")]
@@ -306,7 +353,13 @@ impl Refusal {
             Self::Delegated { .. } => "delegated",
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
-            Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::NoChange => "bad-input",
+            Self::InUse { .. } => "region-populated",
+            Self::UseUnknown { .. } => "use-unknown",
+            Self::IsHeir { .. } => "is-heir",
+            Self::SpaceInUse { .. } => "space-in-use",
+            Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::ExpandsNever { .. } | Self::NoChange => {
+                "bad-input"
+            }
             Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",

@@ -12,7 +12,8 @@ use crate::{
     revision::Revision,
 };
 
-/// The permanent number of a region in its space. No other region ever gets the same number.
+/// The permanent number of a region in its space. No other region ever gets the same number, not even after the region is
+/// deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionNumber(pub u64);
 
@@ -130,6 +131,14 @@ impl Region {
             return Ok(());
         }
         Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), requested: self.suffix })
+    }
+
+    /// Checks that no suffix is issued or reserved.
+    pub(crate) fn check_unused(&self) -> Result<(), Refusal> {
+        match self.issued {
+            Count::ZERO => Ok(()),
+            issued => Err(Refusal::InUse { region: self.name.clone(), issued }),
+        }
     }
 
     /// Rejects a delegated region.

@@ -239,9 +239,14 @@ impl Table {
     }
 
     /// Moves to another revision and replaces the regions that have these numbers.
-    pub(crate) fn revise(&mut self, revision: Revision, regions: Vec<Region>) {
-        for region in &regions {
-            self.remove(region.number);
+    pub(crate) fn revise(
+        &mut self,
+        revision: Revision,
+        numbers: impl Iterator<Item = RegionNumber>,
+        regions: Vec<Region>,
+    ) {
+        for number in numbers {
+            self.remove(number);
         }
         for region in regions {
             self.insert(region);

@@ -61,15 +61,17 @@ pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
 /// [`BadCopy`] if the change does not fit. The copy is unchanged then.
 pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), BadCopy> {
     let change = |change: v1::RegionChange| {
-        let after = change.after.ok_or_else(|| Invalid::new("after", "is missing"))?;
-        Ok::<_, Invalid>(Change { before: change.before.map(region).transpose()?, after: region(after)? })
+        let (before, after) = (change.before.map(region).transpose()?, change.after.map(region).transpose()?);
+        let number = after.as_ref().or(before.as_ref()).map(|region| region.number);
+        let number = number.ok_or_else(|| Invalid::new("changes", "has a change without a region"))?;
+        Ok::<_, Invalid>(Change { number, before, after })
     };
     let changes = entry.changes.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
-    for Change { before, after } in &changes {
+    for Change { number, before, .. } in &changes {
         // After a restore from a backup, a daemon may have the same revision with another table.
-        let known = table.get(after.number).map(|known| Region { issued: Count::ZERO, ..known.clone() });
+        let known = table.get(*number).map(|known| Region { issued: Count::ZERO, ..known.clone() });
         if known != *before {
-            return Err(BadCopy::Diverged { number: after.number.0 });
+            return Err(BadCopy::Diverged { number: number.0 });
         }
     }
     Ok(table.apply(&Plan::made(Revision(entry.revision), changes))?)

@@ -4,15 +4,16 @@ use std::num::NonZeroU64;
 
 use kent_regions::{
     AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, NewRegion, Order,
-    Pace, Patch, Place, Plan, Policy, Prefix, Region, RegionNumber, Revision, Start, Status, Table, Zone,
+    Pace, Patch, Place, Plan, Policy, PolicyPatch, Prefix, Region, RegionNumber, Revision, Start, Status, Table, Zone,
 };
+use prost_types::FieldMask;
 
 use super::{
     Invalid,
     names::{RegionName, SpaceName, check, region_name, space_name},
 };
 use crate::{
-    stored::{HistoryEntry, TextForm},
+    stored::{Declared, HistoryEntry, TextForm},
     v1,
 };
 
@@ -143,9 +144,11 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
 
     fn try_from(request: v1::CreateRegionRequest) -> Result<Self, Invalid> {
         let space = SpaceName::parse("parent", &request.parent)?.into_inner();
+        let missing = || Invalid::new("suffix_bits", "is missing: the width of the suffix in bits, such as 40");
+        let suffix_bits = request.suffix_bits.ok_or_else(missing)?;
         let edit = Edit::Create {
             name: new_name("region_id", &request.region_id)?,
-            suffix: some(request.suffix_bits),
+            suffix: some(suffix_bits),
             place: place(&request)?,
             start: Start {
                 next: Count::Below(request.next.map_or(0, u128::from)),
@@ -235,6 +238,38 @@ impl TryFrom<v1::DelegateRegionRequest> for EditInput {
     }
 }
 
+impl TryFrom<v1::DeleteRegionRequest> for EditInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::DeleteRegionRequest) -> Result<Self, Invalid> {
+        let unused = request.unused;
+        Self::of_region(&request.name, options!(request), |name| Edit::Delete { name, unused })
+    }
+}
+
+/// A request to revert the last edit of a table or of one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndoInput {
+    /// The space.
+    pub space: String,
+    /// The region; `None` for the whole table.
+    pub region: Option<String>,
+    /// The options that every edit has.
+    pub options: EditOptions,
+}
+
+impl TryFrom<v1::UndoEditRequest> for UndoInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::UndoEditRequest) -> Result<Self, Invalid> {
+        let (space, region) = match RegionName::parse("name", &request.name) {
+            Ok(RegionName { space, region }) => (space, Some(region)),
+            Err(_) => (SpaceName::parse("name", &request.name)?.into_inner(), None),
+        };
+        Ok(Self { space, region, options: options!(request) })
+    }
+}
+
 impl TryFrom<v1::RenameRegionRequest> for EditInput {
     type Error = Invalid;
 
@@ -254,7 +289,7 @@ impl TryFrom<v1::UpdateRegionRequest> for EditInput {
             owner: request.owner,
             description: request.description,
             labels: removed.chain(set).collect(),
-            policy: request.policy.map(policy_input).transpose()?,
+            policy: policy_patch(request.policy, request.policy_mask)?,
             next: request.next.map(|next| Count::Below(next.into())),
             ..Patch::default()
         };
@@ -269,6 +304,35 @@ pub(super) fn order(order: i32) -> Result<Order, Invalid> {
         Ok(v1::region::Order::External) => Ok(Order::External),
         Err(_) => Err(Invalid::new("order", "must be SEQUENTIAL, SCRAMBLED or EXTERNAL")),
     }
+}
+
+/// The changes of a policy: the parts that the mask names, or without a mask the parts that `policy` sets.
+fn policy_patch(policy: Option<v1::Policy>, mask: Option<FieldMask>) -> Result<PolicyPatch, Invalid> {
+    let policy = policy.unwrap_or_default();
+    let [mut auto_expand, mut cap, mut chunk, mut strict] = [
+        policy.auto_expand.is_some(),
+        !policy.cap.is_empty(),
+        policy.min_chunk != 0 || policy.max_chunk != 0,
+        policy.strict,
+    ];
+    // An empty mask counts as absent, as in AIP-134.
+    if let Some(FieldMask { paths }) = mask.filter(|mask| !mask.paths.is_empty()) {
+        let named = |names: &[&str]| paths.iter().any(|path| path == "*" || names.contains(&path.as_str()));
+        const PARTS: [&str; 6] = ["auto_expand", "cap", "min_chunk", "max_chunk", "strict", "*"];
+        if let Some(unknown) = paths.iter().find(|path| !PARTS.contains(&path.as_str())) {
+            let problem = format!("names {unknown:?}, but the parts are {}", PARTS.join(", "));
+            return Err(Invalid::new("policy_mask", problem));
+        }
+        (auto_expand, cap) = (named(&["auto_expand"]), named(&["cap"]));
+        (chunk, strict) = (named(&["min_chunk", "max_chunk"]), named(&["strict"]));
+    }
+    let given = PolicyPatch::to(&policy_input(policy)?);
+    Ok(PolicyPatch {
+        auto_expand: given.auto_expand.filter(|_| auto_expand),
+        cap: given.cap.filter(|_| cap),
+        bounds: given.bounds.filter(|_| chunk),
+        strict: given.strict.filter(|_| strict),
+    })
 }
 
 pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
@@ -559,17 +623,18 @@ pub fn edit_response(
 ) -> v1::EditResponse {
     // The plan itself may create the parent.
     let name_of = |number| {
-        let made = plan.changes.iter().map(|change| &change.after).find(|after| after.number == number);
+        let made = plan.changes.iter().filter_map(Change::region).find(|region| region.number == number);
         made.or_else(|| table.get(number)).map(|parent| parent.name.as_str())
     };
     let message = |of: &Region| region(space, of.parent.and_then(name_of), of, usage(of.number));
-    let change = |Change { before, after }: &Change| v1::RegionChange {
+    let change = |Change { before, after, .. }: &Change| v1::RegionChange {
         before: before.as_ref().map(message),
-        after: Some(message(after)),
+        after: after.as_ref().map(message),
     };
+    let changed = plan.changes.iter().filter(|_| plan.revision != plan.base);
     v1::EditResponse {
         region: plan.subject().map(message),
-        changes: plan.changes.iter().map(change).collect(),
+        changes: changed.map(change).collect(),
         base_revision: plan.base.0,
         revision: plan.revision.0,
         validate_only,
@@ -619,10 +684,11 @@ pub fn history_entry(
             ..region(space, parent.as_deref(), of, Usage::default())
         }
     };
-    let change = |Change { before, after }: &Change| v1::RegionChange {
+    let change = |Change { before, after, .. }: &Change| v1::RegionChange {
         before: before.as_ref().map(message),
-        after: Some(message(after)),
+        after: after.as_ref().map(message),
     };
+    let declared = |of: fn(Declared) -> Count| entry.declared.map(|declared| of(declared).to_string());
     v1::HistoryEntry {
         revision: revision.0,
         time,
@@ -631,5 +697,8 @@ pub fn history_entry(
         reason: entry.reason.clone(),
         request_id: entry.request_id.clone(),
         changes: entry.changes.iter().map(change).collect(),
+        declared: declared(|declared| declared.after).unwrap_or_default(),
+        declared_before: declared(|declared| declared.before).unwrap_or_default(),
+        undoes: entry.undoes.map_or(0, |revision| revision.0),
     }
 }

@@ -3,15 +3,40 @@
 
 use kent_ids::UnixNanos;
 use kent_issue::Forgotten;
-use kent_regions::{Count, Revision};
+use kent_regions::{Count, RegionNumber, Revision};
 use prost::Message;
 
 use super::{Malformed, count_bytes, count_from, decode, malformed};
 use crate::records;
 
-/// Encodes the record of an edit that was made with a request ID: the revision that it made.
-pub fn encode_request(revision: Revision) -> Vec<u8> {
-    records::RequestRecord { revision: revision.0 }.encode_to_vec()
+/// The result of an edit with a request ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditMade {
+    /// The revision that it made, or found if it changed nothing.
+    pub revision: Revision,
+    /// Set if it changed nothing, and so is not in the history.
+    pub unchanged: Option<Unchanged>,
+}
+
+/// An edit that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchanged {
+    /// The kind of edit, such as `seal`.
+    pub operation: String,
+    /// The name of the region in the request.
+    pub region: String,
+    /// The number of the region.
+    pub number: RegionNumber,
+}
+
+/// Encodes the record of an edit with a request ID.
+pub fn encode_request(made: &EditMade) -> Vec<u8> {
+    let unchanged = made.unchanged.as_ref().map(|unchanged| records::request_record::Unchanged {
+        operation: unchanged.operation.clone(),
+        region: unchanged.region.clone(),
+        number: unchanged.number.0,
+    });
+    records::RequestRecord { revision: made.revision.0, unchanged }.encode_to_vec()
 }
 
 /// Decodes a record of [`encode_request`].
@@ -19,9 +44,14 @@ pub fn encode_request(revision: Revision) -> Vec<u8> {
 /// # Errors
 ///
 /// [`Malformed`] names the value that is wrong.
-pub fn decode_request(value: &[u8]) -> Result<Revision, Malformed> {
+pub fn decode_request(value: &[u8]) -> Result<EditMade, Malformed> {
     let record: records::RequestRecord = decode(value, "the record of a request")?;
-    Ok(Revision(record.revision))
+    let unchanged = record.unchanged.map(|unchanged| Unchanged {
+        operation: unchanged.operation,
+        region: unchanged.region,
+        number: RegionNumber(unchanged.number),
+    });
+    Ok(EditMade { revision: Revision(record.revision), unchanged })
 }
 
 /// A grant of a strict region that was made with a request ID.

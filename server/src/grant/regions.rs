@@ -158,6 +158,7 @@ impl RegionGrants {
             edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
+            undoes: None,
         };
         match self.directory.edit(&command).await {
             Ok(_) => {
@@ -391,6 +392,8 @@ impl RegionGrants {
             Attempt::Refused(CounterRefusal::TooFast(refused)) => {
                 Err(AllocateError::too_fast(subject(&space, &space.region_name(number)), facts.pace, count, refused))
             }
+            // `Cell::try_reserve` returns it as an error.
+            Attempt::Refused(CounterRefusal::RolledBack { .. }) => Ok(()),
             Attempt::Unsure => Err(unsure(&space, &space.region_name(number))),
         }
     }

@@ -43,7 +43,7 @@ async fn start(disk: &MemoryStore, clock: impl Clock) -> Node {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "r".to_owned(),
-        suffix_bits: 32,
+        suffix_bits: Some(32),
         ..CreateRegionRequest::default()
     };
     node.regions().create_region(Request::new(create)).await.expect("created");

@@ -116,6 +116,9 @@ impl Cell {
         let read = Stored { version, value };
         let plan = match self.with(|counter| counter.plan_chunk(read, count.get(), &bound, now)) {
             Ok(plan) => plan,
+            Err(broken @ CounterRefusal::RolledBack { .. }) => {
+                return Err(StoreFailure::Replaced { found: format!("{}: {broken}", record.key) });
+            }
             Err(refusal) => return Ok(Attempt::Refused(refusal)),
         };
         self.commit(store, record, plan).await

@@ -37,6 +37,8 @@ pub(crate) struct Slots {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    /// The version of the record of the cluster key.
+    founded: Version,
     state: Mutex<State>,
     /// Notified by a grant that finds no slot or no window left.
     wanted: Notify,
@@ -64,12 +66,25 @@ pub(crate) struct HeldSlot {
 }
 
 impl Slots {
-    /// Creates the state without a slot.
-    pub(crate) fn new(environment: Environment, policy: ClockPolicy, trust: TrustPolicy, key: ClusterKey) -> Self {
+    /// Creates the state without a slot. `founded` is the version of the record of the key.
+    pub(crate) fn new(
+        environment: Environment,
+        policy: ClockPolicy,
+        trust: TrustPolicy,
+        (key, founded): (ClusterKey, Version),
+    ) -> Self {
         let Environment { store, clock, entropy } = environment;
         let holder = HolderId::new(entropy::bytes(&*entropy));
         let state = State { issuer: TimeIssuer::new(policy, holder, key), trusted: TrustedClock::new(trust) };
-        Self { store, clock, entropy, state: Mutex::new(state), wanted: Notify::new(), supplied: Notify::new() }
+        Self {
+            store,
+            clock,
+            entropy,
+            founded,
+            state: Mutex::new(state),
+            wanted: Notify::new(),
+            supplied: Notify::new(),
+        }
     }
 
     /// The holder id of this run.
@@ -265,6 +280,7 @@ impl Slots {
                     self.committed(plan, version);
                     return Ok(());
                 }
+                Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => return Err(replaced()),
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -305,6 +321,7 @@ impl Slots {
                 self.committed(plan, version);
                 Ok(())
             }
+            Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => Err(replaced()),
             Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => self.reread(slot).await,
             Err(error) => Err(error.into()),
         }
@@ -361,8 +378,9 @@ impl Slots {
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
         let key = keys::slot(plan.slot());
-        let txn =
-            Txn::new().expect(key.clone(), Version::new(plan.guard())).put(key, stored::encode_slot(plan.record()));
+        // The key of this daemon's identifiers is the key of this store: a replica that hung while the store was replaced stops.
+        let txn = Txn::new().expect(keys::CLUSTER, self.founded).expect(key.clone(), Version::new(plan.guard()));
+        let txn = txn.put(key, stored::encode_slot(plan.record()));
         Ok(self.store.commit(txn).await?.version.get())
     }
 
@@ -408,4 +426,8 @@ fn log_step(back: Duration) {
 
 fn stored_slot(versioned: &kent_store::Versioned) -> Result<Stored<SlotRecord>, stored::Malformed> {
     Ok(Stored { version: versioned.version.get(), value: stored::decode_slot(&versioned.value)? })
+}
+/// The store has another cluster key than at the start of this daemon.
+fn replaced() -> StoreFailure {
+    StoreFailure::Replaced { found: keys::CLUSTER.to_string() }
 }

@@ -187,7 +187,8 @@ impl Migration {
         let Self { source, target, witness, entropy, restore, from, to, moved } = self;
         if let Some(witness) = witness {
             // The migration counts as a start, so that an earlier copy of the directory counts as an old one.
-            witness.attest(&*source, &from.display().to_string()).await?;
+            let location = from.canonicalize().unwrap_or_else(|_| from.clone());
+            witness.attest(&*source, &location.display().to_string()).await?;
         }
         let filling = match Filling::begin(&*target, source.store_id(), restore.into_records(), &*entropy).await {
             Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),

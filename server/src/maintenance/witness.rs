@@ -195,7 +195,8 @@ impl Witness {
         let count = count.put(keys::WITNESSES, joined(iter::once(self).chain(&earlier)));
         store.commit(count).await.map_err(StoreFailure::from)?;
         let record = StartRecord { place: place.to_owned(), starts };
-        for witness in earlier {
+        // An earlier directory may be on another replica's machine, or on a disk that is absent.
+        for witness in earlier.into_iter().filter(|witness| witness.dir.is_dir()) {
             // A service's directory may be closed to a shell.
             if let Err(error) = witness.write(&witness.file(store.store_id()), &record) {
                 warn!(%error, witness = %witness.dir.display(), "cannot write to an earlier witness of this store");
@@ -223,7 +224,9 @@ impl Witness {
         if is_started || !store.scan(&keys::SLOTS).await.map_err(StoreFailure::from)?.is_empty() {
             return Ok(());
         }
-        let files = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        // With its disk absent, the data may have another default witness than before.
+        let dirs = StateDirs::of_process().candidates().into_iter().chain([self.dir.clone()]);
+        let files = dirs.flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten()).map(|entry| entry.path());
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "toml")) {
             if let Some(StartRecord { starts, .. }) = read(&file).ok().flatten().filter(|record| record.place == place)
             {

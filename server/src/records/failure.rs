@@ -16,6 +16,14 @@ pub enum StoreFailure {
     /// A record is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// The store was replaced or rolled back while the daemon was running.
+    #[error(
+        "the store was replaced or rolled back under this daemon ({found}): end all replicas before you start one again"
+    )]
+    Replaced {
+        /// The record that shows it.
+        found: String,
+    },
 }
 
 impl StoreFailure {
@@ -25,7 +33,7 @@ impl StoreFailure {
             Self::Read(error) => error.is_retryable(),
             Self::Commit(CommitError::Conflict { .. } | CommitError::Unknown(_)) => true,
             Self::Commit(error) => error.is_retryable(),
-            Self::Malformed(_) => false,
+            Self::Malformed(_) | Self::Replaced { .. } => false,
         }
     }
 }

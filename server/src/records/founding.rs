@@ -40,12 +40,16 @@ pub enum NotWhole {
     Empty,
 }
 
-/// Reads the key of the keyed permutation; in a new store, draws and stores it first. A daemon writes nothing else before that.
+/// Reads the key of the keyed permutation, with the version of its record; in a new store, draws and stores it first. A daemon
+/// writes nothing else before that. The record never changes, so another version shows another store.
 ///
 /// # Errors
 ///
 /// [`LoadError`] if the daemon must not issue from the store.
-pub(crate) async fn load_or_found(store: &dyn Store, entropy: &dyn Entropy) -> Result<ClusterKey, LoadError> {
+pub(crate) async fn load_or_found(
+    store: &dyn Store,
+    entropy: &dyn Entropy,
+) -> Result<(ClusterKey, Version), LoadError> {
     loop {
         let known = store.get(&keys::CLUSTER).await.map_err(StoreFailure::from)?;
         if store.get(&keys::RESTORING).await.map_err(StoreFailure::from)?.is_some() {
@@ -55,7 +59,7 @@ pub(crate) async fn load_or_found(store: &dyn Store, entropy: &dyn Entropy) -> R
             return Err(LoadError::Moved { to: place(&moved.value) });
         }
         if let Some(known) = known {
-            return Ok(stored::decode_cluster(&known.value).map_err(StoreFailure::from)?);
+            return Ok((stored::decode_cluster(&known.value).map_err(StoreFailure::from)?, known.version));
         }
         let drawn = stored::encode_cluster(&ClusterKey::new(entropy::bytes(entropy)));
         let unmarked = Txn::new().expect(keys::CLUSTER, Version::ABSENT).expect(keys::RESTORING, Version::ABSENT);

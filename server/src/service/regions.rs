@@ -4,18 +4,21 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
 use kent_proto::{
-    model::{self, ClassifyInput, ComposeInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName, Usage},
+    model::{
+        self, ClassifyInput, ComposeInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName, UndoInput,
+        Usage, space_name,
+    },
     stored::TextForm,
     v1::{
         self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, ComposeRequest, ComposeResponse, Composed,
-        CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
-        GetRegionRequest, GetSpaceRequest, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest,
-        ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, RenameRegionRequest, SealRegionRequest,
-        ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse,
-        regions_server::Regions,
+        CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest,
+        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ListHistoryRequest, ListHistoryResponse,
+        ListRegionsRequest, ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, RenameRegionRequest,
+        SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest,
+        WatchTableRequest, WatchTableResponse, regions_server::Regions,
     },
 };
-use kent_regions::{NotComposed, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
 use super::{classify::classify, text::text_of, watch};
@@ -29,6 +32,7 @@ use crate::{
         edits::{EditCommand, Edited},
         history,
         space::Space,
+        undo::UndoCommand,
     },
 };
 
@@ -54,15 +58,25 @@ impl RegionsService {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
         let stops_grants = edit.stops_grants();
-        let command = EditCommand { space, number: None, edit, options, principal: caller };
-        match self.engine.edit(command).await {
+        let command = EditCommand { space, number: None, edit, options, principal: caller, undoes: None };
+        self.respond(operation, validate_only, stops_grants, self.engine.edit(command).await).await
+    }
+
+    /// The response of an edit. If it stops grants, waits for the other replicas.
+    async fn respond(
+        &self,
+        operation: &'static str,
+        validate_only: bool,
+        stops_grants: bool,
+        edited: Result<Edited, EditError>,
+    ) -> Answer<EditResponse> {
+        match edited {
             Ok(Edited { space, plan, again }) => {
-                let outcome = if validate_only {
-                    "dry_run"
-                } else if again {
-                    "again"
-                } else {
-                    "made"
+                let outcome = match (validate_only, again, plan.revision == plan.base) {
+                    (true, ..) => "dry_run",
+                    (_, true, _) => "again",
+                    (_, _, true) => "unchanged",
+                    _ => "made",
                 };
                 self.engine.metrics().edited(operation, outcome);
                 let name = space.name();
@@ -95,6 +109,16 @@ impl Regions for RegionsService {
         let input = SpaceInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let space = self.engine.create_space(input).await.map_err(|error| self.refused("create_space", &error))?;
         Ok(Response::new(space_message(&space)))
+    }
+
+    async fn delete_space(&self, request: Request<DeleteSpaceRequest>) -> Answer<v1::Space> {
+        let principal = caller(&request);
+        let DeleteSpaceRequest { name, validate_only } = request.into_inner();
+        let name = parse_space("name", &name)?;
+        let deleted = self.engine.delete_space(name.clone(), principal, validate_only).await;
+        let space = deleted.map_err(|error| self.refused("delete_space", &error))?;
+        // The name of the space of a delegated region depends on the region, which may have been renamed.
+        Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&space) }))
     }
 
     async fn get_space(&self, request: Request<GetSpaceRequest>) -> Answer<v1::Space> {
@@ -157,6 +181,21 @@ impl Regions for RegionsService {
 
     async fn delegate_region(&self, request: Request<DelegateRegionRequest>) -> Answer<EditResponse> {
         self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn delete_region(&self, request: Request<DeleteRegionRequest>) -> Answer<EditResponse> {
+        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn undo_edit(&self, request: Request<UndoEditRequest>) -> Answer<EditResponse> {
+        let principal = caller(&request);
+        let input = UndoInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        let UndoInput { space, region, options } = input;
+        let validate_only = options.validate_only;
+        let undone = self.engine.undo(UndoCommand { space, region, options, principal }).await;
+        let stops_grants = |edited: &Edited| edited.plan.changes.iter().any(Change::may_stop_grants);
+        let stops_grants = undone.as_ref().is_ok_and(stops_grants);
+        self.respond("undo", validate_only, stops_grants, undone).await
     }
 
     async fn seal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
@@ -265,7 +304,7 @@ impl RegionsService {
             revision -= 1;
             let Some(entry) = entry.map_err(|failure| status::from_read(&failure))? else { continue };
             revision = entry.follows.map_or(revision, |follows| follows.0);
-            if region.is_none_or(|number| entry.changes.iter().any(|change| change.after.number == number)) {
+            if region.is_none_or(|number| entry.changes.iter().any(|change| change.number == number)) {
                 entries.push(watch::message(space, &name, Revision(at), &entry));
             }
         }

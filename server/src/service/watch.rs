@@ -16,7 +16,7 @@ use kent_proto::{
         watch_table_response::{Event, Snapshot},
     },
 };
-use kent_regions::{Region, Revision, Table};
+use kent_regions::{Change, Region, Revision, Table};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -162,9 +162,9 @@ impl Watcher {
 pub(super) fn message(space: &Space, name: &str, revision: Revision, entry: &HistoryEntry) -> v1::HistoryEntry {
     let time = UnixNanos::new(entry.unix_nanos.into()).rfc3339(3).unwrap_or_default();
     let name_of = |number| {
-        let made = entry.changes.iter().map(|change| &change.after).find(|after| after.number == number);
+        let made = entry.changes.iter().filter_map(Change::region).find(|region| region.number == number);
         let known = || space.read(|table| table.get(number).map(|region| region.name.clone()));
-        made.map(|after| after.name.clone()).or_else(known)
+        made.map(|region| region.name.clone()).or_else(known)
     };
     model::history_entry(name, revision, time, entry, name_of)
 }

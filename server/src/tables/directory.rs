@@ -1,14 +1,14 @@
 //! The spaces of a store, with their tables in memory.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
 use kent_ids::ClusterKey;
 use kent_issue::Chunk;
 use kent_proto::stored::{EditId, Malformed, Restored, TextForm};
-use kent_regions::{RegionNumber, Table};
+use kent_regions::{RegionNumber, Revision, Table};
 use kent_store::{CommitError, Store, Txn, Version};
 use tokio::sync::Mutex;
 use tracing::info;
@@ -41,6 +41,8 @@ pub(crate) struct Directory {
     pub(super) restores: Vec<Restored>,
     /// The spaces, by key.
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
+    /// The keys of deleted spaces, whose records stay.
+    deleted: RwLock<BTreeSet<String>>,
     /// Held while a space is created.
     pub(super) making: Mutex<()>,
 }
@@ -48,8 +50,8 @@ pub(crate) struct Directory {
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
 
-/// The maximum number of spaces, including those of delegated regions: each keeps a table in memory permanently, and reports list
-/// them all. Several replicas together may create a few more.
+/// The maximum number of spaces, including those of delegated regions and the records of deleted ones: each keeps a table in memory
+/// permanently, and reports list them all. Several replicas together may create a few more.
 const SPACES_MAX: usize = 10_000;
 
 impl Directory {
@@ -62,12 +64,15 @@ impl Directory {
         let Environment { store, clock, entropy } = environment;
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
         let restores = restores(&*store).await?;
-        let (spaces, making) = (RwLock::default(), Mutex::default());
-        let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, making };
+        let (spaces, deleted, making) = (RwLock::default(), RwLock::default(), Mutex::default());
+        let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, deleted, making };
         // A space's key begins with the key of the outer space, so outer spaces come first.
         for (key, _) in &records {
             let key = keys::parse_space(key).map_err(StoreFailure::from)?;
-            directory.insert(key, State::load(&*directory.store, key).await?)?;
+            match State::load(&*directory.store, key).await? {
+                Some(state) => drop(directory.insert(key, state)?),
+                None => directory.mark_deleted(key),
+            }
         }
         let table = Table::new(DEFAULT_BITS).map_err(|_| LoadError::NoDefaultSpace)?;
         match directory.create_space(kent_ids::DEFAULT_SPACE, table, TextForm::Decimal, false).await {
@@ -118,38 +123,64 @@ impl Directory {
         if self.by_key(name).is_some() {
             return Err(EditError::SpaceTaken { space: name.to_owned() });
         }
-        self.check_spaces()?;
         let (edit, constants) = (self.new_edit(), (self.new_key(), text_form));
+        let Some(vacant) = self.vacant(name).await? else { return self.adopt_space(name, edit).await };
+        self.check_spaces(name)?;
+        let table = vacant.table(name, table.bits())?;
         if validate_only {
             let state = State::fresh(table, Version::ABSENT, edit, constants);
             return Ok(Arc::new(Space::new(name.to_owned(), None, state)));
         }
-        let key = keys::space(name);
         let record = space_record(&table, None, edit, constants);
-        match self.store.commit(Txn::new().expect(key.clone(), Version::ABSENT).put(key.clone(), record)).await {
+        match self.store.commit(vacant.fill(Txn::new(), name, record)).await {
             Ok(made) => {
                 info!(space = name, bits = table.bits(), "space created");
                 Ok(self.insert(name, State::fresh(table, made.version, edit, constants))?)
             }
             Err(CommitError::Conflict { .. }) => self.adopt_space(name, edit).await,
-            Err(CommitError::Unknown(unknown)) => match self.store.get(&key).await {
-                Ok(Some(_)) => self.adopt_space(name, edit).await,
+            Err(CommitError::Unknown(unknown)) => match self.vacant(name).await {
+                Ok(None) => self.adopt_space(name, edit).await,
                 // The commit may still arrive.
-                Ok(None) | Err(_) => Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
+                Ok(Some(_)) | Err(_) => Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
             },
             Err(error) => Err(StoreFailure::from(error).into()),
         }
     }
 
-    /// Fails if the maximum number of spaces exists.
-    pub(super) fn check_spaces(&self) -> Result<(), EditError> {
+    /// Fails if the maximum number of spaces exists, unless the new space takes the place of a deleted one.
+    pub(super) fn check_spaces(&self, key: &str) -> Result<(), EditError> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner).len();
-        if spaces < SPACES_MAX { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
+        let deleted = self.deleted.read().unwrap_or_else(PoisonError::into_inner);
+        let is_free = deleted.contains(key) || spaces + deleted.len() < SPACES_MAX;
+        if is_free { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
+    }
+
+    /// Whether this is the space that callers find under its key, and not one that was deleted meanwhile.
+    pub(super) fn is_current(&self, space: &Arc<Space>) -> bool {
+        self.by_key(space.key()).is_some_and(|current| Arc::ptr_eq(&current, space))
+    }
+
+    /// Removes a space whose record says at this revision that it is deleted.
+    pub(super) fn remove(&self, space: &Space, revision: Revision) {
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        // Another space of this name may have been created meanwhile.
+        if spaces.get(space.key()).is_some_and(|current| std::ptr::eq(&**current, space)) {
+            spaces.remove(space.key());
+            drop(spaces);
+            self.mark_deleted(space.key());
+            space.delete(revision);
+            info!(space = space.key(), "space deleted");
+        }
+    }
+
+    pub(super) fn mark_deleted(&self, key: &str) {
+        self.deleted.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
     }
 
     /// Adds a space from the store that is not in memory yet. Fails if another edit created it.
     pub(super) async fn adopt_space(&self, name: &str, edit: EditId) -> Result<Arc<Space>, EditError> {
         let state = State::load(&*self.store, name).await.map_err(EditError::from)?;
+        let state = state.ok_or_else(|| NoSuchSpace { space: name.to_owned() })?;
         let space = self.insert(name, state)?;
         match space.last_edit() == edit {
             true => Ok(space),
@@ -167,6 +198,7 @@ impl Directory {
             }
         };
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        self.deleted.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         let made = || Arc::new(Space::new(key.to_owned(), outer, state));
         Ok(spaces.entry(key.to_owned()).or_insert_with(made).clone())
     }

@@ -9,20 +9,22 @@ use std::sync::Arc;
 use kent_ids::ClusterKey;
 use kent_issue::Stored;
 use kent_proto::{
-    model::{EditOptions, Invalid},
-    stored::{self, EditId, HistoryEntry, TextForm},
+    model::{EditOptions, Invalid, inner_space},
+    stored::{self, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
-use kent_regions::{Change, ChunkPolicy, Count, Edit, Patch, Plan, Refusal, RegionNumber, Table};
+use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Txn, Unknown, Version};
+use tokio::sync::MutexGuard;
 use tracing::{info, warn};
 
 use super::{
     directory::Directory,
     history::{self, HistoryError},
     space::{Space, State, space_record},
+    vacant::{Vacant, deleted},
 };
 use crate::{
-    error::EditError,
+    error::{EditError, NoSuchSpace},
     issuing::{cell::Cell, requests::Request},
     records::{
         counters::read_counter,
@@ -41,6 +43,8 @@ pub(crate) struct EditCommand {
     pub(crate) options: EditOptions,
     /// The author of the edit.
     pub(crate) principal: String,
+    /// The revision whose edit it reverts.
+    pub(crate) undoes: Option<Revision>,
 }
 
 /// The effect of an edit that was made or rehearsed.
@@ -52,11 +56,10 @@ pub(crate) struct Edited {
     pub(crate) again: bool,
 }
 
-/// The space of a region that is being delegated.
-struct Inner {
-    key: String,
-    table: Table,
-    constants: (ClusterKey, TextForm),
+/// The change of the space of a region that is being delegated, or no longer is.
+enum Inner {
+    Made { key: String, place: Vacant, table: Box<Table>, constants: (ClusterKey, TextForm) },
+    Deleted { space: Arc<Space>, version: Version, facts: SpaceFacts },
 }
 
 /// An edit that is about to be committed.
@@ -66,7 +69,7 @@ struct Draft {
     edit: EditId,
     /// The counter that it depends on, which its commit compares.
     counter: Option<(RegionNumber, Stored<stored::Counter>)>,
-    /// The space that a delegation creates.
+    /// The space that a delegation creates, or the end of one deletes.
     inner: Option<Inner>,
 }
 
@@ -82,19 +85,19 @@ enum CommitOutcome {
 }
 
 /// The maximum number of attempts at an edit that conflicts with others.
-const ATTEMPTS: u32 = 5;
+pub(super) const ATTEMPTS: u32 = 5;
 
 impl Directory {
     /// Plans an edit and, unless it is a dry run, commits it. With a request ID it is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
         let space = self.find(&command.space)?;
-        let _editing = space.editing.lock().await;
-        if self.store.peers().is_some() {
-            // Read other replicas' latest edits first, so that the edit is not rejected as unknown or stale because of them.
-            self.reload(&space).await?;
-        }
+        let _editing = self.begin_editing(&space).await?;
+        let edit = &command.edit;
         for _ in 0..ATTEMPTS {
-            if let Some(plan) = self.find_earlier_edit(&space, command).await? {
+            let is_made = |entry: &HistoryEntry| is_same(entry, edit);
+            let is_unchanged =
+                |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
+            if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_made, is_unchanged).await? {
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(plan) = self.try_edit(&space, command).await? {
@@ -108,11 +111,40 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Returns the effect of the edit if it was made earlier under the same request ID.
-    async fn find_earlier_edit(&self, space: &Space, command: &EditCommand) -> Result<Option<Plan>, EditError> {
-        let Some(request) = request(space, command).filter(|_| !command.options.validate_only) else { return Ok(None) };
+    /// Waits for other edits of the space, and reads those of other replicas, so that an edit is not rejected as unknown or stale
+    /// because of them.
+    pub(super) async fn begin_editing<'s>(&self, space: &'s Arc<Space>) -> Result<MutexGuard<'s, ()>, EditError> {
+        let editing = space.editing.lock().await;
+        if self.store.peers().is_some() {
+            self.reload(space).await?;
+        }
+        match self.is_current(space) {
+            true => Ok(editing),
+            false => Err(NoSuchSpace { space: space.name() }.into()),
+        }
+    }
+
+    /// Returns the effect of an edit that was made earlier under the same request ID. Fails if that was not the same edit.
+    pub(super) async fn find_earlier_edit(
+        &self,
+        space: &Space,
+        options: &EditOptions,
+        is_same: impl Fn(&HistoryEntry) -> bool,
+        is_same_unchanged: impl Fn(&Unchanged) -> bool,
+    ) -> Result<Option<Plan>, EditError> {
+        let Some(request) = request(space, options).filter(|_| !options.validate_only) else { return Ok(None) };
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
-        let revision = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
+        let EditMade { revision, unchanged } = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
+        let other = |operation: &str| {
+            let problem = format!("was used before, for another edit ({operation} in revision {revision})");
+            EditError::from(Invalid::new("request_id", problem))
+        };
+        if let Some(unchanged) = unchanged {
+            return match is_same_unchanged(&unchanged) {
+                true => Ok(Some(found_unchanged(space, revision, unchanged.number))),
+                false => Err(other(&unchanged.operation)),
+            };
+        }
         if space.read(Table::revision) < revision {
             // Its commit seemed lost, and arrived later.
             self.reload(space).await?;
@@ -122,18 +154,13 @@ impl Directory {
             Err(HistoryError::Forgotten(_)) => return Err(EditError::MadeAndForgotten { revision }),
             Err(HistoryError::Store(failure)) => return Err(failure.into()),
         };
-        let same = entry.changes.first().is_some_and(|change| {
-            let subject = change.before.as_ref().unwrap_or(&change.after);
-            entry.operation == command.edit.operation() && subject.name == command.edit.subject()
-        });
-        if !same {
-            let problem = format!("was used before, for another edit ({} in revision {revision})", entry.operation);
-            return Err(Invalid::new("request_id", problem).into());
+        if !is_same(&entry) {
+            return Err(other(&entry.operation));
         }
         // The history does not contain counters; use the current ones.
         let mut changes = entry.changes;
         space.read(|table| {
-            for region in changes.iter_mut().flat_map(|change| change.before.iter_mut().chain([&mut change.after])) {
+            for region in changes.iter_mut().flat_map(Change::sides_mut) {
                 region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
             }
         });
@@ -141,7 +168,7 @@ impl Directory {
     }
 
     /// Attempts the edit once; returns `None` if another edit changed the records meanwhile.
-    async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
+    pub(super) async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let counter = self.counter_of(space, &command.edit);
         // No chunk of the region is reserved until the edit is made or rejected.
         let _reserving = match &counter {
@@ -150,7 +177,11 @@ impl Directory {
         };
         let plan = self.plan_edit(space, command, counter.as_ref()).await?;
         if command.options.validate_only {
+            self.inner_of(space, command, &plan).await?;
             return Ok(Some(plan));
+        }
+        if plan.revision == plan.base {
+            return self.record_unchanged(space, command, plan).await;
         }
         let draft = self.settle(space, command, counter.as_ref(), plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
@@ -159,10 +190,9 @@ impl Directory {
 
     /// Returns the chunks that the edited regions' policies do not allow any more.
     pub(super) async fn give_back_forbidden(&self, space: &Space, plan: &Plan) {
-        for Change { after, .. } in &plan.changes {
-            if after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict {
-                space.give_back_forbidden(&*self.store, after.number).await;
-            }
+        for after in plan.changes.iter().filter_map(|change| change.after.as_ref()).filter(|it| it.may_forbid_chunks())
+        {
+            space.give_back_forbidden(&*self.store, after.number).await;
         }
     }
 
@@ -171,6 +201,8 @@ impl Directory {
         let (Edit::Shrink { name, .. }
         | Edit::Subdivide { name, .. }
         | Edit::Delegate { name }
+        | Edit::Undelegate { name }
+        | Edit::Delete { name, .. }
         | Edit::Update { name, patch: Patch { next: Some(_), .. } }) = edit
         else {
             return None;
@@ -191,15 +223,46 @@ impl Directory {
         let Some((number, cell)) = counter else { return space.read(|table| plan(&name, table, command)) };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
-        // checks this; but a delegation starts a new space, so it is checked here.
+        // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here.
         let is_unsure = match (read.version, &command.edit) {
-            (0, Edit::Delegate { .. }) => stored::Counter::of_region(Count::ZERO, &self.restores).unsure,
+            // It issues nothing until the counter is sure.
+            (_, Edit::Undelegate { .. }) => false,
+            (0, Edit::Delegate { .. } | Edit::Delete { .. }) => {
+                stored::Counter::of_region(Count::ZERO, &self.restores).unsure
+            }
             _ => read.value.unsure,
         };
         if is_unsure && !command.edit.names_a_floor() {
             return Err(EditError::Unsure { space: space.name(), region: space.region_name(*number) });
         }
-        space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))
+        let plan = space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))?;
+        // A declaration below the counter has an effect if it makes the counter sure, or if another replica may hold a chunk below
+        // it, which that replica then drops.
+        let declares_nothing = plan.changes_nothing() && !is_unsure && self.store.peers().is_none();
+        Ok(if declares_nothing { plan.without_effect() } else { plan })
+    }
+
+    /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None` if another edit
+    /// changed the table meanwhile.
+    async fn record_unchanged(
+        &self,
+        space: &Space,
+        command: &EditCommand,
+        plan: Plan,
+    ) -> Result<Option<Plan>, EditError> {
+        let Some(request) = request(space, &command.options) else { return Ok(Some(plan)) };
+        let Some(number) = plan.subject().map(|region| region.number) else { return Ok(Some(plan)) };
+        let (operation, region) = (command.edit.operation().to_owned(), command.edit.subject().to_owned());
+        let unchanged = Some(Unchanged { operation, region, number });
+        let record = stored::encode_request(&EditMade { revision: plan.base, unchanged });
+        let (version, _) = space.versions(RegionNumber(0));
+        let txn = Txn::new().expect(keys::space(space.key()), version);
+        let txn = self.requests.record(&*self.store, txn, &request, record).await??;
+        match self.store.commit(txn).await {
+            Ok(_) => Ok(Some(plan)),
+            Err(CommitError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(StoreFailure::from(error).into()),
+        }
     }
 
     /// Returns the rest of this daemon's chunk, so that the edit depends on the issued suffixes and not on the reserved
@@ -222,25 +285,28 @@ impl Directory {
                 (plan, Some((*number, settled)))
             }
         };
-        let inner = self.inner_of(space, &plan)?;
+        let inner = self.inner_of(space, command, &plan).await?;
         Ok(Draft { plan, edit: self.new_edit(), counter, inner })
     }
 
     /// Commits the edit, if nothing that it depends on has changed.
     async fn commit(&self, space: &Space, command: &EditCommand, draft: &Draft) -> Result<CommitOutcome, EditError> {
         let txn = self.transaction(space, draft, command);
-        let txn = match request(space, command) {
+        let txn = match request(space, &command.options) {
             Some(request) => {
-                let record = stored::encode_request(draft.plan.revision);
+                let made = EditMade { revision: draft.plan.revision, unchanged: None };
+                let record = stored::encode_request(&made);
                 self.requests.record(&*self.store, txn, &request, record).await??
             }
             None => txn,
         };
         let txn = match &draft.inner {
-            Some(inner) => {
-                let key = keys::space(&inner.key);
-                let record = space_record(&inner.table, None, draft.edit, inner.constants);
-                txn.expect(key.clone(), Version::ABSENT).put(key, record)
+            Some(Inner::Made { key, place, table, constants }) => {
+                place.fill(txn, key, space_record(table, None, draft.edit, *constants))
+            }
+            Some(Inner::Deleted { space, version, facts }) => {
+                let (key, facts) = (keys::space(space.key()), SpaceFacts { last_edit: draft.edit, ..*facts });
+                txn.expect(key.clone(), *version).put(key, stored::encode_space(&facts))
             }
             None => txn,
         };
@@ -272,8 +338,12 @@ impl Directory {
                         warn!(space = space.name(), %error, "cannot read the table again yet");
                     }
                 }
-                if let Some(inner) = inner {
-                    self.insert(&inner.key, State::fresh(inner.table, version, edit, inner.constants))?;
+                match inner {
+                    Some(Inner::Made { key, table, constants, .. }) => {
+                        self.insert(&key, State::fresh(*table, version, edit, constants))?;
+                    }
+                    Some(Inner::Deleted { space, facts, .. }) => self.remove(&space, facts.revision),
+                    None => {}
                 }
                 log_edit(space, command, &plan);
             }
@@ -281,7 +351,11 @@ impl Directory {
                 let is_made = match self.reload(space).await {
                     Ok(()) if space.last_edit() != edit => false,
                     Ok(()) => match &inner {
-                        Some(inner) => self.adopt_space(&inner.key, edit).await.is_ok(),
+                        Some(Inner::Made { key, .. }) => self.adopt_space(key, edit).await.is_ok(),
+                        Some(Inner::Deleted { space, facts, .. }) => {
+                            self.remove(space, facts.revision);
+                            true
+                        }
                         None => true,
                     },
                     // The outcome stays unknown; an answer that nothing was done could be wrong.
@@ -295,17 +369,29 @@ impl Directory {
         Ok(Some(plan))
     }
 
-    /// The space that a delegation creates.
-    fn inner_of(&self, space: &Space, plan: &Plan) -> Result<Option<Inner>, EditError> {
-        let Some(region) = plan.delegated.and_then(|_| plan.subject()) else { return Ok(None) };
-        self.check_spaces()?;
+    /// The space that a delegation creates, or the one that its end deletes.
+    async fn inner_of(&self, space: &Space, command: &EditCommand, plan: &Plan) -> Result<Option<Inner>, EditError> {
+        let Some(region) = plan.subject() else { return Ok(None) };
         let key = keys::inner_space(space.key(), region.number.0);
+        match &command.edit {
+            Edit::Delegate { .. } => {}
+            Edit::Undelegate { .. } => {
+                let inner = self.by_key(&key).ok_or(NoSuchSpace { space: key })?;
+                let _editing = inner.editing.lock().await;
+                self.check_unused(&inner).await?;
+                let ((version, _), facts) = (inner.versions(RegionNumber(0)), deleted(&inner, EditId::default()));
+                return Ok(Some(Inner::Deleted { space: inner.clone(), version, facts }));
+            }
+            _ => return Ok(None),
+        }
         if !keys::fits(&key) {
             return Err(EditError::TooDeep { region: region.name.clone() });
         }
-        let problem = |bad: kent_regions::BadWidth| Invalid::new("name", bad);
-        let table = Table::new(region.suffix.into()).map_err(problem)?;
-        Ok(Some(Inner { key, table, constants: (self.new_key(), TextForm::Decimal) }))
+        self.check_spaces(&key)?;
+        let taken = || EditError::SpaceTaken { space: inner_space(&space.name(), &region.name) };
+        let place = self.vacant(&key).await?.ok_or_else(taken)?;
+        let table = Box::new(place.table(&key, region.suffix)?);
+        Ok(Some(Inner::Made { key, place, table, constants: (self.new_key(), TextForm::Decimal) }))
     }
 
     /// Builds the commit of a plan: its writes, and the versions that it compares.
@@ -316,15 +402,22 @@ impl Directory {
         let (version, _) = space.versions(RegionNumber(0));
         let mut txn = Txn::new().expect(keys::space(id), version).put(keys::space(id), record);
         for change in &plan.changes {
-            let key = keys::region(id, change.after.number.0);
-            let (_, version) = space.versions(change.after.number);
-            txn = txn.expect(key.clone(), version).put(key, stored::encode_region(&change.after));
+            let key = keys::region(id, change.number.0);
+            let (_, version) = space.versions(change.number);
+            txn = txn.expect(key.clone(), version);
+            let Some(after) = &change.after else {
+                // The commit compares the counter, so nothing was reserved since it was read. Every reservation compares the region's
+                // record, so nothing is reserved later. The record of the counter, if there is one, stays, as all counters do.
+                txn = txn.delete(key);
+                continue;
+            };
+            txn = txn.put(key, stored::encode_region(after));
             // When a region closes, its all-zero subregion inherits its counter, if that has a record.
-            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.after.number);
+            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.number);
             let inherited = counter.filter(|(_, settled)| is_heir && settled.version != 0);
-            if change.before.is_none() && (inherited.is_some() || change.after.issued != Count::ZERO) {
-                let key = keys::counter(id, change.after.number.0);
-                let reserved = change.after.issued;
+            if change.before.is_none() && (inherited.is_some() || after.issued != Count::ZERO) {
+                let key = keys::counter(id, change.number.0);
+                let reserved = after.issued;
                 let new = stored::Counter::of_region(reserved, &self.restores);
                 let made = inherited.map_or(new, |(_, settled)| stored::Counter { reserved, ..settled.value });
                 txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&made));
@@ -336,7 +429,17 @@ impl Directory {
                 let declared = stored::Counter { reserved: declared, unsure: false, ..settled.value };
                 txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&declared));
             }
+            // After a restore, the lost space of the region may have had regions, which may have issued its suffixes.
+            let unsure = stored::Counter { unsure: true, ..settled.value };
+            let may_be_lost = stored::Counter::of_region(Count::ZERO, &self.restores).unsure;
+            if matches!(command.edit, Edit::Undelegate { .. }) && may_be_lost && settled.version != 0 {
+                txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&unsure));
+            }
         }
+        let declared = plan.declared.and_then(|(_, after)| {
+            let before = plan.changes.first()?.before.as_ref()?.issued;
+            Some(Declared { before, after })
+        });
         let entry = HistoryEntry {
             // OK because the wall clock is within centuries of 1970; a wrong time is still recorded.
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
@@ -345,16 +448,32 @@ impl Directory {
             reason: command.options.reason.clone(),
             request_id: command.options.request_id.clone(),
             changes: plan.changes.clone(),
-            declared: plan.declared.is_some(),
+            declared,
             follows: None,
+            undoes: command.undoes,
         };
         history::record(txn, space, plan.revision, &entry)
     }
 }
 
 /// The request ID of an edit.
-fn request(space: &Space, command: &EditCommand) -> Option<Request> {
-    Request::new(&command.options.request_id, RequestScope { space: space.key(), number: None })
+fn request(space: &Space, options: &EditOptions) -> Option<Request> {
+    Request::new(&options.request_id, RequestScope { space: space.key(), number: None })
+}
+
+/// Whether an edit of the history is of the same kind and region.
+fn is_same(entry: &HistoryEntry, edit: &Edit) -> bool {
+    let subject = entry.changes.first().and_then(|change| change.before.as_ref().or(change.after.as_ref()));
+    entry.undoes.is_none()
+        && entry.operation == edit.operation()
+        && subject.is_some_and(|subject| subject.name == edit.subject())
+}
+
+/// The plan of an earlier edit that changed nothing.
+fn found_unchanged(space: &Space, revision: Revision, number: RegionNumber) -> Plan {
+    let found = space.read(|table| table.get(number).cloned());
+    let changes = found.map(|region| Change::changed(region.clone(), region)).into_iter().collect();
+    Plan::made(revision.next(), changes).without_effect()
 }
 
 fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {
@@ -403,7 +522,8 @@ mod tests {
         let (busy, other) = (make("busy", "01"), make("other", "10"));
         let planned = |number| {
             let (edit, options) = (Edit::Expand { name: "busy".to_owned(), by: 1 }, EditOptions::default());
-            let command = EditCommand { space: "s".to_owned(), number, edit, options, principal: String::new() };
+            let (principal, undoes) = (String::new(), None);
+            let command = EditCommand { space: "s".to_owned(), number, edit, options, principal, undoes };
             plan("s", &table, &command).map(|plan| plan.subject().expect("changed").number)
         };
         assert_eq!(planned(None).expect("by name"), busy);

@@ -1,7 +1,7 @@
 //! Applies the edits of other replicas.
 
 use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
-use kent_regions::{Change, ChunkPolicy, Plan, RegionNumber, Revision, Table};
+use kent_regions::{Change, Plan, RegionNumber, Revision, Table};
 use kent_store::{Key, Versioned};
 use tracing::info;
 
@@ -11,7 +11,7 @@ use super::{
     space::{Space, State},
 };
 use crate::{
-    error::EditError,
+    error::{EditError, NoSuchSpace},
     records::{
         failure::{LoadError, StoreFailure},
         keys,
@@ -27,6 +27,11 @@ impl Directory {
         let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
         let missing = Malformed { what: "a space that was there is gone" };
         let record = read.ok_or_else(|| StoreFailure::from(missing))?;
+        let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
+        if facts.deleted {
+            self.remove(space, facts.revision);
+            return Err(NoSuchSpace { space: space.name() }.into());
+        }
         self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
     }
 
@@ -36,17 +41,30 @@ impl Directory {
         self.reload(space).await
     }
 
-    /// Applies a space record that another replica has written: a new space, or edits of one. Returns true if another replica may be
-    /// waiting for our confirmation.
+    /// Applies a space record that another replica has written: a new space, edits of one, or its deletion. Returns true if another
+    /// replica may be waiting for our confirmation.
     pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
         let key = keys::parse_space(key).map_err(StoreFailure::from)?;
+        let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
+        if facts.deleted {
+            if let Some(space) = self.by_key(key).filter(|space| space.versions(RegionNumber(0)).0 < record.version) {
+                let _editing = space.editing.lock().await;
+                // An edit of this daemon may have read a newer record meanwhile.
+                if space.versions(RegionNumber(0)).0 < record.version {
+                    self.remove(&space, facts.revision);
+                }
+            }
+            return Ok(false);
+        }
         let space = match self.by_key(key) {
             Some(space) => space,
             None => {
                 let _making = self.making.lock().await;
-                // It may have been added here meanwhile.
-                if self.by_key(key).is_none() {
-                    self.insert(key, State::load(&*self.store, key).await?)?;
+                // It may have been added here meanwhile, or be deleted again.
+                if self.by_key(key).is_none()
+                    && let Some(state) = State::load(&*self.store, key).await?
+                {
+                    self.insert(key, state)?;
                 }
                 return Ok(false);
             }
@@ -74,7 +92,11 @@ impl Directory {
                 Some(is_step_awaited) => is_awaited |= is_step_awaited,
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
-                    space.replace(State::load(&*self.store, space.key()).await?);
+                    let Some(state) = State::load(&*self.store, space.key()).await? else {
+                        // The next record says so.
+                        return Ok(true);
+                    };
+                    space.replace(state);
                     // One of the edits may have declared numbers in our chunks as issued.
                     let (version, _) = space.versions(RegionNumber(0));
                     space.cells().for_each(|(_, cell)| cell.with(|counter| counter.drop_before(version.get())));
@@ -92,7 +114,8 @@ impl Directory {
         if entry.follows.is_some() {
             return Ok(None);
         }
-        let (is_awaited, declared) = (entry.declared || may_stop_grants(&entry.changes), entry.declared);
+        let declared = entry.declared.is_some();
+        let is_awaited = declared || entry.changes.iter().any(Change::may_stop_grants);
         let plan = Plan::made(revision, entry.changes);
         // The identity matters only for the latest edit, and only that one is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
@@ -100,21 +123,13 @@ impl Directory {
             return Ok(None);
         }
         // The history does not contain counters.
-        for change in &plan.changes {
+        for change in plan.changes.iter().filter(|change| change.after.is_some()) {
             if declared {
-                space.drop_chunk(change.after.number, version);
+                space.drop_chunk(change.number, version);
             }
-            space.refresh_reserved(&*self.store, change.after.number).await?;
+            space.refresh_reserved(&*self.store, change.number).await?;
         }
         self.give_back_forbidden(space, &plan).await;
         Ok(Some(is_awaited))
     }
-}
-
-/// Whether these changes may be those of an edit that stops grants (`Edit::stops_grants`): a region is sealed, capped or strict, even
-/// if it was before.
-fn may_stop_grants(changes: &[Change]) -> bool {
-    changes.iter().any(|Change { after, .. }| {
-        after.sealed || after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict
-    })
 }

@@ -118,7 +118,7 @@ async fn make(
     while past > revision {
         let entry = history::expected(store, space, past).await?;
         past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because it is above another revision
-        before.extend(entry.changes.into_iter().map(|change| (change.after.number, change.before)));
+        before.extend(entry.changes.into_iter().map(|change| (change.number, change.before)));
     }
     let space = space.key().to_owned();
     Ok(computing.run(move || PastTable::new(space, revision, present, before)).await?)

@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     iter, mem,
     ops::Bound,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
@@ -92,9 +92,14 @@ impl Space {
         }
     }
 
+    /// The outer space of a delegated region's space, and the region there.
+    pub(crate) fn outer(&self) -> Option<(&Arc<Self>, RegionNumber)> {
+        self.outer.as_ref().map(|(outer, number)| (outer, *number))
+    }
+
     /// The current name of a region.
     pub(crate) fn region_name(&self, number: RegionNumber) -> String {
-        // OK because a region is never removed.
+        // OK because callers know the region from a grant or an edit; once it is deleted, only an error message has its name.
         self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
     }
 
@@ -148,15 +153,28 @@ impl Space {
         state.version = version;
         state.last_edit = edit;
         for change in &plan.changes {
-            let number = change.after.number;
+            let number = change.number;
+            if change.after.is_none() {
+                state.region_versions.remove(&number);
+                state.counter_versions.remove(&number);
+                continue;
+            }
             state.region_versions.insert(number, version);
             if change.before.is_none() || plan.declared.is_some_and(|(declared, _)| declared == number) {
                 state.counter_versions.insert(number, version);
             }
         }
         drop(state);
+        // Nothing was reserved from a deleted region, so its chunk is empty.
+        let deleted = plan.changes.iter().filter(|change| change.after.is_none());
+        deleted.for_each(|change| drop(self.counters().remove(&change.number)));
         self.newest.send_replace(plan.revision);
         Ok(())
+    }
+
+    /// Marks the space as deleted at this revision, for its watchers.
+    pub(crate) fn delete(&self, revision: Revision) {
+        self.newest.send_replace(revision);
     }
 
     /// Stores the value that a region's counter had at a version, unless a newer one is known.
@@ -208,7 +226,7 @@ impl Space {
 
     /// Drops a chunk that was reserved before an edit at this version declared it as issued, because it may be in use elsewhere.
     pub(crate) fn drop_chunk(&self, number: RegionNumber, declared: Version) {
-        let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        let cell = self.counters().get(&number).cloned();
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
@@ -233,7 +251,7 @@ impl Space {
 
     /// Returns the counter of a region, and creates it if necessary.
     pub(crate) fn cell(&self, number: RegionNumber, policy: Chunk) -> Arc<Cell> {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counters = self.counters();
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
@@ -242,7 +260,7 @@ impl Space {
         let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
         iter::from_fn(move || {
             if some.len() == 0 {
-                let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+                let counters = self.counters();
                 let next = counters.range((after, Bound::Unbounded)).take(CELLS_PER_LOCK);
                 some = next.map(|(number, cell)| (*number, cell.clone())).collect::<Vec<_>>().into_iter();
             }
@@ -278,9 +296,13 @@ impl Space {
 
     /// The use of a region by this daemon at `now`, on the steady clock.
     pub(crate) fn usage(&self, number: RegionNumber, now: Duration) -> Usage {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let counters = self.counters();
         let usage = |cell: &Arc<Cell>| Usage { unused: cell.with(|counter| counter.left()), rate: cell.rate(now) };
         counters.get(&number).map_or_else(Usage::default, usage)
+    }
+
+    fn counters(&self) -> MutexGuard<'_, BTreeMap<RegionNumber, Arc<Cell>>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -305,17 +327,20 @@ impl State {
         Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
     }
 
-    /// Reads a space from the store and checks it.
-    pub(crate) async fn load(store: &dyn Store, name: &str) -> Result<Self, LoadError> {
+    /// Reads a space from the store and checks it. Returns `None` if it is deleted.
+    pub(crate) async fn load(store: &dyn Store, name: &str) -> Result<Option<Self>, LoadError> {
         let missing = Malformed { what: "a space that was there is gone" };
         loop {
             let read = async || store.get(&keys::space(name)).await.map_err(StoreFailure::from);
             let before = read().await?.ok_or_else(|| StoreFailure::from(missing))?;
+            if stored::decode_space(&before.value).map_err(StoreFailure::from)?.deleted {
+                return Ok(None);
+            }
             let state = Self::assemble(store, name, &before).await;
             // The records are read one after another. If an edit came in between, read them again.
             let after = read().await?;
             if after.is_some_and(|after| after.version == before.version) {
-                return state;
+                return state.map(Some);
             }
         }
     }
@@ -361,8 +386,9 @@ pub(crate) fn space_record(
     edit: EditId,
     (scramble_key, text_form): (ClusterKey, TextForm),
 ) -> Vec<u8> {
-    let made = plan.map_or(0, |plan| plan.changes.iter().filter(|change| change.before.is_none()).count());
+    let made = plan.map_or(0, |plan| plan.changes.iter().filter(|change| change.creates()).count());
     stored::encode_space(&SpaceFacts {
+        deleted: false,
         bits: table.bits(),
         revision: plan.map_or(table.revision(), |plan| plan.revision),
         next_number: RegionNumber(table.next_number().0 + made as u64), // OK because an edit makes few regions

@@ -1,5 +1,7 @@
 //! Several daemons on one store: concurrent edits and grants, and lost answers of the store.
 
+mod removal;
+
 use std::{
     pin::pin,
     sync::{
@@ -51,7 +53,7 @@ async fn make(node: &Node, suffix_bits: u32, zone_bits: u32) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "r".to_owned(),
-        suffix_bits,
+        suffix_bits: Some(suffix_bits),
         zone_bits: Some(zone_bits),
         ..CreateRegionRequest::default()
     };

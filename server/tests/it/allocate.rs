@@ -174,7 +174,7 @@ async fn ok_regions_of_each_space_issue_in_order() {
         let create = CreateRegionRequest {
             parent: parent.to_owned(),
             region_id: "r".to_owned(),
-            suffix_bits: 20,
+            suffix_bits: Some(20),
             prefix: Some("101".to_owned()),
             ..CreateRegionRequest::default()
         };

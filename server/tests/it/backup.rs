@@ -39,7 +39,7 @@ pub(crate) fn said(output: &Output) -> String {
 
 pub(crate) async fn create(daemon: &Daemon, region: &str) {
     let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
-    let create = CreateRegionRequest { parent, region_id, suffix_bits: 40, ..CreateRegionRequest::default() };
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: Some(40), ..CreateRegionRequest::default() };
     daemon.regions().create_region(create).await.expect("created");
 }
 

@@ -228,7 +228,7 @@ fn create(region: &str, suffix_bits: u32, request_id: &str) -> CreateRegionReque
     CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
-        suffix_bits,
+        suffix_bits: Some(suffix_bits),
         request_id: request_id.to_owned(),
         ..CreateRegionRequest::default()
     }

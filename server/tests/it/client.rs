@@ -24,7 +24,7 @@ async fn ok_handles_return_identifiers_of_their_source() {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "orders".to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         prefix: Some("101".to_owned()),
         ..CreateRegionRequest::default()
     };
@@ -117,7 +117,8 @@ fn places(table: &Table) -> Vec<(u64, String, String, u8, Option<u64>, String)> 
 
 async fn create(daemon: &Daemon, name: &str, suffix_bits: u32) -> u64 {
     let (parent, region_id) = ("spaces/default".to_owned(), name.to_owned());
-    let create = CreateRegionRequest { parent, region_id, suffix_bits, ..CreateRegionRequest::default() };
+    let create =
+        CreateRegionRequest { parent, region_id, suffix_bits: Some(suffix_bits), ..CreateRegionRequest::default() };
     daemon.regions().create_region(create).await.expect("created").into_inner().revision
 }
 

@@ -30,7 +30,7 @@ fn create(region: &str) -> CreateRegionRequest {
     CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: region.to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         ..CreateRegionRequest::default()
     }
 }

@@ -77,7 +77,7 @@ async fn create_orders(data: &std::path::Path) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "orders".to_owned(),
-        suffix_bits: 50,
+        suffix_bits: Some(50),
         ..CreateRegionRequest::default()
     };
     daemon.regions().create_region(create).await.expect("created");

@@ -105,7 +105,7 @@ impl User {
         let create = CreateRegionRequest {
             parent: "spaces/default".to_owned(),
             region_id: name.to_owned(),
-            suffix_bits: 16,
+            suffix_bits: Some(16),
             ..CreateRegionRequest::default()
         };
         self.regions.create_region(create).await?;

@@ -17,7 +17,7 @@ use regex::{Captures, Regex};
 
 use super::{
     harness::{Daemon, data_dir, keep_home, kentd},
-    operator::kent_binary,
+    operator::{keep_settings, kent_binary},
 };
 
 /// Patterns of output that differs between runs, and their replacements.
@@ -99,6 +99,9 @@ impl Shell {
         let mut bash = Command::new("bash");
         bash.arg("-c").arg(script).current_dir(self.dir.path()).stdin(Stdio::null());
         keep_home(&mut bash);
+        keep_settings(&mut bash);
+        // The pages may write a file of contexts.
+        bash.env("KENT_CLIENT_CONFIG", self.dir.path().join("kent.toml"));
         bash.env("PATH", path()).env("KENT_PRINCIPAL", "ada").env("KENT_ENDPOINT", &self.addresses[0].1);
         let mut text = String::from_utf8(bash.output().expect("bash runs").stdout).expect("UTF-8");
         for (shown, here) in &self.addresses {

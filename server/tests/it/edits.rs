@@ -75,7 +75,7 @@ async fn create(daemon: &Daemon) {
     let create = CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: "r0".to_owned(),
-        suffix_bits: 16,
+        suffix_bits: Some(16),
         prefix: Some("1".to_owned()),
         ..CreateRegionRequest::default()
     };

@@ -30,7 +30,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     let orders = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "orders".to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         ..CreateRegionRequest::default()
     };
     replicas[0].regions().create_region(orders).await.expect("created");

@@ -24,7 +24,7 @@ const SPACE: &str = "spaces/default";
 
 fn create(number: u32) -> CreateRegionRequest {
     let (parent, region_id) = (SPACE.to_owned(), format!("r{number:03}"));
-    CreateRegionRequest { parent, region_id, suffix_bits: 20, ..CreateRegionRequest::default() }
+    CreateRegionRequest { parent, region_id, suffix_bits: Some(20), ..CreateRegionRequest::default() }
 }
 
 /// Edits until the store has some megabytes, more than the buffers between the daemon and a reader that does not read.

@@ -52,7 +52,7 @@ async fn ok_a_store_moves_to_etcd_once() {
     let daemon = Daemon::start(&store);
     for (region, suffix_bits) in [("orders", 40), ("small", 6), ("invoices", 30)] {
         let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
-        let create = CreateRegionRequest { parent, region_id, suffix_bits, ..Default::default() };
+        let create = CreateRegionRequest { parent, region_id, suffix_bits: Some(suffix_bits), ..Default::default() };
         daemon.regions().create_region(create).await.expect("created");
     }
     let strict = Some(Policy { strict: true, ..Policy::default() });

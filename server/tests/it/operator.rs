@@ -28,6 +28,14 @@ pub(crate) fn kent_binary() -> &'static Path {
     })
 }
 
+/// Keeps the user's contexts and locale away from `kent`.
+pub(crate) fn keep_settings(command: &mut Command) {
+    for variable in ["KENT_SPACE", "KENT_REQUEST_TIMEOUT", "KENT_CONTEXT", "LC_ALL", "LC_CTYPE"] {
+        command.env_remove(variable);
+    }
+    command.env("KENT_CLIENT_CONFIG", "/nonexistent/kent.toml").env("LANG", "C.UTF-8");
+}
+
 /// An operator with a daemon.
 pub(crate) struct Operator {
     pub(crate) daemon: Daemon,
@@ -44,6 +52,7 @@ impl Operator {
     pub(crate) fn run(&self, words: &str) -> (i32, String, String) {
         let mut command = Command::new(kent_binary());
         command.args(words.split_whitespace()).env("KENT_ENDPOINT", self.daemon.grpc_address());
+        keep_settings(&mut command);
         let output = command.stdin(Stdio::null()).output().expect("kent runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
         (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))

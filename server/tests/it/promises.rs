@@ -18,7 +18,7 @@ fn figure_2(next: u128) -> CreateRegionRequest {
     CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: "r1".to_owned(),
-        suffix_bits: 50,
+        suffix_bits: Some(50),
         prefix: Some("101101".to_owned()),
         next: Some(next.into()),
         ..CreateRegionRequest::default()

@@ -86,7 +86,7 @@ fn create(region: &str, request_id: &str) -> CreateRegionRequest {
     CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: region.to_owned(),
-        suffix_bits: 10,
+        suffix_bits: Some(10),
         zone_bits: Some(20),
         request_id: request_id.to_owned(),
         ..CreateRegionRequest::default()

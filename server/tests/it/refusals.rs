@@ -30,7 +30,7 @@ fn create(region: &str) -> CreateRegionRequest {
     CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
-        suffix_bits: 20,
+        suffix_bits: Some(20),
         ..CreateRegionRequest::default()
     }
 }
@@ -81,6 +81,8 @@ async fn err_edits() {
     client.create_region(create("taken")).await.expect("created");
     let mut edit = async |request| client.create_region(request).await;
     let bad = Code::InvalidArgument;
+    let without = CreateRegionRequest { suffix_bits: None, ..create("s") };
+    check(edit(without).await, bad, "suffix_bits", "such as 40");
     check(edit(create("")).await, bad, "region_id", "1 to 63");
     check(edit(create(&"n".repeat(200))).await, bad, "BAD_NAME", "63");
     check(edit(create("a\u{1}b")).await, bad, "BAD_NAME", "a-z");
@@ -89,7 +91,7 @@ async fn err_edits() {
     let prefix = |text: &str| CreateRegionRequest { prefix: Some(text.to_owned()), ..create("p") };
     check(edit(prefix("10x1")).await, bad, "BAD_PREFIX", "'x'");
     check(edit(prefix(&"1".repeat(65))).await, bad, "prefix", "64");
-    let suffix = |bits| CreateRegionRequest { suffix_bits: bits, ..create("s") };
+    let suffix = |bits| CreateRegionRequest { suffix_bits: Some(bits), ..create("s") };
     check(edit(suffix(65)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "no free prefix leaves 65 bits");
     check(edit(suffix(u32::MAX)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "no free prefix");
     let both = CreateRegionRequest { zone_bits: Some(3), ..prefix("11") };

@@ -79,7 +79,7 @@ async fn ok_a_counter_that_may_be_exhausted_waits_for_a_floor() {
     let region = |name: &str, suffix_bits| CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: name.to_owned(),
-        suffix_bits,
+        suffix_bits: Some(suffix_bits),
         ..CreateRegionRequest::default()
     };
     for name in ["small", "invoices"] {
@@ -165,7 +165,7 @@ async fn ok_a_counter_keeps_its_pace() {
     let slow = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "slow".to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         pace: 2,
         ..CreateRegionRequest::default()
     };
@@ -192,7 +192,7 @@ fn of(region: &str) -> String {
 
 fn sized(region: &str, suffix_bits: u32) -> CreateRegionRequest {
     let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
-    CreateRegionRequest { parent, region_id, suffix_bits, ..CreateRegionRequest::default() }
+    CreateRegionRequest { parent, region_id, suffix_bits: Some(suffix_bits), ..CreateRegionRequest::default() }
 }
 
 async fn name_floor(daemon: &Daemon, region: &str, next: u128) {

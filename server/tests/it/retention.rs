@@ -154,7 +154,8 @@ async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
     let edit = async |daemon: &Daemon, round: u64| {
         let (parent, region) = ("spaces/default".to_owned(), |round: u64| format!("r{round}"));
         if round == 1 {
-            let create = CreateRegionRequest { parent, region_id: region(1), suffix_bits: 40, ..Default::default() };
+            let create =
+                CreateRegionRequest { parent, region_id: region(1), suffix_bits: Some(40), ..Default::default() };
             return daemon.regions().create_region(create).await.map(drop).expect("created");
         }
         let name = format!("{parent}/regions/{}", region(round - 1));

@@ -34,7 +34,7 @@ fn create(space: &str, region: &str, suffix_bits: u32) -> CreateRegionRequest {
     CreateRegionRequest {
         parent: format!("spaces/{space}"),
         region_id: region.to_owned(),
-        suffix_bits,
+        suffix_bits: Some(suffix_bits),
         ..CreateRegionRequest::default()
     }
 }

@@ -17,7 +17,7 @@ async fn create_invoices(daemon: &Daemon) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "invoices".to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         prefix: Some("1".to_owned()),
         ..CreateRegionRequest::default()
     };

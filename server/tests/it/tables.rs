@@ -27,7 +27,7 @@ fn create(region: &str, suffix_bits: u32) -> CreateRegionRequest {
     CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
-        suffix_bits,
+        suffix_bits: Some(suffix_bits),
         ..CreateRegionRequest::default()
     }
 }
@@ -451,7 +451,7 @@ async fn ok_refused_edits_and_dry_runs_have_no_visible_effect() {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "a".to_owned(),
-        suffix_bits: 20,
+        suffix_bits: Some(20),
         prefix: Some("0".to_owned()),
         ..CreateRegionRequest::default()
     };

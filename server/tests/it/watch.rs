@@ -15,7 +15,7 @@ use super::{
 
 async fn create(daemon: &Daemon, region: &str) {
     let (parent, region_id) = ("spaces/default".to_owned(), region.to_owned());
-    let create = CreateRegionRequest { parent, region_id, suffix_bits: 10, ..Default::default() };
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: Some(10), ..Default::default() };
     daemon.regions().create_region(create).await.expect("created");
 }
 

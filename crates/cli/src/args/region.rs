@@ -5,7 +5,10 @@ use std::num::NonZeroU64;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
-use super::value::{Bits, NewRegion, parse_auto_expand, parse_chunk, parse_label, parse_name, parse_pace, parse_u128};
+use super::value::{
+    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_name, parse_pace, parse_positive,
+    parse_revision, parse_u128, parse_width,
+};
 
 /// Show and edit the regions of a space.
 ///
@@ -14,13 +17,16 @@ use super::value::{Bits, NewRegion, parse_auto_expand, parse_chunk, parse_label,
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
-    #[command(after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json")]
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json"
+    )]
     Ls(InSpace),
     /// Draw the regions as a tree.
     #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
     Tree(TreeArgs),
     /// Show everything about one region.
-    #[command(after_help = "Example:\n  kent region show orders")]
+    #[command(visible_aliases = ["get", "describe"], after_help = "Example:\n  kent region show orders")]
     Show(ShowArgs),
     Create(CreateArgs),
     /// Move bits from a region's expansion zone to its suffix. Each bit doubles the capacity.
@@ -51,6 +57,21 @@ pub(crate) enum RegionCommand {
     Unseal(NamedArgs),
     Rename(RenameArgs),
     Set(SetArgs),
+    /// Delete a region without subregions, if none of its suffixes was ever issued or reserved.
+    ///
+    /// Its name and its prefix become free. Its number is never used again. `kent region seal` stops the grants of a region
+    /// that cannot be deleted.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent region delete ordrs\n  kent region delete orders --dry-run"
+    )]
+    Delete(DeleteArgs),
+    /// Revert the last edit of a region, or of the whole space, by another edit.
+    ///
+    /// The daemon refuses, with the reason, if no edit reverts it: numbers may be in use, or a prefix would become shorter. An
+    /// undo can itself be undone.
+    #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
+    Undo(UndoArgs),
     History(HistoryArgs),
     Id(IdArgs),
 }
@@ -66,7 +87,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct TreeArgs {
     /// Draw at most N levels.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
     pub(crate) depth: Option<u32>,
     /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
@@ -95,8 +116,11 @@ pub(crate) struct EditArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not ask before an edit that cannot be undone. A command whose standard input is not a terminal never asks.
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Fail if the table is no longer at revision R.
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "R", value_parser = parse_revision)]
     pub(crate) expect_revision: Option<u64>,
     /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
@@ -117,10 +141,10 @@ pub(crate) struct CreateArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width of the suffix in bits: the region can issue 2^S identifiers.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(0..=128))]
+    #[arg(long, value_name = "S", value_parser = parse_bits)]
     pub(crate) suffix: u32,
     /// The width of the expansion zone in bits, reserved for growth.
-    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = clap::value_parser!(u32).range(0..=128))]
+    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits)]
     pub(crate) zone: Option<u32>,
     /// The prefix as zeros and ones. The expansion zone takes the bits between prefix and suffix.
     #[arg(long, value_name = "BITS")]
@@ -182,7 +206,7 @@ pub(crate) struct ResizeArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of bits.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "K", value_parser = parse_width)]
     pub(crate) by: u32,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -199,7 +223,7 @@ pub(crate) struct SplitArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of zeros to append to the prefix.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "K", value_parser = parse_width)]
     pub(crate) by: u32,
     /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest that
     /// are free.
@@ -226,10 +250,10 @@ pub(crate) struct SubdivideArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of bits by which the subregions' prefixes are longer.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, value_name = "K", value_parser = parse_width)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
-    /// that are free.
+    /// that are free, all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
     /// Assign the all-zero bits although other subregions do not exist yet. The missing subregions stay reserved.
@@ -255,6 +279,29 @@ pub(crate) struct NamedArgs {
     pub(crate) edit: EditArgs,
 }
 
+/// The arguments of `delete`.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The region.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// Confirm that no number of an external region is in use: you chose the numbers, so the daemon does not know.
+    #[arg(long)]
+    pub(crate) unused: bool,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+/// The arguments of `undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// Revert the last edit of this region. By default, the last edit of the space.
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
 /// Rename a region. It keeps its number, its identifiers and its history.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent region rename orders purchases")]
@@ -271,7 +318,7 @@ pub(crate) struct RenameArgs {
 
 /// Change a region's owner, description, labels, policies, or the number of suffixes that count as issued.
 ///
-/// Attributes without an option stay unchanged. An option for any policy replaces all policies.
+/// Attributes without an option stay unchanged; `--no-...` options clear a policy.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct SetArgs {
@@ -301,21 +348,33 @@ pub(crate) struct SetArgs {
 #[group(id = "policies", multiple = true)]
 pub(crate) struct PolicyArgs {
     /// Remove all policies: no automatic expansion, no cap, and chunk sizes chosen by the daemon.
-    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict"])]
+    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict", "no_auto_expand", "no_cap", "no_chunk", "no_strict"])]
     pub(crate) no_policy: bool,
     /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
     #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
+    /// Never expand automatically.
+    #[arg(long, conflicts_with = "auto_expand")]
+    pub(crate) no_auto_expand: bool,
     /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
     #[arg(long, value_name = "N", value_parser = parse_u128)]
     pub(crate) cap: Option<u128>,
+    /// Issue as many identifiers as fit the suffix.
+    #[arg(long, conflicts_with = "cap")]
+    pub(crate) no_cap: bool,
     /// Reserve chunks of MIN to MAX suffixes.
     #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
     pub(crate) chunk: Option<(u64, u64)>,
+    /// Let the daemon choose the size of chunks.
+    #[arg(long, conflicts_with = "chunk")]
+    pub(crate) no_chunk: bool,
     /// Issue numbers without gaps: every grant is durable before the answer, and a request with `kent alloc --request-id`
     /// is granted once.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Reserve chunks again, which can leave gaps.
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) no_strict: bool,
 }
 
 const SET_HELP: &str = "\
@@ -333,7 +392,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: Option<String>,
     /// Show at most N edits.
-    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive)]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) space: InSpace,

@@ -4,13 +4,13 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use kent_ids::check_name;
+use kent_ids::{Source, SourceError, check_name};
 
 use crate::number;
 
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     match text.split_once('=') {
-        Some(("", _)) | None => Err("expected NAME=VALUE, or NAME= to remove the label".to_owned()),
+        Some(("", _)) | None => Err("expected NAME=VALUE such as team=shop, or NAME= to remove the label".to_owned()),
         Some((name, value)) => Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned()))),
     }
 }
@@ -26,20 +26,31 @@ pub(super) fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
 }
 
 pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
-    let (min, max) = text.split_once(':').ok_or("expected MIN:MAX, such as 1:64")?;
-    let number = |text: &str| u64::try_from(number::parse(text)?).map_err(|_| format!("{text} is above {}", u64::MAX));
-    Ok((number(min)?, number(max)?))
+    let wrong = |_| "expected MIN:MAX, two numbers of suffixes such as 1:64".to_owned();
+    let (min, max) = text.split_once(':').ok_or(()).map_err(wrong)?;
+    let number =
+        |text: &str| number::parse(text).map_err(|_| ()).and_then(|number| u64::try_from(number).map_err(drop));
+    Ok((number(min).map_err(wrong)?, number(max).map_err(wrong)?))
 }
 
 /// The name of a space. The space of a delegated region has a path as its name, such as default/emea.
-pub(super) fn parse_space(text: &str) -> Result<String, String> {
+pub(crate) fn parse_space(text: &str) -> Result<String, String> {
     text.split('/').try_for_each(|part| parse_name(part).map(drop))?;
     Ok(text.to_owned())
 }
 
+/// A source. The space of a region is empty if the text does not name one.
+pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
+    match text.parse()? {
+        Source::Region { name, .. } if !text.contains('@') => Ok(Source::Region { name, space: String::new() }),
+        source => Ok(source),
+    }
+}
+
 pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
-    let count = u64::try_from(number::parse(text)?).map_err(|_| format!("N is at most {}", u64::MAX))?;
-    NonZeroU64::new(count).ok_or_else(|| "N is at least 1".to_owned())
+    let wanted = || format!("expected a number from 1 to {}, such as 1_000_000", u64::MAX);
+    let count = u64::try_from(number::parse(text).map_err(|_| wanted())?).map_err(|_| wanted())?;
+    NonZeroU64::new(count).ok_or_else(wanted)
 }
 
 /// The name of a region or a space, checked by the same function as in the daemon.
@@ -52,11 +63,38 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
 
 pub(super) fn parse_pace(text: &str) -> Result<NonZeroU64, String> {
     let pace = u64::try_from(parse_u128(text)?).ok().and_then(NonZeroU64::new);
-    pace.ok_or_else(|| "a pace is 1 to 2^64 - 1 identifiers per second".to_owned())
+    pace.ok_or_else(|| "expected 1 to 2^64 - 1 identifiers per second, such as 1000".to_owned())
 }
 
 pub(super) fn parse_u128(text: &str) -> Result<u128, String> {
     number::parse(text)
+}
+
+/// A width in bits, such as that of a suffix.
+pub(super) fn parse_bits(text: &str) -> Result<u32, String> {
+    within(text, 0, 128).ok_or_else(|| "expected a number of bits from 0 to 128, such as 40".to_owned())
+}
+
+/// A width in bits of at least one, or a number of bits to move.
+pub(super) fn parse_width(text: &str) -> Result<u32, String> {
+    within(text, 1, 128).ok_or_else(|| "expected a number of bits from 1 to 128, such as 2".to_owned())
+}
+
+/// A number of lines or levels.
+pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
+    let most = u32::MAX;
+    within(text, 1, most.into()).ok_or_else(|| format!("expected a number from 1 to {most}, such as 20"))
+}
+
+pub(super) fn parse_revision(text: &str) -> Result<u64, String> {
+    let most = u64::MAX;
+    within(text, 1, most.into())
+        .ok_or_else(|| format!("expected a revision from 1 to {most}, such as 12 (`kent region history` lists them)"))
+}
+
+fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
+    let number = number::parse(text).ok().filter(|number| (least..=most).contains(number))?;
+    T::try_from(number).ok()
 }
 
 /// A string of up to 128 zeros and ones.
@@ -169,6 +207,18 @@ mod tests {
             let error = text.parse::<NewRegion>().expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn err_numbers_say_what_was_wanted() {
+        for text in ["", "x", "-1", "129", "1.5"] {
+            assert!(parse_bits(text).is_err_and(|error| error.contains("from 0 to 128, such as 40")), "{text}");
+        }
+        assert!(parse_width("0").is_err_and(|error| error.contains("from 1 to 128, such as 2")));
+        assert!(parse_positive("0").is_err_and(|error| error.contains("from 1 to 4294967295")));
+        assert!(parse_revision("0").is_err_and(|error| error.contains("kent region history")));
+        assert_eq!((parse_bits("0"), parse_bits("128"), parse_width("0x10")), (Ok(0), Ok(128), Ok(16)));
+        assert_eq!((parse_positive("1_000"), parse_revision("7")), (Ok(1000), Ok(7)));
     }
 
     #[test]

@@ -32,11 +32,13 @@ struct State {
     script: Box<Script>,
     /// The requested count of each call, and whether it was granted.
     calls: Mutex<Vec<(u64, bool)>>,
+    /// The source of each call.
+    sources: Mutex<Vec<String>>,
 }
 
 impl FakeDaemon {
     pub(crate) fn start(script: impl Fn(usize) -> Option<Status> + Send + Sync + 'static) -> Self {
-        let state = Arc::new(State { script: Box::new(script), calls: Mutex::default() });
+        let state = Arc::new(State { script: Box::new(script), calls: Mutex::default(), sources: Mutex::default() });
         let runtime = Runtime::new().expect("a runtime");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = listener.local_addr().expect("it has an address").to_string();
@@ -56,6 +58,11 @@ impl FakeDaemon {
         self.state.calls.lock().expect("no call panics").clone()
     }
 
+    /// The source of each call.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        self.state.sources.lock().expect("no call panics").clone()
+    }
+
     /// The number of granted identifiers.
     pub(crate) fn granted(&self) -> u64 {
         self.calls().iter().filter(|(_, granted)| *granted).map(|(count, _)| count).sum()
@@ -71,6 +78,7 @@ impl Allocator for Service {
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let AllocateRequest { source, count, .. } = request.into_inner();
+        self.0.sources.lock().expect("no call panics").push(source.clone());
         let mut calls = self.0.calls.lock().expect("no call panics");
         let refusal = if count > LEASE_COUNT { Some(too_many()) } else { (self.0.script)(calls.len()) };
         let first = calls.iter().filter(|(_, granted)| *granted).map(|(count, _)| count).sum();

@@ -37,10 +37,15 @@ pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
     }
 }
 
-/// The binary that cargo built, without the caller's environment variables.
+/// The binary that cargo built, without the caller's settings.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kent"));
-    command.env_remove("KENT_ENDPOINT").env_remove("CLICOLOR_FORCE");
+    for variable in
+        ["KENT_ENDPOINT", "KENT_SPACE", "KENT_REQUEST_TIMEOUT", "KENT_CONTEXT", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE"]
+    {
+        command.env_remove(variable);
+    }
+    command.env("KENT_CLIENT_CONFIG", "/nonexistent/kent.toml").env("LANG", "C.UTF-8");
     command
 }
 

@@ -1,4 +1,5 @@
-//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3).
+//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). Its reversal makes
+//! them the region's own again.
 
 use alloc::string::ToString;
 
@@ -25,5 +26,15 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
     let mut plan = table.draft();
     plan.delegated = Some(region.number);
     plan.change(region, Region { delegated: true, ..region.clone() });
+    Ok(plan)
+}
+
+pub(super) fn revert(table: &Table, name: &str) -> Result<Plan, Refusal> {
+    let region = table.named(name)?;
+    if !region.delegated {
+        return Err(Refusal::NotDelegated { region: name.to_string() });
+    }
+    let mut plan = table.draft();
+    plan.change(region, Region { delegated: false, ..region.clone() });
     Ok(plan)
 }

@@ -66,6 +66,10 @@ pub(super) fn subdivide(
         return Err(Refusal::LevelMismatch { region, present, requested: by });
     }
     let mut extensions = Extensions::new(table, parent, by, new_regions).with_zero();
+    if !reserve_others && !extensions.can_be_full(new_regions.len()) {
+        // The all-zero extension cannot be assigned, so it is not the default.
+        extensions.lowest = 1;
+    }
     let mut subs = Vec::new();
     for (new_region, number) in new_regions.iter().zip(table.next_number().0..) {
         let extension = extensions.take(new_region)?;
@@ -215,6 +219,13 @@ impl<'t> Extensions<'t> {
         Err(BadPrefix::NoneLeft { max }.into())
     }
 
+    /// Whether this number of new regions assigns the last free extensions.
+    fn can_be_full(&self, new: usize) -> bool {
+        // OK because a table has fewer than 2^64 regions.
+        let taken = new as u128 + self.table.children(self.region).count() as u128;
+        Count::Below(taken) >= Count::power_of_two(self.by)
+    }
+
     /// Checks that no extension is unassigned.
     fn check_full(&self) -> Result<(), Refusal> {
         // OK because a table has fewer than 2^64 regions.
@@ -229,7 +240,8 @@ impl<'t> Extensions<'t> {
 
 /// The blocks below the old prefix that no changed region covers, larger blocks first.
 pub(super) fn freed(changes: &[Change], old: Prefix) -> Vec<Prefix> {
-    let mut taken: Vec<Prefix> = changes.iter().map(|change| change.after.prefix).collect();
+    let mut taken: Vec<Prefix> =
+        changes.iter().filter_map(|change| change.after.as_ref()).map(|after| after.prefix).collect();
     taken.sort();
     let mut freed = crate::free::blocks(old, &taken);
     freed.sort_by_key(|block| block.len());

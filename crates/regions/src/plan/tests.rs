@@ -1,5 +1,6 @@
 //! Tests of every rule of the edits (docs/regions.md lists them), in the order of the checks.
 
+mod delete;
 mod places;
 mod start;
 
@@ -11,8 +12,8 @@ use alloc::{
 };
 
 use crate::{
-    AutoExpand, ChunkPolicy, Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, Prefix, Refusal, Seal,
-    Start, Table, Zone,
+    AutoExpand, ChunkPolicy, Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, PolicyPatch, Prefix,
+    Refusal, Seal, Start, Table, Zone,
 };
 
 fn prefix(text: &str) -> Prefix {
@@ -332,7 +333,7 @@ fn ok_subregions_128_bits_below() {
     let mut table = Table::new(128).expect("a width");
     apply(&mut table, &at("root", "", 0));
     let (ones, zeros) = ("1".repeat(128), "0".repeat(128));
-    let sub = subdivide("root", 128, &[&format!("x {ones} 0"), "y - 0"]);
+    let sub = subdivide("root", 128, &[&format!("x {ones} 0"), &format!("y {zeros} 0")]);
     check_rejected(table.plan(&sub), "zero-extension", &["340282366920938463463374607431768211454"]);
     apply(&mut table, &subdivide("root", 128, &[&format!("x {ones} 0")]));
     apply(&mut table, &reserve("root", 128, &[&format!("y {zeros} 0"), "z - 0"]));
@@ -379,7 +380,7 @@ fn ok_updates_change_only_the_given_attributes() {
     );
     apply(
         &mut table,
-        &update("opened", Patch { policy: Some(policy), next: Some(Count::Below(3)), ..Patch::default() }),
+        &update("opened", Patch { policy: PolicyPatch::to(&policy), next: Some(Count::Below(3)), ..Patch::default() }),
     );
     let after = table.named("opened").expect("it").clone();
     assert_eq!((after.sealed, *after.policy, after.issued), (true, policy, before.issued), "a counter never goes back");
@@ -409,8 +410,74 @@ fn err_update() {
         (None, ChunkPolicy::Within { min: 0, max: 4 }),
         (None, ChunkPolicy::Within { min: 5, max: 4 }),
     ] {
-        let policy = Some(Policy { auto_expand, cap: None, chunk });
+        let policy = PolicyPatch::to(&Policy { auto_expand, cap: None, chunk });
         check(&update("open", Patch { policy, ..Patch::default() }), "bad-input", &[]);
+    }
+}
+
+#[test]
+fn err_an_automatic_expansion_below_the_present_suffix() {
+    let set = |max_suffix| {
+        let auto_expand = Some(Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix }));
+        update("open", Patch { policy: PolicyPatch { auto_expand, ..PolicyPatch::default() }, ..Patch::default() })
+    };
+    check(&set(3), "bad-input", &["4 bits already", "must be 4 to 128"]);
+    let mut table = sample();
+    apply(&mut table, &set(4));
+    apply(&mut table, &expand("open", 1));
+    // A policy that has done its work stays when another part of it changes.
+    let cap = PolicyPatch { cap: Some(Some(Count::Below(20))), ..PolicyPatch::default() };
+    apply(&mut table, &update("open", Patch { policy: cap, ..Patch::default() }));
+    let policy = *table.named("open").expect("it").policy;
+    assert_eq!((policy.cap, policy.auto_expand.map(|auto| auto.max_suffix)), (Some(Count::Below(20)), Some(4)));
+}
+
+#[test]
+fn ok_updates_that_change_nothing_make_no_revision() {
+    let mut table = sample();
+    let seal = |sealed| Patch { sealed: Some(sealed), ..Patch::default() };
+    let label = |value: Option<&str>| [("team".to_string(), value.map(str::to_string))].into();
+    for patch in [
+        seal(false),
+        Patch { name: Some("open".into()), ..Patch::default() },
+        Patch { owner: Some("".into()), description: Some("".into()), labels: label(None), ..Patch::default() },
+        Patch { policy: PolicyPatch::to(&Policy::default()), ..Patch::default() },
+    ] {
+        let plan = table.plan(&update("open", patch.clone())).expect("legal");
+        assert_eq!((plan.revision, plan.changes_nothing()), (plan.base, true), "{patch:?}");
+        let before = table.clone();
+        table.apply(&plan).expect("applied");
+        assert_eq!(table, before);
+    }
+    // Only the caller knows whether other daemons hold chunks below the number.
+    let next = Patch { next: Some(Count::Below(9)), ..Patch::default() };
+    let plan = table.plan(&update("open", next)).expect("legal");
+    assert_eq!((plan.revision, plan.changes_nothing()), (plan.base.next(), true));
+    assert_eq!(plan.clone().without_effect().revision, plan.base);
+    for patch in [seal(true), Patch { next: Some(Count::Below(10)), ..Patch::default() }] {
+        let plan = table.plan(&update("open", patch)).expect("legal");
+        assert_eq!((plan.revision, plan.changes_nothing()), (plan.base.next(), false));
+    }
+}
+
+#[test]
+fn ok_the_default_extension_is_the_next_that_works() {
+    for (edit, expected) in [
+        // The all-zero extension would leave others unassigned.
+        (subdivide("open", 1, &["x - 1"]), &["11"][..]),
+        (subdivide("open", 2, &["x - 1", "y 01 1", "z - 1"]), &["110", "101", "111"]),
+        // All are assigned, or the others stay reserved.
+        (subdivide("open", 1, &["x - 4", "y - 1"]), &["10", "11"]),
+        (reserve("open", 1, &["x - 4"]), &["10"]),
+        // One is assigned.
+        (subdivide("partial", 2, &["x - 1"]), &["0110"]),
+        (subdivide("partial", 2, &["x - 1", "y - 1"]), &["0110", "0111"]),
+        (subdivide("partial", 2, &["x - 2", "y - 1", "z - 1"]), &["0100", "0110", "0111"]),
+    ] {
+        let plan = sample().plan(&edit).unwrap_or_else(|refusal| panic!("{edit:?}: {refusal}"));
+        let made: Vec<String> =
+            plan.changes[1..].iter().flat_map(|made| &made.after).map(|made| made.prefix.to_string()).collect();
+        assert_eq!(made, expected, "{edit:?}");
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::{Plan, create::check_next};
 use crate::{
-    attributes::{Patch, Texts},
+    attributes::{Patch, PolicyPatch, Texts},
     refusal::Refusal,
+    region::Region,
     table::Table,
 };
 
@@ -36,8 +37,10 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     }
     texts.check()?;
     after.texts = texts.into();
-    if let Some(policy) = patch.policy {
+    if patch.policy != PolicyPatch::default() {
+        let policy = region.policy.changed(&patch.policy)?;
         policy.check(region.order)?;
+        check_reach(region, &patch.policy)?;
         after.policy = policy.into();
     }
     if let Some(next) = patch.next {
@@ -48,5 +51,18 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     let mut plan = table.draft();
     plan.declared = patch.next.map(|_| (region.number, after.issued));
     plan.change(region, after);
-    Ok(plan)
+    // A declaration can matter even if the counter stays: other daemons give up their chunks below it.
+    Ok(if plan.declared.is_none() && plan.changes_nothing() { plan.without_effect() } else { plan })
+}
+
+/// Rejects a new automatic expansion that ends below the region's suffix. A patch of the whole policy, as from an import, may set
+/// one that has done its work.
+fn check_reach(region: &Region, patch: &PolicyPatch) -> Result<(), Refusal> {
+    let is_whole = patch.cap.is_some() && patch.bounds.is_some() && patch.strict.is_some();
+    match patch.auto_expand.flatten() {
+        Some(auto) if !is_whole && auto.max_suffix < region.suffix => {
+            Err(Refusal::ExpandsNever { suffix: region.suffix, max: auto.max_suffix })
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, Policy, Prefix, RegionNumber, Seal,
-    Start, Status, Table, Zone,
+    Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix, RegionNumber,
+    Seal, Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     let few = prop_oneof![6 => 0..3u8, 1 => bits()];
     let sub = (prop::bool::weighted(0.6), prop_oneof![2 => 0..4u128, 1 => value()], prop::option::weighted(0.9, few));
     let subs = vec(sub, 0..5);
-    (0..13u8, any::<Index>(), bits(), bits(), value(), bits(), any::<bool>(), subs).prop_map(
+    (0..15u8, any::<Index>(), bits(), bits(), value(), bits(), any::<bool>(), subs).prop_map(
         |(operation, region, bits, suffix, value, len, flag, subs)| Step {
             operation,
             region,
@@ -121,16 +121,33 @@ impl Run {
         check_no_identifier_becomes_grantable(&before, &self.table, &edit);
         assert_eq!(self.table.revision(), plan.revision);
         let after = self.table.clone();
-        assert_eq!(self.table.apply(&plan).map_err(|refusal| refusal.code()), Err("stale-revision"));
+        let again = self.table.apply(&plan).map_err(|refusal| refusal.code());
+        assert_eq!(again, if plan.revision == plan.base { Ok(()) } else { Err("stale-revision") });
         assert_eq!(self.table, after);
         let made = Plan::made(plan.revision, plan.changes.clone());
         assert_eq!((&made.freed, &made.donor), (&plan.freed, &plan.donor), "the answer to a repeated request");
         for change in &plan.changes {
-            assert_eq!(self.table.get(change.after.number), Some(&change.after));
-            let (now, then) = (change.after.issued, change.before.as_ref().map(|before| before.issued));
-            assert!(change.after.kind == Kind::Closed || then.is_none_or(|then| now >= then), "a counter went back");
-            assert_eq!(before.get(change.after.number), change.before.as_ref());
+            assert_eq!(self.table.get(change.number), change.after.as_ref());
+            assert_eq!(before.get(change.number), change.before.as_ref());
+            let Some(after) = &change.after else {
+                assert_eq!(change.before.as_ref().map(|before| before.issued), Some(Count::ZERO), "it was unused");
+                continue;
+            };
+            let (now, then) = (after.issued, change.before.as_ref().map(|before| before.issued));
+            assert!(after.kind == Kind::Closed || then.is_none_or(|then| now >= then), "a counter went back");
         }
+        self.check_undo(&before, &plan);
+    }
+
+    /// Checks that the reversal of the last edit, if there is one, restores every region.
+    fn check_undo(&self, before: &Table, plan: &Plan) {
+        let Ok(undo) = self.table.undo(&plan.changes, plan.declared.is_some()) else { return };
+        let mut undone = self.table.clone();
+        let plan = undone.plan(&undo).expect("the reversal was checked");
+        undone.apply(&plan).expect("a fresh plan");
+        assert!(undone.iter().eq(before.iter()), "{undo:?} after {:?} left {undone:?}", self.table);
+        assert_eq!(undone.check(), Ok(()));
+        assert!(undone.next_number() >= before.next_number() && undone.revision() > self.table.revision());
     }
 
     fn edit_of(&mut self, step: &Step) -> Edit {
@@ -157,6 +174,8 @@ impl Run {
             8 => Edit::Split { name, by, new_regions: self.new_regions(step, by) },
             9 => Edit::Delegate { name },
             10 => Edit::Update { name, patch: self.patch(step) },
+            11 => Edit::Delete { name, unused: step.flag },
+            12 if step.flag => Edit::Undelegate { name },
             _ => {
                 // In about half of the cases, the existing level.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
@@ -167,11 +186,12 @@ impl Run {
     }
 
     fn patch(&mut self, step: &Step) -> Patch {
-        let policy = Policy { cap: step.flag.then_some(Count::Below(step.value % 8)), ..Policy::default() };
+        let cap = Some(step.flag.then_some(Count::Below(step.value % 8)));
+        let policy = PolicyPatch { cap, ..PolicyPatch::default() };
         match step.len % 4 {
             0 => Patch { name: Some(self.name()), ..Patch::default() },
             1 => Patch { next: Some(Count::Below(step.value)), ..Patch::default() },
-            2 => Patch { policy: Some(policy), ..Patch::default() },
+            2 => Patch { policy, ..Patch::default() },
             _ => Patch { sealed: Some(step.flag), owner: Some("ops".to_owned()), ..Patch::default() },
         }
     }
@@ -231,7 +251,7 @@ impl Run {
     /// closed.
     fn check_issued(&self) {
         for Issued { id, by } in &self.issued {
-            let mut region = self.table.get(*by).expect("regions are never removed");
+            let mut region = self.table.get(*by).expect("a region that has issued is never deleted");
             while region.kind == Kind::Closed {
                 region = self.table.children(region).next().expect("a closed region has subregions");
             }
@@ -257,10 +277,15 @@ impl Run {
     }
 }
 
-/// Checks that only an unseal or a new policy makes an identifier grantable that its region had before but did not
+/// Checks that only an unseal, a new policy or the end of a delegation makes an identifier grantable that its region had before but did not
 /// grant.
 fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &Edit) {
-    if matches!(edit, Edit::Update { patch: Patch { sealed: Some(false), .. } | Patch { policy: Some(_), .. }, .. }) {
+    if matches!(edit, Edit::Undelegate { .. }) {
+        return;
+    }
+    if let Edit::Update { patch, .. } = edit
+        && (patch.sealed == Some(false) || patch.policy != PolicyPatch::default())
+    {
         return;
     }
     for region in before.iter().filter(|region| region.kind != Kind::Closed) {

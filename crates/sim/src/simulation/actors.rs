@@ -42,7 +42,7 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
         let create = CreateRegionRequest {
             parent: format!("spaces/{STRICT_SPACE}"),
             region_id: region.to_owned(),
-            suffix_bits: 40,
+            suffix_bits: Some(40),
             request_id: format!("make {region}"),
             ..CreateRegionRequest::default()
         };
@@ -63,7 +63,7 @@ pub(crate) async fn prepare(run: &Arc<Run>) {
         let create = CreateRegionRequest {
             parent: format!("spaces/{STRICT_SPACE}"),
             region_id: (*region).to_owned(),
-            suffix_bits: 40,
+            suffix_bits: Some(40),
             order: order.into(),
             pace: 1,
             request_id: format!("make {region}"),
@@ -347,6 +347,8 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     let was_restored = run.restores() > 0;
     match &mut edit.what {
         EditKind::Update(update) if was_restored && update.next.is_some() => None,
+        // A restore brings a deleted region back, although its prefix may have been used again. Operators would have to find out.
+        EditKind::Delete(_) | EditKind::Undelegate(_) => None,
         EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);
             if was_restored {
@@ -399,7 +401,15 @@ async fn apply(run: &Run, edit: &Edit) {
                         _ => {}
                     }
                 }
-                run.edited(&edit.space, &edit.request_id, made.revision);
+                // An edit that changed nothing is not in the history.
+                if made.revision != made.base_revision {
+                    run.edited(&edit.space, &edit.request_id, made.revision);
+                }
+                match &edit.what {
+                    EditKind::Delete(_) => run.faults.deletions.count(),
+                    EditKind::Undelegate(_) => run.faults.undelegations.count(),
+                    _ => {}
+                }
                 record_names(&run.places, edit);
                 if let EditKind::Create(create) = &edit.what
                     && restores > 0
@@ -432,7 +442,9 @@ pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: Stri
         if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
             match edit.send(&life.node.regions()).await {
                 Ok(made) => {
-                    run.edited(&edit.space, &edit.request_id, made.revision);
+                    if made.revision != made.base_revision {
+                        run.edited(&edit.space, &edit.request_id, made.revision);
+                    }
                     return true;
                 }
                 // A daemon may not know yet the regions that another daemon has created.
@@ -450,6 +462,7 @@ fn record_names(places: &Places, edit: &Edit) {
     edit.made.iter().for_each(|region| places.add(&edit.space, region));
     match (&edit.what, &edit.region) {
         (EditKind::Delegate(_), Some(region)) => places.delegated(&edit.space, region),
+        (EditKind::Delete(_), Some(region)) => places.deleted(&edit.space, region),
         (EditKind::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
         _ => {}
     }

@@ -10,7 +10,7 @@ use kent_proto::{
         watch_table_response::Event,
     },
 };
-use kent_regions::{Count, Region, Revision, Table};
+use kent_regions::{Count, Region, RegionNumber, Revision, Table};
 use tonic::Request;
 
 use super::{
@@ -58,8 +58,8 @@ pub(crate) async fn tables(regions: &impl Regions) -> Result<Tables, String> {
 async fn check_space(run: &Arc<Run>, regions: &impl Regions, space: &str) -> Result<(), String> {
     let parent = format!("spaces/{space}");
     let table = table(regions, space).await?;
-    let history = history(regions, &parent).await?;
-    check_history(&table, history.clone())?;
+    let (history, forgotten) = history(regions, &parent).await?;
+    check_history(&table, history.clone(), forgotten)?;
     let origin = run.places.origin(space);
     run.with_ledger(|ledger| {
         ledger.digest(table.revision().0);
@@ -100,7 +100,8 @@ pub(crate) async fn table(regions: &impl Regions, space: &str) -> Result<Table, 
     table_of(parts).map_err(|bad| bad.to_string())
 }
 
-async fn history(regions: &impl Regions, parent: &str) -> Result<Vec<HistoryEntry>, String> {
+/// The edits of a space, the oldest first, and the revision up to which they are forgotten.
+async fn history(regions: &impl Regions, parent: &str) -> Result<(Vec<HistoryEntry>, Revision), String> {
     let (mut entries, mut page_token) = (Vec::new(), String::new());
     loop {
         let request = ListHistoryRequest { parent: parent.to_owned(), page_size: 1000, page_token };
@@ -109,14 +110,16 @@ async fn history(regions: &impl Regions, parent: &str) -> Result<Vec<HistoryEntr
         page_token = page.next_page_token;
         if page_token.is_empty() {
             entries.reverse();
-            return Ok(entries);
+            return Ok((entries, Revision(page.forgotten_through)));
         }
     }
 }
 
-/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions.
-fn check_history(table: &Table, history: Vec<HistoryEntry>) -> Result<(), String> {
-    let mut copy = Table::new(table.bits().into()).map_err(|bad| bad.to_string())?;
+/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions. Edits are forgotten if
+/// they are those of a deleted space, whose revisions a new space continues.
+fn check_history(table: &Table, history: Vec<HistoryEntry>, forgotten: Revision) -> Result<(), String> {
+    let copy = Table::restore(table.bits(), forgotten, RegionNumber(1), []);
+    let mut copy = copy.map_err(|damage| damage.to_string())?;
     for entry in history {
         let revision = entry.revision;
         if entry.principal.starts_with("kentd ") && revision > copy.revision().0 {

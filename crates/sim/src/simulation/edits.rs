@@ -1,9 +1,10 @@
 //! Random edits of operators. Each has a request ID, so that a repeated request applies it only once.
 
 use kent_proto::v1::{
-    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, EditResponse, ExpandRegionRequest,
-    NewRegion, Policy, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest,
-    UpdateRegionRequest, region::Order, regions_server::Regions,
+    AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest,
+    DeleteSpaceRequest, EditResponse, ExpandRegionRequest, FieldMask, NewRegion, Policy, RenameRegionRequest,
+    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region::Order,
+    regions_server::Regions,
 };
 use tonic::{Request, Response, Status};
 
@@ -35,6 +36,9 @@ pub(crate) enum EditKind {
     Unseal(SealRegionRequest),
     Rename(RenameRegionRequest),
     Update(UpdateRegionRequest),
+    Delete(DeleteRegionRequest),
+    /// Deletes the space of a delegated region.
+    Undelegate(DeleteSpaceRequest),
 }
 
 impl Edit {
@@ -59,7 +63,7 @@ impl Edit {
         let create = CreateRegionRequest {
             parent: format!("spaces/{space}"),
             region_id: region_id.clone(),
-            suffix_bits: bits(dice, 1, suffix_max),
+            suffix_bits: Some(bits(dice, 1, suffix_max)),
             zone_bits: Some(bits(dice, 0, 4)),
             auto_split: dice.per_mille(500),
             next: dice.per_mille(100).then(|| u128::from(dice.between(0, 5)).into()),
@@ -76,7 +80,7 @@ impl Edit {
         let (name, id) = (format!("spaces/{space}/regions/{region}"), request_id.clone());
         let by_bits = bits(dice, 1, 2);
         let mut made = Vec::new();
-        let what = match dice.between(0, 12) {
+        let what = match dice.between(0, 17) {
             0 | 1 => EditKind::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             2 | 3 => EditKind::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             4 => {
@@ -98,9 +102,22 @@ impl Edit {
                 EditKind::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
             }
             11 => {
-                let policy = Some(policy(dice));
-                EditKind::Update(UpdateRegionRequest { name, policy, request_id: id, ..Default::default() })
+                // Replaces the whole policy.
+                let (policy, policy_mask) = (Some(policy(dice)), Some(FieldMask { paths: vec!["*".to_owned()] }));
+                EditKind::Update(UpdateRegionRequest {
+                    name,
+                    policy,
+                    policy_mask,
+                    request_id: id,
+                    ..Default::default()
+                })
             }
+            // Most regions that exist for a while are in use, so most of these are refused.
+            12..16 => EditKind::Delete(DeleteRegionRequest { name, request_id: id, ..Default::default() }),
+            16 => EditKind::Undelegate(DeleteSpaceRequest {
+                name: format!("spaces/{space}/{region}"),
+                ..Default::default()
+            }),
             _ => {
                 let next = Some(u128::from(dice.between(0, 20)).into());
                 EditKind::Update(UpdateRegionRequest { name, next, request_id: id, ..Default::default() })
@@ -122,6 +139,11 @@ impl Edit {
             EditKind::Unseal(seal) => regions.unseal_region(Request::new(seal.clone())).await,
             EditKind::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
             EditKind::Update(update) => regions.update_region(Request::new(update.clone())).await,
+            EditKind::Delete(delete) => regions.delete_region(Request::new(delete.clone())).await,
+            EditKind::Undelegate(delete) => {
+                let deleted = regions.delete_space(Request::new(delete.clone())).await;
+                deleted.map(|_| Response::new(EditResponse::default()))
+            }
         };
         made.map(Response::into_inner)
     }

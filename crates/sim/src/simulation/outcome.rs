@@ -38,6 +38,8 @@ pub(crate) struct Faults {
     pub(crate) shrinks: Count,
     pub(crate) delegations: Count,
     pub(crate) copies: Count,
+    pub(crate) deletions: Count,
+    pub(crate) undelegations: Count,
 }
 
 /// A counter of events.
@@ -54,7 +56,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 17] = [
+const FAULTS: [&str; 19] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -72,6 +74,8 @@ const FAULTS: [&str; 17] = [
     "lost splits repeated",
     "lost shrinks repeated",
     "lost delegations repeated",
+    "regions deleted",
+    "delegations ended",
 ];
 
 impl Faults {
@@ -87,6 +91,7 @@ impl Faults {
             .into_iter()
             .chain(losses)
             .chain(repeated)
+            .chain([&self.deletions, &self.undelegations])
             .zip(&mut counts)
             .for_each(|(count, to)| *to = count.get());
         counts

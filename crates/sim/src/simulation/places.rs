@@ -77,6 +77,11 @@ impl Places {
         self.lock().add(space.to_owned(), region.to_owned());
     }
 
+    /// Records that a region is deleted. Clients that know it under an old name still request from it.
+    pub(crate) fn deleted(&self, space: &str, region: &str) {
+        self.lock().regions.retain(|place| (place.space.as_str(), place.region.as_str()) != (space, region));
+    }
+
     /// Records the space of a delegated region.
     pub(crate) fn delegated(&self, space: &str, region: &str) {
         let mut names = self.lock();

@@ -195,6 +195,17 @@ pub enum ArchiveError {
         /// The directory of the store's archive.
         before: PathBuf,
     },
+    /// The directory has a copy of the archive, and the archive itself is still where it was.
+    #[error(
+        "{} is a copy of the store's archive {}, which would be taken for a complete one if it were restored later. To move the \
+         archive, remove {} first, or end it: start once with --no-archive", dir.display(), before.display(), before.display()
+    )]
+    Copied {
+        /// The directory given in the settings.
+        dir: PathBuf,
+        /// The directory of the store's archive.
+        before: PathBuf,
+    },
     /// The archive was started after this copy of the store was made.
     #[error(
         "the store is an old copy: it does not know its archive in {}. Restore the newer store: kentd restore --archive {} \

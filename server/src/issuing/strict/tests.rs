@@ -51,7 +51,8 @@ impl Region {
         let environment =
             Environment { store: store.clone(), clock: Arc::new(FixedClock), entropy: Arc::new(SystemEntropy) };
         let key = ClusterKey::new([2; 16]);
-        let slots = Arc::new(Slots::new(environment, ClockPolicy::default(), TrustPolicy::default(), key));
+        let slots =
+            Arc::new(Slots::new(environment, ClockPolicy::default(), TrustPolicy::default(), (key, Version::ABSENT)));
         slots.accept_clock();
         let region = keys::region("default", 1);
         let txn = Txn::new().put(region.clone(), [1]);

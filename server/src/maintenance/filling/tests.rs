@@ -48,7 +48,7 @@ async fn contents(store: &MemoryStore) -> BTreeMap<Key, Vec<u8>> {
 
 /// Starts a replica that grants once: it raises a counter under its version.
 async fn start_and_grant(store: &MemoryStore) -> Result<ClusterKey, LoadError> {
-    let key = load_or_found(store, &SystemEntropy).await?;
+    let (key, _) = load_or_found(store, &SystemEntropy).await?;
     loop {
         let read = store.get(&COUNTER).await.expect("read");
         let (value, version) = read.map_or((0, Version::ABSENT), |read| (read.value[0], read.version));

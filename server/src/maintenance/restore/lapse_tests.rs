@@ -49,6 +49,7 @@ fn backup(taken: UnixNanos, series: &[(&str, Counter)], restores: &[Restored]) -
         last_edit: EditId::default(),
         scramble_key: ClusterKey::new([1; 16]),
         text_form: TextForm::Decimal,
+        deleted: false,
     };
     let key = |token: &str| keys::series(&token.parse().expect("a series"));
     let mut records = vec![
@@ -195,7 +196,7 @@ async fn ok_a_restored_store_issues_nothing_that_a_host_with_a_stepped_clock_iss
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "r".to_owned(),
-        suffix_bits: 40,
+        suffix_bits: Some(40),
         pace: 1000,
         ..CreateRegionRequest::default()
     };

@@ -170,7 +170,7 @@ impl Restore {
             if copy.seals() && region.kind != Kind::Closed && !region.sealed && !region.delegated {
                 let sealed = Region { sealed: true, ..region.clone() };
                 self.records.insert(key, stored::encode_region(&sealed));
-                changes.push(Change { before: Some(region), after: sealed });
+                changes.push(Change::changed(region, sealed));
             }
         }
         self.sealed += changes.len();
@@ -182,7 +182,8 @@ impl Restore {
             reason: format!("the records were those of revision {}", facts.revision),
             request_id: String::new(),
             changes,
-            declared: false,
+            declared: None,
+            undoes: None,
             follows: Some(facts.revision),
         };
         for (part, number) in stored::encode_history(&entry).into_iter().zip(0..) {

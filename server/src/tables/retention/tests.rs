@@ -101,7 +101,7 @@ async fn make_strict(node: &Node, region: &str, prefix: &str) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: region.to_owned(),
-        suffix_bits: 32,
+        suffix_bits: Some(32),
         prefix: Some(prefix.to_owned()),
         ..CreateRegionRequest::default()
     };
@@ -340,7 +340,7 @@ async fn ok_the_last_edits_are_kept_and_older_ones_are_reported_as_deleted() {
     let create = CreateRegionRequest {
         parent: SPACE.to_owned(),
         region_id: "r1".to_owned(),
-        suffix_bits: 20,
+        suffix_bits: Some(20),
         ..CreateRegionRequest::default()
     };
     one.regions().create_region(Request::new(create)).await.expect("created");

@@ -35,7 +35,7 @@ async fn nested(disk: &MemoryStore) -> Node {
         let create = CreateRegionRequest {
             parent: format!("spaces/{space}"),
             region_id: region.to_owned(),
-            suffix_bits: 8,
+            suffix_bits: Some(8),
             zone_bits: Some(zone_bits),
             ..CreateRegionRequest::default()
         };

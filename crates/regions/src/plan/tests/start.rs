@@ -24,7 +24,7 @@ fn ok_the_all_zero_subregion_of_a_scrambled_region_is_scrambled() {
 fn ok_the_all_zero_subregion_inherits_the_policy_and_its_parents_seal_covers_it() {
     let mut table = sample();
     let policy = Policy { cap: Some(Count::Below(12)), chunk: ChunkPolicy::Strict, ..Policy::default() };
-    let patch = Patch { sealed: Some(true), policy: Some(policy), ..Patch::default() };
+    let patch = Patch { sealed: Some(true), policy: PolicyPatch::to(&policy), ..Patch::default() };
     apply(&mut table, &update("open", patch));
     apply(&mut table, &subdivide("open", 1, &["x 0", "y 1 2"]));
     let kept = |name| table.named(name).map(|region| (region.sealed, *region.policy)).expect("there");

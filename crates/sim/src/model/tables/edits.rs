@@ -1,7 +1,7 @@
 //! The edits of the model. All of them change the first region or create a region next to it.
 
 use kent_regions::{
-    AutoExpand, Count, Donate, Edit, NewRegion, Patch, Place, Policy, Prefix, RegionNumber, Start, Table, Zone,
+    AutoExpand, Count, Donate, Edit, NewRegion, Patch, Place, PolicyPatch, Prefix, RegionNumber, Start, Table, Zone,
 };
 
 /// The number of the first region.
@@ -26,10 +26,12 @@ pub(crate) enum EditKind {
     Seal,
     /// Sets a policy, which does not affect which identifiers may be issued.
     Policy,
+    /// Deletes the region if nothing was issued. Its prefix is free for new regions.
+    Delete,
 }
 
 impl EditKind {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Expand,
         Self::Shrink,
         Self::Split,
@@ -40,10 +42,17 @@ impl EditKind {
         Self::Next,
         Self::Seal,
         Self::Policy,
+        Self::Delete,
     ];
 
     pub(super) fn edit(self, table: &Table) -> Option<Edit> {
-        let name = table.get(RegionNumber(FIRST))?.name.clone();
+        let first = table.get(RegionNumber(FIRST));
+        let name = match (self, first) {
+            (_, Some(first)) => first.name.clone(),
+            // The first region may be deleted.
+            (Self::Create, None) => String::new(),
+            (_, None) => return None,
+        };
         let new_region = |suffix, extension: &str| NewRegion {
             name: format!("n{}", table.next_number().0),
             suffix,
@@ -70,14 +79,15 @@ impl EditKind {
             Self::Seal => Edit::Update { name, patch: Patch { sealed: Some(true), ..Patch::default() } },
             Self::Policy => {
                 let auto_expand = Some(AutoExpand { at_percent: 100, by_bits: 1, max_suffix: 6 });
-                let policy = Some(Policy { auto_expand, ..Policy::default() });
+                let policy = PolicyPatch { auto_expand: Some(auto_expand), ..PolicyPatch::default() };
                 Edit::Update { name, patch: Patch { policy, ..Patch::default() } }
             }
+            Self::Delete => Edit::Delete { name, unused: false },
         })
     }
 
     /// Returns whether the edit depends on the counter, so that it locks the counter.
     pub(super) const fn is_about_the_counter(self) -> bool {
-        matches!(self, Self::Shrink | Self::Close | Self::Divide | Self::Delegate | Self::Next)
+        matches!(self, Self::Shrink | Self::Close | Self::Divide | Self::Delegate | Self::Next | Self::Delete)
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Key {
 pub(super) enum Value {
     Space(Revision, RegionNumber),
     Region(Box<Region>),
+    /// The place of a deleted region's record.
+    Deleted,
     Counter(Count),
 }
 
@@ -194,9 +196,10 @@ impl View {
         }
         self.set_version(Key::Space, version);
         for change in &plan.changes {
-            self.set_version(Key::Region(change.after.number.0), version);
-            if change.before.is_none() && change.after.issued != Count::ZERO {
-                self.set_version(Key::Counter(change.after.number.0), version);
+            self.set_version(Key::Region(change.number.0), version);
+            let issued = change.after.as_ref().map_or(Count::ZERO, |after| after.issued);
+            if change.before.is_none() && issued != Count::ZERO {
+                self.set_version(Key::Counter(change.number.0), version);
             }
         }
         if let Some((number, _)) = plan.declared {

@@ -339,17 +339,24 @@ impl TablesState {
     fn plan(&mut self, replica: usize, kind: EditKind, read: u64, mutant: Option<Mutant>) -> Option<()> {
         let it = &mut self.replicas[replica];
         let plan = it.view.table.plan(&kind.edit(&it.view.table)?).ok()?;
-        let made = plan.changes.iter().filter(|change| change.before.is_none()).count() as u64;
+        if plan.revision == plan.base {
+            return None;
+        }
+        let made = plan.changes.iter().filter(|change| change.creates()).count() as u64;
         let next = RegionNumber(it.view.table.next_number().0 + made);
         let mut expect = vec![(Key::Space, it.view.version(Key::Space))];
         let mut write = vec![(Key::Space, Value::Space(plan.revision, next))];
         for change in &plan.changes {
-            let number = change.after.number.0;
+            let number = change.number.0;
             expect.push((Key::Region(number), it.view.version(Key::Region(number))));
-            write.push((Key::Region(number), Value::Region(Box::new(change.after.clone()))));
-            if change.before.is_none() && change.after.issued != Count::ZERO {
+            let Some(after) = &change.after else {
+                write.push((Key::Region(number), Value::Deleted));
+                continue;
+            };
+            write.push((Key::Region(number), Value::Region(Box::new(after.clone()))));
+            if change.before.is_none() && after.issued != Count::ZERO {
                 expect.push((Key::Counter(number), 0));
-                write.push((Key::Counter(number), Value::Counter(change.after.issued)));
+                write.push((Key::Counter(number), Value::Counter(after.issued)));
             }
         }
         if kind.is_about_the_counter() {
@@ -389,8 +396,8 @@ impl TablesState {
             return Some(());
         }
         for change in &plan.changes {
-            let read = self.read_counter(change.after.number.0);
-            self.replicas[replica].receive_counter(change.after.number.0, read, mutant);
+            let read = self.read_counter(change.number.0);
+            self.replicas[replica].receive_counter(change.number.0, read, mutant);
         }
         Some(())
     }
@@ -506,8 +513,7 @@ impl Replica {
 fn without_counters(plan: &Plan) -> Plan {
     let mut changes = plan.changes.clone();
     for change in &mut changes {
-        let regions = change.before.iter_mut().chain([&mut change.after]);
-        regions.for_each(|region| region.issued = Count::ZERO);
+        change.sides_mut().for_each(|region| region.issued = Count::ZERO);
     }
     Plan::made(plan.revision, changes)
 }

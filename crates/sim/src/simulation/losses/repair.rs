@@ -190,7 +190,7 @@ impl Repair<'_> {
         let create = CreateRegionRequest {
             parent: format!("spaces/{space}"),
             region_id: was.name.clone(),
-            suffix_bits: if is_open { was.suffix.into() } else { u32::from(self.bits - was.prefix.len()) },
+            suffix_bits: Some(if is_open { was.suffix.into() } else { u32::from(self.bits - was.prefix.len()) }),
             prefix: Some(was.prefix.to_string()),
             order: order.into(),
             pace: was.pace.get(),

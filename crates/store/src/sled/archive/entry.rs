@@ -112,7 +112,7 @@ impl ArchiveError {
             Self::Io { .. } | Self::Damaged { .. } | Self::Record { .. } | Self::Nothing { .. } => true,
             Self::Missing { .. } => true,
             Self::InUse { .. } | Self::NotConfigured { .. } | Self::CannotEnd(_) => false,
-            Self::Unknown { .. } | Self::OldCopy { .. } | Self::Differs { .. } => false,
+            Self::Unknown { .. } | Self::OldCopy { .. } | Self::Differs { .. } | Self::Copied { .. } => false,
             Self::Restored { .. } | Self::Left { .. } => false,
         }
     }
@@ -152,12 +152,31 @@ impl Seeker {
             }
             Some((Head { revision, .. }, Ending::Left)) if self.revision < revision => Err(old_copy(revision)),
             Some((_, Ending::Left)) => Ok(Entry::Begin(place, self.new_generation)),
-            None if self.mark.is_none_or(|mark| mark.generation != chain.base.generation) => {
+            None if self.mark.as_ref().is_none_or(|mark| mark.generation != chain.base.generation) => {
                 Err(ArchiveError::Unknown { dir: place.named })
             }
             None if self.revision < chain.base.revision => Err(old_copy(chain.base.revision)),
+            None if self.is_left(&place)? => {
+                let before = self.mark.map(|mark| mark.dir.into()).unwrap_or_default();
+                Err(ArchiveError::Copied { dir: place.named, before })
+            }
             None => Ok(Entry::Resume(place, chain)),
         }
+    }
+}
+
+impl Seeker {
+    /// Returns true if the store's archive is still in another directory than this one.
+    fn is_left(&self, place: &Place) -> Result<bool, ArchiveError> {
+        let Some(mark) = self.mark.as_ref().filter(|mark| Path::new(&mark.dir) != place.named) else {
+            return Ok(false);
+        };
+        let before = Path::new(&mark.dir).join(self.id.to_string());
+        // The same directory may have several paths.
+        if before.canonicalize().ok() == place.dir.canonicalize().ok() || Listing::of(&before)?.bases.is_empty() {
+            return Ok(false);
+        }
+        Ok(true)
     }
 }
 

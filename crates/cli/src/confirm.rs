@@ -1,0 +1,68 @@
+//! Questions on the terminal before an edit that cannot be undone.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use kent_proto::v1::{EditResponse, region::Kind};
+
+use crate::failure::Failure;
+use crate::notice;
+
+/// Whether a person can answer a question. Scripts are not asked: they say what they mean, and must not hang.
+pub(crate) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a question that only "y" or "yes" answers with yes.
+pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
+    notice::write(&format!("{question} [y/N] "), false);
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Why an edit that would have this result cannot be undone. `None` if another edit reverts it.
+pub(crate) fn permanence(plan: &EditResponse) -> Option<&'static str> {
+    let changed = || plan.changes.iter().filter_map(|change| Some((change.before.as_ref()?, change.after.as_ref()?)));
+    if changed().any(|(before, after)| before.prefix != after.prefix) {
+        return Some("no edit makes a prefix shorter");
+    }
+    if changed().any(|(before, after)| before.kind() != Kind::Closed && after.kind() == Kind::Closed) {
+        return Some("a closed region issues no more identifiers");
+    }
+    if changed().any(|(before, after)| before.issued != after.issued) {
+        return Some("a counter never goes back");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use kent_proto::v1::{Region, RegionChange};
+
+    use super::*;
+    use crate::describe::samples::region;
+
+    #[test]
+    fn ok_only_edits_that_no_edit_reverts_are_permanent() {
+        let open = || region("orders", "", "0", 5, Kind::Open);
+        for (after, expected) in [
+            (open(), None),
+            (Region { zone_bits: 2, suffix_bits: 13, ..open() }, None),
+            (Region { prefix: "00".to_owned(), ..open() }, Some("shorter")),
+            (Region { kind: Kind::Partial.into(), ..open() }, None),
+            (Region { kind: Kind::Closed.into(), ..open() }, Some("closed")),
+            (Region { issued: "999".to_owned(), ..open() }, Some("counter")),
+        ] {
+            let plan = EditResponse {
+                changes: vec![
+                    RegionChange { before: Some(open()), after: Some(after) },
+                    RegionChange { before: None, after: Some(region("new", "", "1", 1, Kind::Open)) },
+                ],
+                ..EditResponse::default()
+            };
+            let why = permanence(&plan);
+            assert_eq!(why.is_some(), expected.is_some(), "{why:?}");
+            assert!(why.is_none_or(|why| why.contains(expected.unwrap_or_default())), "{why:?}");
+        }
+    }
+}

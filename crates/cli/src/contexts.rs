@@ -1,0 +1,278 @@
+//! Contexts: names for daemons and their settings, in a file that `kent context` writes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
+
+/// The file of contexts. It keeps comments and the order of entries when it is written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contexts {
+    path: PathBuf,
+    document: DocumentMut,
+    content: Content,
+}
+
+/// The content of the file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    /// The context of commands that name no other.
+    current: Option<String>,
+    #[serde(default)]
+    contexts: BTreeMap<String, Context>,
+}
+
+/// The settings of a context. Those that it lacks have their defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Context {
+    pub(crate) endpoint: Option<String>,
+    pub(crate) space: Option<String>,
+    pub(crate) request_timeout: Option<String>,
+}
+
+impl Context {
+    /// The setting of this name, if the context has it.
+    pub(crate) fn get(&self, setting: &str) -> Option<&str> {
+        match setting {
+            "endpoint" => self.endpoint.as_deref(),
+            "space" => self.space.as_deref(),
+            "request-timeout" => self.request_timeout.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// The names of the settings of a context, which are also those of the options.
+pub(crate) const SETTINGS: [&str; 3] = ["endpoint", "space", "request-timeout"];
+
+/// The file of contexts cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("cannot find your configuration directory: set HOME, XDG_CONFIG_HOME or KENT_CLIENT_CONFIG")]
+    Homeless,
+    #[error("cannot {what} {}: {error}", path.display())]
+    File { what: &'static str, path: PathBuf, error: io::Error },
+    #[error("{} is not valid: {error}", path.display())]
+    Syntax { path: PathBuf, error: String },
+    #[error("there is no context {name:?}; {}", known(names))]
+    Unknown { name: String, names: Vec<String> },
+    #[error("{} is not valid: the {setting} {text:?} of context {name} is not valid: {error}", path.display())]
+    Setting { path: PathBuf, name: String, setting: &'static str, text: String, error: String },
+}
+
+fn known(names: &[String]) -> String {
+    match names {
+        [] => "create one with `kent context set NAME --endpoint HOST:PORT`".to_owned(),
+        names => format!("the contexts are {}", names.join(", ")),
+    }
+}
+
+impl Contexts {
+    /// Reads the file; a file that does not exist has no contexts. `variable` reads the environment.
+    pub(crate) fn load(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Self, Fault> {
+        let Some(path) = path(variable) else { return Ok(Self::default()) };
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { path, ..Self::default() }),
+            Err(error) => Err(Fault::File { what: "read", path, error }),
+        }
+    }
+
+    fn parse(path: PathBuf, text: &str) -> Result<Self, Fault> {
+        let parsed = text.parse::<DocumentMut>().map_err(|error| error.to_string()).and_then(|document| {
+            let content = toml_edit::de::from_str(text).map_err(|error| error.to_string())?;
+            Ok((document, content))
+        });
+        match parsed {
+            Ok((document, content)) => Ok(Self { path, document, content }),
+            Err(error) => Err(Fault::Syntax { path, error: error.trim_end().to_owned() }),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn current(&self) -> Option<&str> {
+        self.content.current.as_deref()
+    }
+
+    /// All contexts by name.
+    pub(crate) fn all(&self) -> &BTreeMap<String, Context> {
+        &self.content.contexts
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&Context, Fault> {
+        self.content.contexts.get(name).ok_or_else(|| Fault::Unknown {
+            name: name.to_owned(),
+            names: self.content.contexts.keys().cloned().collect(),
+        })
+    }
+
+    /// Creates a context, or changes the given settings of one. A setting without a value is removed.
+    pub(crate) fn set(&mut self, name: &str, changes: &[(&str, Option<String>)]) -> Result<(), Fault> {
+        self.edit(|document| {
+            let entry = child(child(document.as_table_mut(), "contexts", true)?, name, false)?;
+            for (setting, text) in changes {
+                match text {
+                    Some(text) => put(entry, setting, text),
+                    None => drop(entry.remove(setting)),
+                }
+            }
+            Some(())
+        })
+    }
+
+    /// Makes a context the current one, or none.
+    pub(crate) fn choose(&mut self, name: Option<&str>) -> Result<(), Fault> {
+        if let Some(name) = name {
+            self.get(name)?;
+        }
+        self.edit(|document| {
+            match name {
+                Some(name) => put(document.as_table_mut(), "current", name),
+                None => drop(document.remove("current")),
+            }
+            Some(())
+        })
+    }
+
+    /// Removes a context. If it is the current one, there is none afterwards.
+    pub(crate) fn remove(&mut self, name: &str) -> Result<(), Fault> {
+        self.get(name)?;
+        if self.current() == Some(name) {
+            self.choose(None)?;
+        }
+        self.edit(|document| child(document.as_table_mut(), "contexts", true)?.remove(name).map(drop))
+    }
+
+    /// Applies an edit of the text, and reads the result. An edit that does not find its place changes nothing.
+    fn edit(&mut self, edit: impl FnOnce(&mut DocumentMut) -> Option<()>) -> Result<(), Fault> {
+        let mut document = self.document.clone();
+        if edit(&mut document).is_some() {
+            *self = Self::parse(self.path.clone(), &document.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the file, which only its owner can read because it will hold credentials.
+    pub(crate) fn save(&self) -> Result<(), Fault> {
+        if self.path.as_os_str().is_empty() {
+            return Err(Fault::Homeless);
+        }
+        let write = || {
+            // A link, such as to a directory of dotfiles, stays a link.
+            let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            // A temporary file has the mode 0600.
+            let mut file = NamedTempFile::new_in(folder)?;
+            file.write_all(self.document.to_string().as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map(drop).map_err(|error| error.error)
+        };
+        write().map_err(|error| Fault::File { what: "write", path: self.path.clone(), error })
+    }
+}
+
+/// Sets a value. If there is one, its comments stay.
+fn put(table: &mut dyn TableLike, key: &str, text: &str) {
+    let mut new = Value::from(text);
+    match table.get_mut(key) {
+        Some(item) => {
+            if let Some(old) = item.as_value() {
+                *new.decor_mut() = old.decor().clone();
+            }
+            *item = Item::Value(new);
+        }
+        None => drop(table.insert(key, Item::Value(new))),
+    }
+}
+
+/// The table of this name, which is created if it is missing. A table without entries of its own is not shown.
+fn child<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Option<&'t mut dyn TableLike> {
+    let new = || {
+        let mut table = Table::new();
+        table.set_implicit(implicit);
+        Item::Table(table)
+    };
+    table.entry(name).or_insert_with(new).as_table_like_mut()
+}
+
+/// The path of the file. KENT_CONFIG is not used because it is the variable of kentd's settings.
+fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
+    let folder = || {
+        let configured = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        configured.or_else(|| set("HOME").map(|home| home.join(".config")))
+    };
+    set("KENT_CLIENT_CONFIG").or_else(|| folder().map(|folder| folder.join("kent").join("config.toml")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_the_path_follows_the_environment() {
+        for (variables, expected) in [
+            (&[][..], None),
+            (&[("HOME", "/h")], Some("/h/.config/kent/config.toml")),
+            (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "")], Some("/h/.config/kent/config.toml")),
+            (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "x")], Some("/h/.config/kent/config.toml")),
+            (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")], Some("/x/kent/config.toml")),
+            (&[("XDG_CONFIG_HOME", "/x"), ("KENT_CLIENT_CONFIG", "c.toml")], Some("c.toml")),
+        ] {
+            let variable =
+                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| PathBuf::from(value));
+            assert_eq!(path(variable), expected.map(PathBuf::from), "{variables:?}");
+        }
+    }
+
+    fn of(text: &str) -> Contexts {
+        Contexts::parse(PathBuf::from("c.toml"), text).expect("valid")
+    }
+
+    #[test]
+    fn ok_edits_keep_comments_and_other_entries() {
+        let mut contexts = of("# mine\ncurrent = \"a\"\n\n[contexts.a]\nspace = \"s\" # why\n");
+        contexts.set("b.1", &[("endpoint", Some("h:1".to_owned()))]).expect("set");
+        contexts.set("a", &[("request-timeout", Some("2s".to_owned())), ("space", Some("t".to_owned()))]).expect("set");
+        contexts.choose(Some("b.1")).expect("chosen");
+        assert_eq!(
+            contexts.document.to_string(),
+            "# mine\ncurrent = \"b.1\"\n\n[contexts.a]\nspace = \"t\" # why\nrequest-timeout = \"2s\"\n\n[contexts.\"b.1\"]\nendpoint = \"h:1\"\n"
+        );
+        contexts.set("a", &[("space", None)]).expect("removed");
+        assert_eq!(contexts.get("a").expect("there").space, None);
+        contexts.remove("b.1").expect("removed");
+        assert_eq!((contexts.current(), contexts.all().len()), (None, 1));
+    }
+
+    #[test]
+    fn ok_a_new_file_has_one_table_for_each_context() {
+        let mut contexts = Contexts::default();
+        contexts.set("prod", &[("endpoint", Some("h:1".to_owned()))]).expect("set");
+        contexts.choose(Some("prod")).expect("chosen");
+        assert_eq!(contexts.document.to_string(), "current = \"prod\"\n[contexts.prod]\nendpoint = \"h:1\"\n");
+    }
+
+    #[test]
+    fn err_unknown_contexts_and_unknown_settings() {
+        assert_eq!(
+            of("[contexts.a]\n[contexts.b]\n").get("c").expect_err("unknown").to_string(),
+            "there is no context \"c\"; the contexts are a, b"
+        );
+        for (text, hint) in [("[contexts.a]\nport = 1\n", "port"), ("current = 1\n", "line 1"), ("[", "line 1")] {
+            let error = Contexts::parse(PathBuf::from("c.toml"), text).expect_err(text).to_string();
+            assert!(error.starts_with("c.toml is not valid: ") && error.contains(hint), "{error}");
+        }
+    }
+}

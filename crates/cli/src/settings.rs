@@ -1,0 +1,160 @@
+//! Where settings come from: an option, a variable, the context, or the default, in this order.
+//!
+//! The context's settings become clap's defaults, so that the arguments of a command hold the settings in force.
+
+use std::env;
+use std::ffi::OsString;
+
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use crate::args::{Cli, parse_space};
+use crate::connect::{Endpoints, parse_timeout};
+use crate::contexts::{Context, Contexts, Fault, SETTINGS};
+
+/// A command line, and where its settings come from.
+pub(crate) struct Parsed {
+    pub(crate) cli: Cli,
+    pub(crate) settings: Settings,
+}
+
+/// The settings of a command line.
+pub(crate) struct Settings {
+    /// The matches of the innermost subcommand.
+    matches: ArgMatches,
+    /// All contexts, if their file is valid.
+    pub(crate) contexts: Result<Contexts, Fault>,
+    /// The context in force.
+    pub(crate) chosen: Result<Chosen, Fault>,
+}
+
+/// The context in force, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    pub(crate) name: Option<String>,
+    context: Context,
+}
+
+/// Parses a command line. An unusable file of contexts is an error only for the commands that need it.
+pub(crate) fn parse(line: &[OsString]) -> Result<Parsed, clap::Error> {
+    let contexts = Contexts::load(|name| env::var_os(name).map(Into::into));
+    let (chosen, contexts) = match contexts {
+        Ok(contexts) => (choose(line, &contexts), Ok(contexts)),
+        Err(fault) => (Ok(Chosen::default()), Err(fault)),
+    };
+    let mut command = command(chosen.as_ref().ok().map(|chosen| &chosen.context));
+    let mut matches = command.try_get_matches_from_mut(line)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    while let Some((_, inner)) = matches.remove_subcommand() {
+        matches = inner;
+    }
+    Ok(Parsed { cli, settings: Settings { matches, contexts, chosen } })
+}
+
+/// Reads the settings from a command line that may be incomplete or wrong.
+pub(crate) fn parse_leniently(line: &[OsString]) -> Option<ArgMatches> {
+    let contexts = Contexts::load(|name| env::var_os(name).map(Into::into)).ok()?;
+    let chosen = choose(line, &contexts).ok()?;
+    let mut matches = command(Some(&chosen.context)).ignore_errors(true).try_get_matches_from(line).ok()?;
+    while let Some((_, inner)) = matches.remove_subcommand() {
+        matches = inner;
+    }
+    Some(matches)
+}
+
+/// The command line with the settings of a context as defaults. A variable that is empty counts as unset.
+pub(crate) fn command(context: Option<&Context>) -> Command {
+    let adjust = |arg: Arg| {
+        let is_empty = |variable| env::var_os(variable).is_some_and(|text| text.is_empty());
+        let arg = if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg };
+        match context.and_then(|context| context.get(&arg.get_id().as_str().replace('_', "-"))) {
+            // An option without a default, such as that of `kent inspect`, is not set by a context.
+            Some(text) if !arg.get_default_values().is_empty() => arg.default_value(text.to_owned()),
+            _ => arg,
+        }
+    };
+    each_command(Cli::command(), &|command| command.mut_args(&adjust))
+}
+
+/// Applies a change to a command and all its subcommands.
+pub(crate) fn each_command(command: Command, change: &dyn Fn(Command) -> Command) -> Command {
+    change(command).mut_subcommands(|inner| each_command(inner, change))
+}
+
+/// The context that the command line, the variable or the file names.
+fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
+    let named = command(None).ignore_errors(true).try_get_matches_from(line);
+    let named = named.ok().and_then(|matches| matches.get_one::<String>("context").cloned());
+    let Some(name) = named.or_else(|| contexts.current().map(str::to_owned)) else { return Ok(Chosen::default()) };
+    let context = contexts.get(&name)?.clone();
+    for setting in SETTINGS {
+        let Some(text) = context.get(setting) else { continue };
+        let valid = match setting {
+            "endpoint" => text.parse::<Endpoints>().map(drop).map_err(|error| error.to_string()),
+            "space" => parse_space(text).map(drop),
+            _ => parse_timeout(text).map(drop),
+        };
+        if let Err(error) = valid {
+            let (path, text) = (contexts.path().to_owned(), text.to_owned());
+            return Err(Fault::Setting { path, name, setting, text, error });
+        }
+    }
+    Ok(Chosen { name: Some(name), context })
+}
+
+/// Where the value of a setting comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Option,
+    Variable,
+    /// The current context of the file, or the context in force, if it has the setting.
+    Context,
+    Default,
+}
+
+impl Settings {
+    /// Fails if the contexts or the one in force cannot be used.
+    pub(crate) fn check(&self) -> Result<(), &Fault> {
+        self.contexts.as_ref()?;
+        self.chosen.as_ref().map(drop)
+    }
+
+    /// The text of a setting in force, and its origin.
+    pub(crate) fn get(&self, setting: &str) -> (String, Origin) {
+        let id = &setting.replace('-', "_");
+        // Not every command has each of the settings.
+        let source = self.matches.try_contains_id(id).ok().and_then(|_| self.matches.value_source(id));
+        let raw = self.matches.try_get_raw(id).ok().flatten().and_then(|mut values| values.next());
+        let text = raw.map(|text| text.to_string_lossy().into_owned());
+        let origin = match source {
+            Some(ValueSource::CommandLine) => Origin::Option,
+            Some(ValueSource::EnvVariable) => Origin::Variable,
+            _ if self.chosen.as_ref().is_ok_and(|chosen| chosen.context.get(setting).is_some()) => Origin::Context,
+            _ => Origin::Default,
+        };
+        (text.unwrap_or_default(), origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_the_command_line_is_consistent_with_the_defaults_of_a_context() {
+        let context = Context {
+            endpoint: Some("h:1".to_owned()),
+            space: Some("parts".to_owned()),
+            request_timeout: Some("2s".to_owned()),
+        };
+        command(Some(&context)).debug_assert();
+        let matches = command(Some(&context)).try_get_matches_from(["kent", "region", "ls"]).expect("valid");
+        let (_, region) = matches.subcommand().expect("region");
+        let (_, list) = region.subcommand().expect("ls");
+        assert_eq!(list.get_one::<String>("space").map(String::as_str), Some("parts"));
+        let matches = command(Some(&context)).try_get_matches_from(["kent", "inspect", "1"]).expect("valid");
+        let (_, inspect) = matches.subcommand().expect("inspect");
+        assert_eq!(inspect.get_one::<String>("space"), None);
+    }
+}

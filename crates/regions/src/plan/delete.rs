@@ -1,0 +1,63 @@
+//! Plans the deletion of a region from which nothing was ever issued or reserved.
+//!
+//! Its number is never used again, but its name and its prefix are free for other regions.
+
+use alloc::string::ToString;
+
+use super::Plan;
+use crate::{
+    attributes::Order,
+    count::Count,
+    prefix::Prefix,
+    refusal::Refusal,
+    region::{Kind, Region},
+    table::Table,
+};
+
+pub(super) fn plan(table: &Table, name: &str, unused: bool) -> Result<Plan, Refusal> {
+    let region = table.named(name)?;
+    region.check_not_delegated()?;
+    if region.kind != Kind::Open {
+        return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
+    }
+    region.check_unused()?;
+    if region.order == Order::External && !unused {
+        return Err(Refusal::UseUnknown { region: name.to_string() });
+    }
+    let mut plan = table.draft();
+    plan.delete(region);
+    plan.freed.extend(freed(region));
+    if let Some(parent) = table.parent(region)
+        && let Some(after) = without(table, parent, region)?
+    {
+        plan.change(parent, after);
+    }
+    Ok(plan)
+}
+
+/// The prefix that the deletion of a region frees for top-level regions.
+pub(super) fn freed(region: &Region) -> Option<Prefix> {
+    region.parent.is_none().then_some(region.prefix)
+}
+
+/// The parent after the deletion of a subregion, or `None` if it stays as it is.
+fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region>, Refusal> {
+    let is_last = table.children(parent).nth(1).is_none();
+    let is_heir = parent.kind == Kind::Closed && sub.prefix.rest(parent.prefix.len()).is_zero();
+    match (is_last, is_heir) {
+        (false, true) => Err(Refusal::IsHeir { region: sub.name.clone(), parent: parent.name.clone() }),
+        (false, false) => Ok(None),
+        (true, false) => Ok(Some(Region { kind: Kind::Open, sub_bits: 0, ..parent.clone() })),
+        // Nothing was issued from the heir, so nothing was issued from the parent. The parent continues in its place.
+        (true, true) => Ok(Some(Region {
+            kind: Kind::Open,
+            sub_bits: 0,
+            suffix: sub.suffix,
+            zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
+            issued: Count::ZERO,
+            sealed: sub.sealed,
+            policy: sub.policy.clone(),
+            ..parent.clone()
+        })),
+    }
+}

@@ -1,0 +1,89 @@
+//! Deletes spaces: their records stay, marked as deleted (see [`vacant`](super::vacant)).
+
+use std::sync::Arc;
+
+use kent_proto::{model::EditOptions, stored};
+use kent_regions::{Edit, RegionNumber, Table};
+use kent_store::{CommitError, Txn};
+
+use super::{
+    directory::Directory,
+    edits::{ATTEMPTS, EditCommand},
+    space::Space,
+    vacant::deleted,
+};
+use crate::{
+    error::{EditError, NoSuchSpace},
+    records::{failure::StoreFailure, keys},
+};
+
+impl Directory {
+    /// Deletes a space without regions. The space of a delegated region becomes the region's own suffixes again. A dry run only
+    /// checks whether it can be deleted.
+    pub(crate) async fn delete_space(
+        &self,
+        name: &str,
+        principal: String,
+        validate_only: bool,
+    ) -> Result<Arc<Space>, EditError> {
+        let space = self.find(name)?;
+        if let Some((outer, number)) = space.outer() {
+            let command = EditCommand {
+                space: outer.name(),
+                number: Some(number),
+                edit: Edit::Undelegate { name: outer.region_name(number) },
+                options: EditOptions { validate_only, ..EditOptions::default() },
+                principal,
+                undoes: None,
+            };
+            return self.edit(&command).await.map(|_| space);
+        }
+        if name == kent_ids::DEFAULT_SPACE {
+            return Err(EditError::DefaultSpace);
+        }
+        let _editing = space.editing.lock().await;
+        for _ in 0..ATTEMPTS {
+            self.check_unused(&space).await?;
+            if validate_only || self.try_delete(&space).await? {
+                return Ok(space.clone());
+            }
+        }
+        Err(EditError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Checks that a space exists and has no regions, also after the latest edits of other replicas. The caller holds `editing`.
+    pub(super) async fn check_unused(&self, space: &Arc<Space>) -> Result<(), EditError> {
+        self.reload(space).await?;
+        if !self.is_current(space) {
+            return Err(NoSuchSpace { space: space.name() }.into());
+        }
+        match space.read(Table::len) {
+            0 => Ok(()),
+            regions => Err(EditError::SpaceInUse { space: space.name(), regions }),
+        }
+    }
+
+    /// Deletes an outermost space. Returns false if another edit changed it first.
+    async fn try_delete(&self, space: &Arc<Space>) -> Result<bool, EditError> {
+        let (key, edit) = (keys::space(space.key()), self.new_edit());
+        let facts = deleted(space, edit);
+        let (version, _) = space.versions(RegionNumber(0));
+        let txn = Txn::new().expect(key.clone(), version).put(key.clone(), stored::encode_space(&facts));
+        match self.store.commit(txn).await {
+            Ok(_) => {}
+            Err(CommitError::Conflict { .. }) => return Ok(false),
+            Err(CommitError::Unknown(unknown)) => {
+                let read = self.store.get(&key).await.ok().flatten();
+                let is_made =
+                    read.and_then(|read| stored::decode_space(&read.value).ok()).is_some_and(|now| now == facts);
+                if !is_made {
+                    // The commit may still arrive.
+                    return Err(StoreFailure::from(CommitError::Unknown(unknown)).into());
+                }
+            }
+            Err(error) => return Err(StoreFailure::from(error).into()),
+        }
+        self.remove(space, facts.revision);
+        Ok(true)
+    }
+}

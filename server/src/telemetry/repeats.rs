@@ -1,0 +1,249 @@
+//! Warnings and errors that repeat, such as those of a loop that retries: each is written at most once per second, and the others
+//! are counted.
+
+use std::{
+    collections::HashMap,
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tracing::{
+    Event, Level, Subscriber,
+    callsite::Identifier,
+    error,
+    field::{Field, Visit},
+    warn,
+};
+use tracing_subscriber::{
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
+
+use crate::host::clock::{Clock, SystemClock};
+
+/// The time between two messages from one place of the code.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The target of the messages about repetitions, which are not limited themselves.
+const TARGET: &str = "kentd::repeated";
+
+/// The places of the code that have written a warning or an error.
+#[derive(Clone, Debug, Default)]
+pub struct Repeats {
+    places: Arc<Mutex<HashMap<Identifier, Place>>>,
+    clock: SystemClock,
+}
+
+#[derive(Debug)]
+struct Place {
+    level: Level,
+    message: String,
+    /// The time of the last message that was written.
+    written: Duration,
+    /// The number of messages since then.
+    held: u64,
+}
+
+impl Repeats {
+    /// Decides whether to write a message. Returns the number of messages that were left out since the last one.
+    fn admit(&self, event: &Event<'_>, now: Duration) -> Option<u64> {
+        let level = *event.metadata().level();
+        // A message of a lower level records something that happened, such as an edit, and each one counts.
+        if level > Level::WARN || event.metadata().target() == TARGET {
+            return Some(0);
+        }
+        let mut places = self.places();
+        let Some(place) = places.get_mut(&event.metadata().callsite()) else {
+            let mut message = Message::default();
+            event.record(&mut message);
+            let place = Place { level, message: message.0, written: now, held: 0 };
+            places.insert(event.metadata().callsite(), place);
+            return Some(0);
+        };
+        if now.saturating_sub(place.written) < PAUSE {
+            place.held += 1; // OK because it does not overflow in the age of the universe
+            return None;
+        }
+        place.written = now;
+        Some(mem::take(&mut place.held))
+    }
+
+    /// Takes the messages that were left out and that no later one has counted.
+    fn take_held(&self, now: Duration) -> Vec<(Level, String, u64)> {
+        let mut places = self.places();
+        let due = places.values_mut().filter(|place| place.held > 0 && now.saturating_sub(place.written) >= PAUSE);
+        let take = |place: &mut Place| {
+            place.written = now;
+            (place.level, place.message.clone(), mem::take(&mut place.held))
+        };
+        due.map(take).collect()
+    }
+
+    /// Once per second, writes how many messages were left out and not counted by a later one. Never returns.
+    pub async fn tell(&self) {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            self.write_held(self.clock.steady());
+        }
+    }
+
+    /// Writes how many messages were left out, at the end of the process.
+    pub fn tell_rest(&self) {
+        self.write_held(Duration::MAX);
+    }
+
+    fn write_held(&self, now: Duration) {
+        for (level, message, suppressed) in self.take_held(now) {
+            match level {
+                Level::ERROR => error!(target: TARGET, suppressed, "repeated: {message}"),
+                _ => warn!(target: TARGET, suppressed, "repeated: {message}"),
+            }
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<Identifier, Place>> {
+        // OK because no operation on the map stops half-way.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The text of an event without its other fields.
+#[derive(Default)]
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+/// Formats events as `inner` does, except for repeated ones.
+pub(super) struct Limited<F> {
+    pub(super) inner: F,
+    pub(super) repeats: Repeats,
+    /// Each event is a JSON object.
+    pub(super) is_json: bool,
+}
+
+impl<S, N, F> FormatEvent<S, N> for Limited<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        match self.repeats.admit(event, self.repeats.clock.steady()) {
+            // An empty line is not written.
+            None => Ok(()),
+            Some(0) => self.inner.format_event(context, writer, event),
+            Some(held) => {
+                let mut line = String::new();
+                self.inner.format_event(context, Writer::new(&mut line), event)?;
+                writer.write_str(&with_count(&line, held, self.is_json))
+            }
+        }
+    }
+}
+
+/// The line of an event with the number of those left out before it.
+fn with_count(line: &str, held: u64, is_json: bool) -> String {
+    let line = line.trim_end();
+    match line.strip_suffix('}').filter(|_| is_json) {
+        Some(object) => format!("{object},\"suppressed\":{held}}}\n"),
+        None => format!("{line} suppressed={held}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tracing::{info, subscriber::with_default};
+    use tracing_subscriber::{fmt::MakeWriter, layer::SubscriberExt, registry};
+
+    use super::{super::layer, *};
+    use crate::config::LogFormat;
+
+    /// A writer whose text the test can read.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'w> MakeWriter<'w> for Lines {
+        type Writer = Self;
+
+        fn make_writer(&'w self) -> Self {
+            self.clone()
+        }
+    }
+
+    fn lines(format: LogFormat, log: impl FnOnce(&Repeats)) -> Vec<String> {
+        let (lines, repeats) = (Lines::default(), Repeats::default());
+        let subscriber = registry().with(layer(format, false, lines.clone(), repeats.clone()));
+        with_default(subscriber, || log(&repeats));
+        let text = String::from_utf8(lines.0.lock().expect("not poisoned").clone()).expect("UTF-8");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Moves the last messages of all places into the past.
+    fn wait(repeats: &Repeats) {
+        repeats.places().values_mut().for_each(|place| place.written = Duration::ZERO);
+        while repeats.clock.steady() < PAUSE {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn retry(times: u32) {
+        for attempt in 0..times {
+            warn!(attempt, "cannot reach it");
+        }
+    }
+
+    #[test]
+    fn ok_a_repeated_warning_is_written_once_per_second_with_a_count() {
+        let lines = lines(LogFormat::Text, |repeats| {
+            retry(5);
+            info!("an edit");
+            info!("an edit");
+            wait(repeats);
+            retry(3);
+            repeats.tell_rest();
+            repeats.tell_rest();
+        });
+        let ends: Vec<_> =
+            lines.iter().map(|line| line.split_once("repeats::tests: ").map_or(&**line, |it| it.1)).collect();
+        assert_eq!(
+            ends[..4],
+            ["cannot reach it attempt=0", "an edit", "an edit", "cannot reach it attempt=0 suppressed=4"]
+        );
+        assert!(ends[4].ends_with("WARN kentd::repeated: repeated: cannot reach it suppressed=2"), "{}", ends[4]);
+        assert_eq!(ends.len(), 5, "{ends:?}");
+    }
+
+    #[test]
+    fn ok_the_count_is_a_field_of_json() {
+        let lines = lines(LogFormat::Json, |repeats| {
+            retry(2);
+            wait(repeats);
+            retry(1);
+        });
+        let counts: Vec<_> = lines
+            .iter()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object")["suppressed"].as_u64())
+            .collect();
+        assert_eq!(counts, [None, Some(1)]);
+    }
+}

@@ -1,0 +1,323 @@
+//! Corrections of mistakes: edits that change nothing, deletions and undo, as an operator makes them.
+
+use kent_proto::v1::{
+    CreateRegionRequest, DeleteRegionRequest, Encoding, FieldMask, GetRegionRequest, Policy, SealRegionRequest,
+    UndoEditRequest, UpdateRegionRequest,
+};
+use serde_json::{Value, json};
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use super::{
+    harness::{Daemon, data_dir, request},
+    operator::Operator,
+};
+
+const SPACE: &str = "spaces/default";
+
+fn name(region: &str) -> String {
+    format!("{SPACE}/regions/{region}")
+}
+
+fn create(region: &str) -> CreateRegionRequest {
+    CreateRegionRequest {
+        parent: SPACE.to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: Some(20),
+        ..CreateRegionRequest::default()
+    }
+}
+
+#[test]
+fn ok_an_unused_region_is_deleted_and_its_name_and_prefix_are_free() {
+    let operator = Operator::new();
+    let made = operator.json("region create ordrs --suffix 40");
+    let shown = operator.kent("region delete ordrs --dry-run");
+    assert!(shown.contains("-  ordrs") && shown.contains("nothing was changed"), "{shown}");
+    let deleted = operator.json("region delete ordrs --reason typo");
+    assert_eq!((&deleted["changes"][0]["after"], &deleted["region"]["name"]), (&Value::Null, &json!("ordrs")));
+    operator.refused("alloc region:ordrs", "NO_SUCH_REGION");
+    operator.refused("region show ordrs", "NO_SUCH_REGION");
+    let again = operator.json("region create ordrs --suffix 40");
+    assert_eq!(again["region"]["prefix"], made["region"]["prefix"]);
+    assert_eq!(made["region"]["number"].as_u64().map(|number| number + 1), again["region"]["number"].as_u64());
+    let history = operator.kent("region history");
+    assert!(history.contains("delete by") && history.contains(": typo\n  - ordrs"), "{history}");
+    // A past table still has it.
+    assert!(operator.kent("table export --at 1").contains("\"ordrs\""));
+    operator.kent("alloc region:ordrs");
+    let refused = operator.refused("region delete ordrs", "REGION_POPULATED");
+    assert!(refused.contains("kent region seal ordrs"), "{refused}");
+}
+
+#[test]
+fn err_regions_that_may_be_in_use_or_are_not_empty_are_not_deleted() {
+    let operator = Operator::new();
+    operator.kent("region create legacy --suffix 20 --next 100");
+    operator.refused("region delete legacy", "REGION_POPULATED");
+    operator.kent("region create staff --suffix 20 --order external");
+    let refused = operator.refused("region delete staff", "USE_UNKNOWN");
+    assert!(refused.contains("kent region delete staff --unused"), "{refused}");
+    operator.kent("region delete staff --unused");
+    operator.kent("region create d --suffix 10");
+    operator.kent("region subdivide d --by 1 --new old::0 --new new:10:1");
+    operator.refused("region delete d", "HAS_SUBREGIONS");
+    operator.refused("region delete old", "IS_HEIR");
+    // From the last subregion back to the region as it was.
+    operator.kent("region delete new");
+    operator.kent("region delete old");
+    assert_eq!(operator.json("region show d")["kind"], json!("open"));
+    operator.kent("alloc region:d");
+}
+
+#[test]
+fn ok_the_default_bits_of_a_subregion_are_the_next_that_work() {
+    let operator = Operator::new();
+    operator.kent("region create d --suffix 10");
+    let answer = operator.kent("region subdivide d --by 1 --new eu:9");
+    assert!(answer.ends_with("chosen BITS: eu 1\n"), "{answer}");
+    let answer = operator.kent("region subdivide d --by 1 --new rest:11");
+    assert!(answer.ends_with("chosen BITS: rest 0\n"), "{answer}");
+    assert_eq!(operator.json("region show d")["kind"], json!("closed"));
+}
+
+#[test]
+fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 20 --next 100");
+    for words in [
+        "region unseal r",
+        "region rename r r",
+        "region set r --owner=",
+        "region set r --next 100",
+        "region set r --next 7",
+        "region set r --no-policy",
+        "region set r --label team=",
+    ] {
+        assert_eq!(operator.kent(words), "nothing changed: it was so before; revision 1\n", "{words}");
+        assert_eq!(operator.json(words)["unchanged"], json!(true), "{words}");
+    }
+    assert!(operator.kent("region set r --next 101").contains("revision 1 → 2"));
+    assert!(operator.kent("region seal r").contains("revision 2 → 3"));
+    assert_eq!(operator.kent("region seal r"), "nothing changed: it was so before; revision 3\n");
+    assert!(!operator.kent("region history").contains("revision 4"));
+}
+
+/// The retry of an edit that changed nothing must not change anything later.
+#[tokio::test]
+async fn ok_the_retry_of_an_edit_that_changed_nothing_changes_nothing() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    regions.create_region(create("r")).await.expect("created");
+    let unseal = |id: &str| SealRegionRequest { name: name("r"), request_id: id.to_owned(), ..Default::default() };
+    let first = regions.unseal_region(unseal("once")).await.expect("nothing to do").into_inner();
+    assert_eq!((first.base_revision, first.revision, first.changes.len()), (1, 1, 0));
+    assert_eq!(first.region.map(|region| region.name), Some(name("r")));
+    regions.seal_region(unseal("seal")).await.expect("sealed");
+    daemon.kill();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    let again = regions.unseal_region(unseal("once")).await.expect("known").into_inner();
+    assert_eq!((again.base_revision, again.revision), (1, 1));
+    let get = || GetRegionRequest { name: name("r") };
+    assert!(regions.get_region(get()).await.expect("there").into_inner().sealed, "the retry must not unseal it");
+    let other = regions.seal_region(unseal("once")).await.expect_err("another edit");
+    assert_eq!(other.code(), Code::InvalidArgument, "{other}");
+    regions.unseal_region(unseal("twice")).await.expect("unsealed");
+    assert!(!regions.get_region(get()).await.expect("there").into_inner().sealed);
+}
+
+#[test]
+fn ok_a_policy_changes_one_thing_at_a_time() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 20");
+    operator.kent("region set r --auto-expand 80:2:50 --cap 1000");
+    operator.kent("region set r --chunk 1:8");
+    let policy = |expected: Value| assert_eq!(operator.json("region show r")["policy"], expected);
+    let auto_expand = json!({"at_percent": 80, "by_bits": 2, "max_suffix_bits": 50});
+    let bounds = |min: &str, max: &str, cap: Value, auto_expand: &Value, strict: bool| json!({"auto_expand": auto_expand, "cap": cap, "min_chunk": min, "max_chunk": max, "strict": strict});
+    policy(bounds("1", "8", json!("1000"), &auto_expand, false));
+    operator.refused("region set r --strict", "BAD_INPUT");
+    operator.kent("region set r --strict --no-chunk");
+    policy(bounds("0", "0", json!("1000"), &auto_expand, true));
+    operator.kent("region set r --no-cap");
+    policy(bounds("0", "0", Value::Null, &auto_expand, true));
+    operator.kent("region set r --no-strict --no-auto-expand");
+    policy(Value::Null);
+    let refused = operator.refused("region set r --auto-expand 80:2:10", "BAD_INPUT");
+    assert!(refused.contains("20 bits already") && refused.contains("20 to 128"), "{refused}");
+}
+
+#[tokio::test]
+async fn ok_a_policy_mask_names_the_parts_to_change() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    regions.create_region(create("r")).await.expect("created");
+    let mut update = async |policy: Option<Policy>, paths: &[&str]| {
+        let policy_mask = Some(FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() });
+        let update = UpdateRegionRequest { name: name("r"), policy, policy_mask, ..Default::default() };
+        let made = regions.update_region(update).await?.into_inner();
+        Ok::<_, tonic::Status>(made.region.and_then(|region| region.policy))
+    };
+    let cap = |cap: &str| Policy { cap: cap.to_owned(), ..Policy::default() };
+    let chunk = Policy { min_chunk: 1, max_chunk: 8, ..Policy::default() };
+    update(Some(cap("9")), &[]).await.expect("set");
+    let both = update(Some(chunk.clone()), &["max_chunk"]).await.expect("set").expect("a policy");
+    assert_eq!((both.cap.as_str(), both.max_chunk), ("9", 8));
+    let whole = update(Some(chunk.clone()), &["*"]).await.expect("replaced");
+    assert_eq!(whole, Some(chunk));
+    assert_eq!(update(None, &["min_chunk"]).await.expect("cleared"), None);
+    let refused = update(None, &["capp"]).await.expect_err("no such part");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("capp") && refused.message().contains("auto_expand"), "{refused}");
+}
+
+#[test]
+fn ok_the_history_shows_every_attribute_before_and_after() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 20");
+    operator.kent("region set r --owner shop --label team=a --cap 9");
+    operator.kent("region set r --owner web --label team= --no-cap");
+    operator.kent("region set r --next 7");
+    let history = operator.kent("region history r");
+    for expected in [
+        "    -  cap: 9\n    -  owner: shop\n    -  label: team=a\n    +  owner: web\n",
+        "    +  cap: 9\n    +  owner: shop\n    +  label: team=a\n",
+        "    -  counted as issued: 0\n    +  counted as issued: 7\n",
+    ] {
+        assert!(history.contains(expected), "{history}");
+    }
+    assert_eq!(operator.json("region history r -n 1")["declared"], json!("7"));
+}
+
+#[test]
+fn ok_the_last_edit_is_undone_or_the_reason_is_given() {
+    let operator = Operator::new();
+    let refused = operator.refused("region undo", "NOTHING_TO_UNDO");
+    assert!(refused.contains("has not been edited"), "{refused}");
+    operator.kent("region create r --suffix 8");
+    let before = operator.json("region show r");
+    // This daemon's own chunk is returned, so it does not prevent the undo.
+    operator.kent("alloc region:r -n 3");
+    for (words, undone) in [
+        ("region expand r --by 2", "shrink"),
+        ("region set r --owner ops --label a=b --cap 5", "update"),
+        ("region rename r s", "rename"),
+        ("region seal r", "unseal"),
+        ("region subdivide r --by 1 --new sub:4:1", "delete"),
+        ("region create t --suffix 4", "delete"),
+    ] {
+        operator.kent(words);
+        let shown = operator.kent("region undo --dry-run");
+        assert!(shown.contains("nothing was changed"), "{words}: {shown}");
+        operator.kent("region undo");
+        let entry = operator.json("region history -n 1");
+        assert_eq!(entry["operation"], json!(undone), "{words}");
+        assert_eq!(entry["undoes"].as_u64().map(|revision| revision + 1), entry["revision"].as_u64());
+        let after = operator.json("region show r");
+        for fact in
+            ["name", "number", "prefix", "zone_bits", "suffix_bits", "kind", "policy", "owner", "labels", "sealed"]
+        {
+            assert_eq!(after[fact], before[fact], "{words}: {fact}");
+        }
+    }
+    // The undo of an undo, and the last edit of one region.
+    operator.kent("region create t --suffix 4");
+    operator.kent("region seal r");
+    operator.kent("region undo t");
+    operator.kent("region undo r");
+    operator.kent("region undo r");
+    assert_eq!(operator.json("region show r")["sealed"], json!(true));
+    operator.kent("region undo r");
+    for (words, why) in [
+        ("region set r --next 200", "a counter never goes back"),
+        ("region split r --by 1 --new u:4", "kent region delete u"),
+    ] {
+        operator.kent(words);
+        let refused = operator.refused("region undo", "NOT_UNDONE");
+        assert!(refused.contains(why), "{words}: {refused}");
+    }
+    operator.kent("region delete u");
+    let refused = operator.refused("region undo", "NOT_UNDONE");
+    let command = refused.split("(kent ").nth(1).and_then(|rest| rest.split(')').next()).expect("a command");
+    operator.kent(command);
+    operator.kent("alloc region:u");
+    let refused = operator.refused("region undo u", "NOT_UNDONE");
+    assert!(refused.contains("may be in use"), "{refused}");
+    operator.refused("region undo nope", "NO_SUCH_REGION");
+}
+
+#[tokio::test]
+async fn ok_an_undo_with_a_request_id_is_made_once() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    regions.create_region(create("r")).await.expect("created");
+    let seal = SealRegionRequest { name: name("r"), ..SealRegionRequest::default() };
+    regions.seal_region(seal).await.expect("sealed");
+    let undo = || UndoEditRequest { name: name("r"), request_id: "undo".to_owned(), ..UndoEditRequest::default() };
+    let first = regions.undo_edit(undo()).await.expect("undone").into_inner();
+    let again = regions.undo_edit(undo()).await.expect("known").into_inner();
+    assert_eq!((first.revision, again.revision), (3, 3), "the retry does not undo the undo");
+    let delete = |id: &str| DeleteRegionRequest { name: name("r"), request_id: id.to_owned(), ..Default::default() };
+    let refused = regions.delete_region(delete("undo")).await.expect_err("another edit");
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    let deleted = regions.delete_region(delete("delete")).await.expect("deleted").into_inner();
+    let again = regions.delete_region(delete("delete")).await.expect("known").into_inner();
+    assert_eq!((deleted.revision, again.revision), (4, 4));
+    assert_eq!(again.changes.len(), 1);
+    let refused = daemon.allocator().allocate(request("region:r", 1, Encoding::Lease)).await.expect_err("deleted");
+    assert_eq!(refused.code(), Code::NotFound, "{refused}");
+    let reason = refused.get_error_details().error_info().map(|info| info.reason.clone());
+    assert_eq!(reason.as_deref(), Some("NO_SUCH_REGION"));
+}
+
+#[test]
+fn ok_a_space_without_regions_is_deleted_and_its_name_is_free() {
+    let operator = Operator::new();
+    operator.kent("space create parts --bits 23");
+    operator.kent("region create r --suffix 4 --space parts");
+    let refused = operator.refused("space delete parts", "SPACE_IN_USE");
+    assert!(refused.contains("kent region delete NAME --space parts"), "{refused}");
+    operator.kent("region delete r --space parts");
+    assert!(operator.kent("space delete parts --dry-run").contains("can be deleted"));
+    assert_eq!(operator.kent("space delete parts"), "space parts is deleted\n");
+    operator.refused("region ls --space parts", "NO_SUCH_SPACE");
+    operator.refused("space delete parts", "NO_SUCH_SPACE");
+    operator.refused("space delete default", "DEFAULT_SPACE");
+    operator.kent("space create parts --bits 32");
+    let made = operator.json("region create r --suffix 4 --space parts");
+    // Neither numbers nor revisions start again.
+    assert_eq!((&made["region"]["number"], &made["revision"]), (&json!(2), &json!(4)));
+    assert_eq!(operator.kent("region history --space parts").matches("revision 4 ").count(), 1);
+    operator.kent("alloc region:r@parts");
+}
+
+#[test]
+fn ok_a_delegation_ends_while_nothing_was_issued_in_its_space() {
+    let operator = Operator::new();
+    operator.kent("region create emea --suffix 20");
+    operator.kent("region delegate emea");
+    operator.refused("region delete emea", "DELEGATED");
+    operator.kent("region create a --suffix 4 --space default/emea");
+    let refused = operator.refused("region undo", "SPACE_IN_USE");
+    assert!(refused.contains("kent region ls --space default/emea"), "{refused}");
+    operator.kent("region undo --space default/emea");
+    operator.kent("space delete default/emea --dry-run");
+    operator.kent("region undo");
+    operator.refused("region ls --space default/emea", "NO_SUCH_SPACE");
+    operator.kent("alloc region:emea");
+    operator.refused("region delegate emea", "REGION_POPULATED");
+    // Another region is delegated again, and its space continues.
+    operator.kent("region create apac --suffix 20");
+    for number in 1..4 {
+        operator.kent("region delegate apac");
+        let made = operator.json("region create a --suffix 4 --space default/apac");
+        assert_eq!(made["region"]["number"], json!(number));
+        operator.kent("region delete a --space default/apac");
+        operator.kent("space delete default/apac");
+    }
+    operator.kent("region delete apac");
+}
