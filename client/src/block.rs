@@ -3,6 +3,7 @@
 use std::{fmt, future::IntoFuture, marker::PhantomData, pin::Pin, sync::Arc};
 
 use kent_ids::{Tails, Walk};
+use tonic::Status;
 
 use crate::{
     error::Error,
@@ -20,14 +21,19 @@ pub struct FetchBlock<T> {
     shared: Arc<Shared>,
     count: u64,
     request_id: String,
+    on_failure: Option<Report>,
     kind: PhantomData<fn() -> T>,
 }
+
+/// A function that gets the status of each failed attempt.
+type Report = Box<dyn Fn(&Status) + Send + Sync>;
 
 impl<T: Identifier> Handle<T> {
     /// Fetches a block of `count` identifiers from the daemon, independent of the prefetched ones. With a
     /// [`request_id`](FetchBlock::request_id), every retry returns the same block.
     pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
-        FetchBlock { shared: self.shared().clone(), count, request_id: String::new(), kind: PhantomData }
+        let request_id = String::new();
+        FetchBlock { shared: self.shared().clone(), count, request_id, on_failure: None, kind: PhantomData }
     }
 }
 
@@ -48,6 +54,20 @@ impl<T> FetchBlock<T> {
         self.request_id = id.into();
         self
     }
+
+    /// Calls `report` with the status of each failed attempt, so that the program can say what it waits for. A daemon at a limit of
+    /// its clock or of a region's pace answers `RESOURCE_EXHAUSTED`, and the client tries again.
+    ///
+    /// ```no_run
+    /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
+    /// let ids = client.uuid_v7().fetch_block(1000).on_failure(|status| eprintln!("waiting: {}", status.message())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_failure(mut self, report: impl Fn(&Status) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(report));
+        self
+    }
 }
 
 impl<T: Identifier> IntoFuture for FetchBlock<T> {
@@ -56,7 +76,8 @@ impl<T: Identifier> IntoFuture for FetchBlock<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let block = self.shared.fetch_block(self.count, self.request_id).await?;
+            let report = |status: &Status| self.on_failure.iter().for_each(|report| report(status));
+            let block = self.shared.fetch_block(self.count, self.request_id, report).await?;
             // OK because zero is a value of every kind, so this checks the kind alone.
             T::from_id(block.kind().id(0)).ok_or_else(unusable)?;
             Ok(Block { block, kind: PhantomData })

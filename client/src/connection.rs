@@ -115,11 +115,12 @@ impl Connection {
     }
 
     /// Fetches a block, and retries if it is not admitted. A lost reply leaves a gap, unless the request has a request
-    /// ID.
+    /// ID. Passes the status of each failed attempt to `report`.
     pub(crate) async fn allocate(
         &self,
         ask: &AllocateRequest,
         admits: impl Fn(&Block) -> bool,
+        report: impl Fn(&Status),
     ) -> Result<Block, Error> {
         let attempt = |_, channel, limit| {
             let (ask, admits) = (ask.clone(), &admits);
@@ -132,12 +133,24 @@ impl Connection {
                 }
             }
         };
-        self.retry(attempt).await?
+        self.retry_reporting(attempt, report).await?
     }
 
     /// Retries a call on one endpoint after the other, with exponential backoff and jitter, until the timeout of the request. `call`
     /// gets the index of the endpoint, its channel and the timeout of the attempt.
-    pub(crate) async fn retry<T, F>(&self, mut call: impl FnMut(usize, Channel, Duration) -> F) -> Result<T, Error>
+    pub(crate) async fn retry<T, F>(&self, call: impl FnMut(usize, Channel, Duration) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        self.retry_reporting(call, |_| ()).await
+    }
+
+    /// Retries like [`retry`](Self::retry), and passes the status of each failed attempt to `report`.
+    async fn retry_reporting<T, F>(
+        &self,
+        mut call: impl FnMut(usize, Channel, Duration) -> F,
+        report: impl Fn(&Status),
+    ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Status>>,
     {
@@ -151,7 +164,10 @@ impl Connection {
                     self.discover().await;
                     return Ok(answer);
                 }
-                Err(status) => attempts.wait_after(endpoint, status).await?,
+                Err(status) => {
+                    report(&status);
+                    attempts.wait_after(endpoint, status).await?;
+                }
             }
         }
     }

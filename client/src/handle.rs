@@ -12,6 +12,7 @@ use kent_ids::Block;
 use kent_proto::v1::AllocateRequest;
 use thread_local::ThreadLocal;
 use tokio::{sync::watch, time};
+use tonic::Status;
 
 use crate::{
     age::Ages,
@@ -302,7 +303,12 @@ impl Shared {
     }
 
     /// Fetches a block that does not go through the stock. An empty request ID means none.
-    pub(crate) async fn fetch_block(&self, count: u64, request_id: String) -> Result<Block, Error> {
+    pub(crate) async fn fetch_block(
+        &self,
+        count: u64,
+        request_id: String,
+        report: impl Fn(&Status),
+    ) -> Result<Block, Error> {
         let call = async |source: Arc<str>| {
             let ask = AllocateRequest { request_id: request_id.clone(), ..lease(&source, count) };
             let admits = |block: &Block| {
@@ -314,7 +320,7 @@ impl Shared {
                 }
                 admitted
             };
-            self.connection.allocate(&ask, admits).await
+            self.connection.allocate(&ask, admits, &report).await
         };
         let block = match request_id.is_empty() {
             true => self.source.ask(call).await?,
@@ -339,7 +345,7 @@ const LAG: Duration = Duration::from_millis(20);
 async fn fetch(source: &Source, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
     let granted = source.ask(async |name| {
-        let block: Block = connection.allocate(&lease(&name, count), |_| true).await?;
+        let block: Block = connection.allocate(&lease(&name, count), |_| true, |_| ()).await?;
         Ok((block, name))
     });
     let (block, granted_by) = granted.await?;

@@ -2,6 +2,7 @@
 
 mod block;
 mod copy;
+mod free;
 mod names;
 mod regions;
 
@@ -10,6 +11,7 @@ use tonic::Code;
 
 pub use block::AllocateInput;
 pub use copy::{BadCopy, apply_change, table_of};
+pub use free::{FreeInput, free_blocks};
 pub use names::{HEIR, RegionName, SpaceName, region_name, space_name};
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,

@@ -3,6 +3,7 @@
 mod error;
 mod etcd;
 mod kinds;
+mod patterns;
 mod settings;
 
 use std::{
@@ -19,6 +20,7 @@ use kent_store::{Archiving, EtcdCredentials, EtcdTls, SCHEMA};
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
 pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
+pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
 
 /// The longest window that the settings allow.
@@ -43,6 +45,8 @@ pub struct Config {
     pub etcd_credentials: Option<EtcdCredentials>,
     /// The address of this replica that clients and other replicas get; without it, the address of the gRPC port.
     pub advertise: Option<String>,
+    /// The regions that have metrics of their own.
+    pub metrics_regions: RegionPatterns,
     /// The newest schema of records that this daemon writes.
     pub schema: u16,
     settings: Settings,
@@ -91,6 +95,7 @@ impl Config {
             etcd_tls,
             etcd_credentials,
             advertise: settings.advertise.clone(),
+            metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
             schema: settings.schema.unwrap_or(SCHEMA),
             set,
             settings,

@@ -1,6 +1,12 @@
 //! Starting and stopping the daemon.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use kent_proto::v1::{
     admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
@@ -26,7 +32,7 @@ use crate::{
         entropy::{self, SystemEntropy},
         tasks::{Calls, Tasks},
     },
-    http,
+    http::{self, Stage},
     maintenance::witness::{Witness, WitnessError},
     node::Node,
     records::{failure::LoadError, founding},
@@ -98,7 +104,8 @@ const ETCD_PAUSE: Duration = Duration::from_secs(1);
 const WINDOW_BYTES: u32 = 8 << 20;
 
 impl Daemon {
-    /// Opens the store, loads and checks the state, takes a slot, and serves.
+    /// Opens the store, loads and checks the state, takes a slot, and serves. The HTTP port serves from the beginning. Dropping the
+    /// future ends the start as a crash would, at any moment.
     ///
     /// # Errors
     ///
@@ -108,9 +115,12 @@ impl Daemon {
         let http = bind("http", config.set.http).await?;
         let (grpc_address, http_address) =
             (bound_address(&grpc, config.set.listen), bound_address(&http, config.set.http));
-        let (store, (kind, location)) = open_store(&config).await?;
+        let (ports, stage) = (Tasks::new(), Stage::starting("the store is being opened"));
+        serve_http(&ports, http, stage.clone());
+        let (store, (kind, location)) = open_store(&config, &stage).await?;
+        stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
-        let place = Place { kind, location, address };
+        let place = Place { kind, location, address, directories: directories(&config) };
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let environment = Environment { store: store.clone(), clock, entropy };
@@ -126,18 +136,19 @@ impl Daemon {
         // At least two, so that a call that reads a large table does not delay the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
+        stage.set_doing("waiting for a slot".to_owned());
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
         let daemon = Self {
             node,
             store,
-            ports: Tasks::new(),
+            ports,
             grace: config.set.grace.0,
             grpc: grpc_address,
             http: http_address,
             _calls: calls,
         };
         daemon.serve_grpc(grpc, &config)?;
-        daemon.serve_http(http);
+        stage.set_serving(daemon.node.engine().clone());
         info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
         Ok(daemon)
     }
@@ -217,16 +228,25 @@ impl Daemon {
         tasks.spawn("health reporter", watch);
         Ok(())
     }
+}
 
-    fn serve_http(&self, listener: TcpListener) {
-        let serving =
-            http::serve(listener, self.node.engine().clone(), self.ports.stopping().clone().cancelled_owned());
-        self.ports.spawn("HTTP port", async move {
-            if let Err(error) = serving.await {
-                error!(%error, "the HTTP port failed");
-            }
-        });
-    }
+fn serve_http(ports: &Tasks, listener: TcpListener, stage: Stage) {
+    let serving = http::serve(listener, stage, ports.stopping().clone().cancelled_owned());
+    ports.spawn("HTTP port", async move {
+        if let Err(error) = serving.await {
+            error!(%error, "the HTTP port failed");
+        }
+    });
+}
+
+/// The directories in which the daemon makes data durable, by their settings.
+fn directories(config: &Config) -> Vec<(&'static str, PathBuf)> {
+    let archive = match &config.archiving {
+        Archiving::To { dir, .. } => Some(("archive", dir.clone())),
+        _ => None,
+    };
+    let data = matches!(config.set.store, StoreKind::Sled).then(|| ("data", config.set.data.clone()));
+    data.into_iter().chain(archive).collect()
 }
 
 /// Counts a start in the store and in its witness. First checks that the store may be started.
@@ -273,7 +293,7 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
 }
 
 /// Opens the store. Returns it with its kind and its location.
-async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
+async fn open_store(config: &Config, stage: &Stage) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
     let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {
         StoreKind::Sled => {
@@ -293,7 +313,7 @@ async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, S
                 new_id,
                 schema: config.schema,
             };
-            let store = open_etcd(options).await?;
+            let store = open_etcd(options, stage).await?;
             let place = ("etcd", address.to_string());
             Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
         }
@@ -306,13 +326,15 @@ async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, (&'static str, S
 }
 
 /// Opens etcd, and retries for a while because it may start at the same time as this daemon.
-async fn open_etcd(options: EtcdOptions) -> Result<EtcdStore, EtcdOpenError> {
+async fn open_etcd(options: EtcdOptions, stage: &Stage) -> Result<EtcdStore, EtcdOpenError> {
     let mut waited = Duration::ZERO;
+    stage.set_doing(format!("waiting for etcd at {}", options.address));
     loop {
         match EtcdStore::open(options.clone()).await {
             Err(error) if error.is_retryable() && waited < ETCD_START => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 warn!(%error, cause, "waiting for etcd");
+                stage.set_doing(format!("waiting for etcd at {}: {cause}", options.address));
                 time::sleep(ETCD_PAUSE).await;
                 waited += ETCD_PAUSE;
             }

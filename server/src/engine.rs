@@ -1,6 +1,6 @@
 //! The daemon without its transport: the functions that the gRPC services and the HTTP port call.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use kent_proto::model::{Invalid, SpaceInput};
 use kent_regions::Table;
@@ -13,10 +13,11 @@ use crate::{
     cluster::{Cluster, Watches},
     config::Config,
     error::EditError,
+    fill::{Fill, Selection, full_first},
     grant::{Grants, Limits, RegionGrants, SeriesGrants},
-    host::{Environment, clock::Clock, computing::Computing, tasks::Tasks},
+    host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks},
     issuing::{pacing::Pacing, requests::Requests, slots::Slots},
-    metrics::Metrics,
+    metrics::{Exposition, Metrics},
     readiness::Readiness,
     records::{failure::LoadError, founding, schema::schema_in_force},
     tables::{
@@ -40,12 +41,16 @@ pub(crate) struct Engine {
     /// The other replicas, or `None` if the store cannot be shared.
     cluster: Option<Arc<Cluster>>,
     metrics: Metrics,
+    /// The regions with metrics.
+    selection: Selection,
     place: Place,
     tasks: Tasks,
     streams: usize,
     computing: Computing,
     past: Past,
     backups: Arc<Semaphore>,
+    diagnoses: Arc<Semaphore>,
+    measuring: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
     draining: CancellationToken,
 }
@@ -59,6 +64,8 @@ pub(crate) struct Place {
     pub(crate) location: String,
     /// The address at which clients reach this daemon.
     pub(crate) address: String,
+    /// The directories in which it makes data durable, by their settings.
+    pub(crate) directories: Vec<(&'static str, PathBuf)>,
 }
 
 /// The maximum number of region counters, and of series counters, whose chunks a report lists.
@@ -66,6 +73,9 @@ const LISTED_MAX: usize = 1000;
 
 /// The maximum number of concurrent backups.
 pub(crate) const BACKUPS_MAX: usize = 2;
+
+/// The maximum number of concurrent diagnoses, which measure one after the other.
+pub(crate) const DIAGNOSES_MAX: usize = 4;
 
 /// The maximum number of concurrent `WatchTable` calls.
 pub(crate) const WATCHERS_MAX: usize = 1024;
@@ -158,6 +168,7 @@ impl Engine {
             series,
             limits,
         };
+        let started = since_1970(&*clock).saturating_sub(clock.steady());
         Ok(Arc::new(Self {
             grants,
             cluster,
@@ -165,13 +176,16 @@ impl Engine {
             clock,
             slots,
             directory,
-            metrics: Metrics::new(),
+            metrics: Metrics::new(started),
+            selection: Selection::new(config.metrics_regions.clone()),
             place,
             tasks: tasks.clone(),
             streams: config.set.streams,
             computing: Computing::new(tasks.clone()),
             past: Past::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
+            diagnoses: Arc::new(Semaphore::new(DIAGNOSES_MAX)),
+            measuring: Arc::new(Semaphore::new(1)),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             draining: CancellationToken::new(),
         }))
@@ -280,6 +294,16 @@ impl Engine {
         self.backups.clone().try_acquire_owned().ok()
     }
 
+    /// Reserves a diagnosis until the permit is dropped; returns `None` if [`DIAGNOSES_MAX`] are in progress.
+    pub(crate) fn begin_diagnosis(&self) -> Option<OwnedSemaphorePermit> {
+        self.diagnoses.clone().try_acquire_owned().ok()
+    }
+
+    /// The permit to measure the disk.
+    pub(crate) fn measuring(&self) -> Arc<Semaphore> {
+        self.measuring.clone()
+    }
+
     /// Reserves a watcher until the permit is dropped; returns `None` if there are [`WATCHERS_MAX`].
     pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
         self.watchers.clone().try_acquire_owned().ok()
@@ -328,23 +352,28 @@ impl Engine {
         Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
     }
 
-    /// All metrics in the OpenMetrics text format.
-    pub(crate) fn render_metrics(&self) -> String {
-        let gauges = self.metrics.gauges();
+    /// All metrics in a text format.
+    pub(crate) fn render_metrics(&self, exposition: Exposition) -> String {
+        let (gauges, totals) = (self.metrics.gauges(), self.metrics.totals());
         let readiness = self.report();
         let slot = readiness.slot;
-        gauges.window_left_seconds.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
-        gauges.store_reached_ago_seconds.set(readiness.reached_ago().map_or(0.0, |ago| ago.as_secs_f64()));
+        gauges.window_left.set(slot.map_or(0.0, |held| held.window_left.as_secs_f64()));
+        let reached_ago = readiness.reached_ago();
+        gauges.set_store_last_reached(reached_ago.map(|ago| since_1970(&*self.clock).saturating_sub(ago)));
         gauges.slot.set(slot.map_or(-1, |held| i64::from(held.slot.get())));
         gauges.clock_quarantined.set(i64::from(readiness.quarantine.is_some()));
-        gauges.clock_steps.set(signed(self.slots.clock_epoch()));
         gauges.ready.set(i64::from(readiness.is_ready()));
         gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&chunk.source, chunk.left)));
-        let stats = self.store.stats();
-        gauges.store_commits.set(signed(stats.commits));
-        gauges.store_conflicts.set(signed(stats.conflicts));
-        gauges.store_flushes.set(signed(stats.flushes));
-        self.metrics.render()
+        totals.set_clock_steps(self.slots.clock_epoch());
+        totals.set_store(self.store.stats());
+        self.metrics.regions().set(&self.selection.select(&self.directory, &*self.clock));
+        self.metrics.process().set(&ProcessUse::read());
+        self.metrics.render(exposition)
+    }
+
+    /// The regions that will be full first, of those that this daemon has granted from; up to `most`.
+    pub(crate) fn full_first(&self, most: usize) -> Vec<Fill> {
+        full_first(&self.directory, self.clock.steady(), most)
     }
 
     /// Writes the exact counters to the store. The slot keeper does the same for its slot when its task stops.
@@ -368,6 +397,7 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     }
 }
 
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+/// The time of the wall clock since 1970.
+fn since_1970(clock: &dyn Clock) -> Duration {
+    Duration::from_nanos(u64::try_from(clock.wall().get()).unwrap_or(0))
 }

@@ -449,6 +449,9 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::InUse { region, .. } => {
             format!("; `kent region seal {}` stops its grants", arguments(region, space))
         }
+        TableRefusal::Delegated { region, .. } => {
+            format!("; while that space has no regions, `kent space delete {space}/{region}` ends the delegation")
+        }
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
         TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
         _ => String::new(),

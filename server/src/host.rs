@@ -8,6 +8,7 @@ pub mod clock;
 pub(crate) mod computing;
 pub(crate) mod deadline;
 pub mod entropy;
+pub(crate) mod process;
 pub(crate) mod tasks;
 
 /// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.

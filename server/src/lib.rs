@@ -15,12 +15,14 @@
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
 //! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
+//! | `metrics` | metrics |
+//! | `fill` | how full regions are |
 //! | `tables` | spaces, their tables, edits and history |
 //! | `issuing` | slots, counters and request IDs, and their records |
 //! | `maintenance` | backup, archive, restore, migration to etcd, the witness |
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
-//! | `metrics`, `telemetry` | metrics and logs |
+//! | `telemetry` | logs |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
 //! Each module may import only modules on the lines below it; `tests/it/crates.rs` checks this.
@@ -31,6 +33,7 @@ mod config;
 mod daemon;
 mod engine;
 mod error;
+mod fill;
 mod grant;
 mod host;
 mod http;
@@ -47,7 +50,9 @@ pub mod telemetry;
 mod transport;
 
 pub use args::{Args, Command};
-pub use config::{Config, ConfigError, EtcdSettings, LogFormat, NoArchive, Settings, Span, StoreKind, Values};
+pub use config::{
+    Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind, Values,
+};
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};
 pub use maintenance::{

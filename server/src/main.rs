@@ -58,6 +58,8 @@ fn main() -> ExitCode {
                     () = repeats.tell() => ExitCode::FAILURE, // never
                 }
             });
+            // Looking up the name of a host may still block a thread.
+            runtime.shutdown_background();
             repeats.tell_rest();
             code
         }
@@ -78,7 +80,15 @@ async fn run(config: Config) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(1, &error),
     };
-    let daemon = match Daemon::start(config).await {
+    let started = tokio::select! {
+        biased;
+        name = signals.next() => {
+            info!(signal = name, "stopped before the daemon served");
+            return ExitCode::SUCCESS;
+        }
+        started = Daemon::start(config) => started,
+    };
+    let daemon = match started {
         Ok(daemon) => daemon,
         Err(error) => {
             error!(error = chain(&error), "kentd cannot start");

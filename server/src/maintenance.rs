@@ -1,7 +1,9 @@
-//! Copies of stores: backups, archives, restores, the migration to etcd, and the witness, which detects an old copy.
+//! Copies of stores: backups, archives, restores, the migration to etcd, and the witness, which detects an old copy. And a
+//! diagnosis of what the daemon depends on.
 
 pub(crate) mod archive;
 pub(crate) mod backup;
+pub(crate) mod diagnosis;
 pub(crate) mod filling;
 pub(crate) mod migrate;
 pub(crate) mod restore;

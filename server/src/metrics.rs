@@ -1,24 +1,42 @@
 //! The daemon's metrics, for Prometheus.
 //!
 //! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map lookup.
+//! `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
+
+mod process;
+mod regions;
+mod text;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use kent_ids::Source;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{
         counter::Counter,
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
+        info::Info,
     },
     registry::{Registry, Unit},
 };
+
+pub(crate) use self::text::Exposition;
+use self::{process::ProcessMetrics, regions::RegionMetrics};
+
+/// A gauge that may be a fraction.
+type Level = Gauge<f64, AtomicU64>;
+
+/// The label of a family that has one metric or none.
+type NoLabel = [(&'static str, &'static str); 0];
 
 /// All metrics of one daemon.
 #[derive(Debug)]
@@ -30,6 +48,9 @@ pub(crate) struct Metrics {
     latency: Family<SourceLabel, Histogram, fn() -> Histogram>,
     edits: Family<EditLabel, Counter>,
     gauges: Gauges,
+    totals: Totals,
+    process: ProcessMetrics,
+    regions: RegionMetrics,
     sources: Mutex<HashMap<String, Arc<SourceMetrics>>>,
 }
 
@@ -45,31 +66,32 @@ pub(crate) struct SourceMetrics {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauges {
     /// The time for which time-based identifiers can be issued without the store, in seconds.
-    pub(crate) window_left_seconds: Gauge<f64, AtomicU64>,
-    /// The time since the last refresh of all tables, in seconds.
-    pub(crate) store_reached_ago_seconds: Gauge<f64, AtomicU64>,
+    pub(crate) window_left: Level,
+    /// The time of the last refresh of all tables, in seconds since 1970; without a value if the store is not shared.
+    store_last_reached: Family<NoLabel, Level>,
     /// The slot that the daemon holds, or -1.
     pub(crate) slot: Gauge,
-    /// The number of clock steps beyond the tolerance.
-    pub(crate) clock_steps: Gauge,
     pub(crate) clock_quarantined: Gauge,
     /// The number of identifiers left in each chunk that the daemon holds.
-    pub(crate) chunk_left: Family<SourceLabel, Gauge<f64, AtomicU64>>,
-    /// The number of durable commits.
-    pub(crate) store_commits: Gauge,
-    /// The number of commits that failed on a version conflict.
-    pub(crate) store_conflicts: Gauge,
-    /// The number of flushes; commits share them.
-    pub(crate) store_flushes: Gauge,
+    chunk_left: Family<SourceLabel, Level>,
     /// 1 if the daemon can grant from every source.
     pub(crate) ready: Gauge,
     /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
 }
 
+/// Counters that other parts of the daemon keep. They are copied when the metrics are rendered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    clock_steps: Counter,
+    store_commits: Counter,
+    store_conflicts: Counter,
+    store_flushes: Counter,
+}
+
 /// The label that names a source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct SourceLabel {
+struct SourceLabel {
     source: String,
 }
 
@@ -93,18 +115,21 @@ const SOURCES_MAX: usize = 1000;
 const OTHER: &str = "other";
 
 impl Metrics {
-    /// Creates metrics that are all zero.
-    pub(crate) fn new() -> Self {
+    /// Creates metrics that are all zero. `started` is the start of the daemon, as a time since 1970.
+    pub(crate) fn new(started: Duration) -> Self {
         let latency: Family<SourceLabel, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(latency_histogram);
         let metrics = Self {
-            registry: Mutex::new(Registry::with_prefix("kent")),
+            registry: Mutex::default(),
             grants: Family::default(),
             identifiers: Family::default(),
             errors: Family::default(),
             latency,
             edits: Family::default(),
             gauges: Gauges::default(),
+            totals: Totals::default(),
+            process: ProcessMetrics::new(started),
+            regions: RegionMetrics::default(),
             sources: Mutex::default(),
         };
         metrics.register();
@@ -113,37 +138,47 @@ impl Metrics {
 
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        registry.register("grants", "Blocks granted", self.grants.clone());
-        registry.register("identifiers", "Identifiers granted", self.identifiers.clone());
-        registry.register("errors", "Requests for identifiers that failed", self.errors.clone());
-        let seconds = Unit::Seconds;
-        registry.register_with_unit("grant_latency", "Time from request to grant", seconds, self.latency.clone());
-        registry.register("edits", "Edits of prefix tables", self.edits.clone());
-        let gauges = &self.gauges;
-        registry.register(
-            "window_left_seconds",
+        self.process.register(&mut registry);
+        let kent = registry.sub_registry_with_prefix("kent");
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        kent.register("build", "Version of the daemon's software", version);
+        kent.register("grants", "Blocks granted", self.grants.clone());
+        kent.register("identifiers", "Identifiers granted", self.identifiers.clone());
+        kent.register("errors", "Requests for identifiers that failed", self.errors.clone());
+        let seconds = || Unit::Seconds;
+        kent.register_with_unit("grant_latency", "Time from request to grant", seconds(), self.latency.clone());
+        kent.register("edits", "Edits of prefix tables", self.edits.clone());
+        let (gauges, totals) = (&self.gauges, &self.totals);
+        kent.register_with_unit(
+            "window_left",
             "How long time-based identifiers can be issued without the store",
-            gauges.window_left_seconds.clone(),
+            seconds(),
+            gauges.window_left.clone(),
         );
-        let reached = gauges.store_reached_ago_seconds.clone();
-        registry.register("store_reached_ago_seconds", "Time since a shared store was last reached", reached);
-        registry.register("slot", "Slot that the daemon holds, or -1", gauges.slot.clone());
-        registry.register("clock_steps", "Clock steps beyond the tolerance", gauges.clock_steps.clone());
-        registry.register(
+        kent.register_with_unit(
+            "store_last_reached_timestamp",
+            "When a shared store was last reached, since 1970",
+            seconds(),
+            gauges.store_last_reached.clone(),
+        );
+        kent.register("slot", "Slot that the daemon holds, or -1", gauges.slot.clone());
+        kent.register("clock_steps", "Clock steps beyond the tolerance", totals.clock_steps.clone());
+        kent.register(
             "clock_quarantined",
             "1 while the wall clock is further ahead than the daemon accepts",
             gauges.clock_quarantined.clone(),
         );
-        registry.register(
+        kent.register(
             "chunk_left",
             "Identifiers left in the daemon's chunk of a region or series",
             gauges.chunk_left.clone(),
         );
-        registry.register("store_commits", "Durable commits since the start", gauges.store_commits.clone());
-        registry.register("store_conflicts", "Conflicting commits since the start", gauges.store_conflicts.clone());
-        registry.register("store_flushes", "Flushes since the start", gauges.store_flushes.clone());
-        registry.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
-        registry.register("streams", "Open AllocateStream calls", gauges.streams.clone());
+        kent.register("store_commits", "Durable commits", totals.store_commits.clone());
+        kent.register("store_conflicts", "Commits that another change came before", totals.store_conflicts.clone());
+        kent.register("store_flushes", "Flushes of the store; commits share them", totals.store_flushes.clone());
+        kent.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
+        kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
+        self.regions.register(kent);
     }
 
     /// The counters of a source that exists.
@@ -152,14 +187,14 @@ impl Metrics {
         if let Some(known) = sources.get(source) {
             return known.clone();
         }
-        let name = if sources.len() < SOURCES_MAX { source } else { OTHER };
-        let label = SourceLabel { source: name.to_owned() };
+        let is_counted = sources.len() < SOURCES_MAX;
+        let label = if is_counted { SourceLabel::of_text(source) } else { SourceLabel { source: OTHER.to_owned() } };
         let made = Arc::new(SourceMetrics {
             grants: self.grants.get_or_create(&label).clone(),
             identifiers: self.identifiers.get_or_create(&label).clone(),
             latency: self.latency.get_or_create(&label).clone(),
         });
-        if name == source {
+        if is_counted {
             sources.insert(source.to_owned(), made.clone());
         }
         made
@@ -169,7 +204,7 @@ impl Metrics {
     /// make time series.
     pub(crate) fn refused(&self, source: &str, code: &'static str) {
         let known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains_key(source);
-        let source = if known { source } else { OTHER }.to_owned();
+        let source = if known { SourceLabel::of_text(source).source } else { OTHER.to_owned() };
         self.errors.get_or_create(&ErrorLabel { source, code }).inc();
     }
 
@@ -183,19 +218,24 @@ impl Metrics {
         &self.gauges
     }
 
-    /// All metrics in the OpenMetrics text format.
-    pub(crate) fn render(&self) -> String {
-        let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        // OK because writing to a String cannot fail.
-        let _ = encode(&mut text, &registry);
-        text
+    /// The counters of other parts, to be set before the metrics are rendered.
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
     }
-}
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
+    /// The metrics of the process, to be set before the metrics are rendered.
+    pub(crate) fn process(&self) -> &ProcessMetrics {
+        &self.process
+    }
+
+    /// The metrics of regions, to be set before the metrics are rendered.
+    pub(crate) fn regions(&self) -> &RegionMetrics {
+        &self.regions
+    }
+
+    /// All metrics in a text format.
+    pub(crate) fn render(&self, exposition: Exposition) -> String {
+        exposition.render(&self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -205,6 +245,17 @@ impl SourceMetrics {
         self.grants.inc();
         self.identifiers.inc_by(count);
         self.latency.observe(took.as_secs_f64());
+    }
+}
+
+impl SourceLabel {
+    fn of(source: &Source) -> Self {
+        Self { source: source.to_string() }
+    }
+
+    /// The label of a source that a caller named: all spellings of one source have the same.
+    fn of_text(source: &str) -> Self {
+        source.parse().map_or_else(|_| Self { source: source.to_owned() }, |source| Self::of(&source))
     }
 }
 
@@ -220,9 +271,30 @@ impl Gauges {
     pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c Source, u128)>) {
         self.chunk_left.clear();
         for (source, left) in chunks {
-            let label = SourceLabel { source: source.to_string() };
-            self.chunk_left.get_or_create(&label).set(left as f64);
+            self.chunk_left.get_or_create(&SourceLabel::of(source)).set(left as f64);
         }
+    }
+
+    /// Sets the time since 1970 at which a shared store was last reached.
+    pub(crate) fn set_store_last_reached(&self, at: Option<Duration>) {
+        self.store_last_reached.clear();
+        if let Some(at) = at {
+            self.store_last_reached.get_or_create(&[]).set(at.as_secs_f64());
+        }
+    }
+}
+
+impl Totals {
+    /// Sets the number of clock steps.
+    pub(crate) fn set_clock_steps(&self, steps: u64) {
+        self.clock_steps.inner().store(steps, Relaxed);
+    }
+
+    /// Sets the counters of the store.
+    pub(crate) fn set_store(&self, stats: kent_store::Stats) {
+        self.store_commits.inner().store(stats.commits, Relaxed);
+        self.store_conflicts.inner().store(stats.conflicts, Relaxed);
+        self.store_flushes.inner().store(stats.flushes, Relaxed);
     }
 }
 

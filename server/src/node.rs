@@ -28,7 +28,8 @@ impl Node {
     ///
     /// [`LoadError`] if a record is damaged or written by a newer version, or the store does not answer.
     pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
-        let place = Place { kind: "simulated", location: String::new(), address: String::new() };
+        let place =
+            Place { kind: "simulated", location: String::new(), address: String::new(), directories: Vec::new() };
         Self::start_at(place, environment, config, Tasks::new()).await
     }
 

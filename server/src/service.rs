@@ -4,6 +4,7 @@ mod admin;
 mod allocator;
 mod classify;
 mod codec;
+mod diagnose;
 mod regions;
 mod text;
 mod watch;

@@ -14,12 +14,15 @@ mod it {
     mod crates;
     mod disk;
     mod docs;
+    mod doctor;
     mod edits;
     mod exchange;
     mod harness;
     mod hostile;
     mod imports;
     mod large;
+    mod listing;
+    mod metrics;
     mod migrate;
     mod mistakes;
     mod operator;
@@ -35,6 +38,7 @@ mod it {
     mod seals;
     mod shutdown;
     mod silence;
+    mod start;
     mod suggestions;
     mod tables;
     mod transfer;

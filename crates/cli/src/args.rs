@@ -1,6 +1,7 @@
 //! The command line: every command, its arguments and its help text, as clap derives them.
 
 mod context;
+mod list;
 mod region;
 mod value;
 
@@ -13,10 +14,11 @@ use kent_ids::{DEFAULT_SPACE, Series, Source};
 use self::{
     context::CONTEXT_HELP,
     region::REGION_HELP,
-    value::{parse_count, parse_name, parse_source, parse_width},
+    value::{parse_count, parse_duration, parse_name, parse_revision, parse_revision_or_0, parse_source, parse_width},
 };
 pub(crate) use self::{
     context::{ContextCommand, ContextSetArgs},
+    list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
         CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
         RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
@@ -24,6 +26,7 @@ pub(crate) use self::{
     value::{NewRegion, parse_space},
 };
 use crate::connect::{DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
+use crate::prefix::PrefixFormat;
 
 /// Allocate unique identifiers, and manage the regions they come from.
 ///
@@ -69,6 +72,10 @@ pub(crate) struct Global {
     /// Take the endpoint, the space and the timeout from this context unless they are given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
+    /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Wherever a command takes a prefix,
+    /// it takes each of these forms.
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) prefix_format: Option<PrefixFormat>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -141,6 +148,12 @@ pub(crate) enum DaemonCommand {
     /// Show daemon health: readiness, store, clock, slot, chunks, limits and replicas.
     #[command(after_help = STATUS_HELP)]
     Status,
+    /// Measure what the daemon depends on, and say what would go wrong first.
+    ///
+    /// Looks at the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and gives advice for each
+    /// problem. Exits with 1 if something is wrong, with 0 if there are only warnings.
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor,
 }
 
 /// The actions of `kent clock`.
@@ -170,6 +183,12 @@ Examples:
   kent status --json
   kent status --endpoint 10.0.0.7:7600,10.0.0.8:7600";
 
+const DOCTOR_HELP: &str = "\
+Examples:
+  kent doctor
+  kent doctor --json | jq .problems
+  kent doctor --endpoint 10.0.0.7:7600         this replica only";
+
 const CODEC_HELP: &str = r#"The answer to each line {"verb": V, "in": {...}} is {"ok": true, "out": {...}} or
 {"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer, too, and does not end the run.
 
@@ -197,7 +216,8 @@ Examples:
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
 /// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
 /// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
-/// If kent is interrupted, fetched identifiers that it has not printed are lost: that leaves a gap, never a duplicate.
+/// After a second it says on standard error what it waits for. If it stops early, it says how many identifiers it has printed;
+/// those that it has fetched but not printed are lost: that leaves a gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
@@ -211,9 +231,20 @@ pub(crate) struct AllocArgs {
     /// --request-retention. It keeps other names permanently, but only a limited number of them.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) request_id: String,
-    /// Number of identifiers. Underscores are allowed, as in 1_000_000.
-    #[arg(short = 'n', long, default_value = "1", value_name = "N", value_parser = parse_count)]
+    /// Number of identifiers, such as 500, 1_000_000, 10k, 2M or 1G.
+    #[arg(
+        short = 'n',
+        long,
+        default_value = "1",
+        value_name = "N",
+        value_parser = parse_count,
+        allow_negative_numbers = true
+    )]
     pub(crate) count: NonZeroU64,
+    /// Stop when this time is over, and ask daemons until then, such as 500ms, 30s or 5m [default: stop when nothing was
+    /// granted for three times --request-timeout].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl AllocArgs {
@@ -231,7 +262,8 @@ impl AllocArgs {
 const ALLOC_HELP: &str = "\
 Examples:
   kent alloc uuidv7
-  kent alloc xid -n 1_000_000 > ids.txt
+  kent alloc xid -n 1M > ids.txt
+  kent alloc uuidv7 -n 10k --timeout 5s        stop after 5 seconds, with what is printed until then
   kent alloc region:orders@default -n 5 --json";
 
 /// Explain identifiers: format, time, fields and bit layout. Needs no daemon.
@@ -278,13 +310,13 @@ Examples:
 
 /// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), or the 11 symbols of a uid11 of which at least one is not a
-/// digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
+/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), in a space of 128 bits also a UUID, or the 11 symbols of a uid11 of
+/// which at least one is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
-    /// A decimal number, a hexadecimal number after 0x, the 11 symbols of a uid11, or - for standard input.
-    #[arg(required = true, value_name = "ID")]
+    /// A decimal number, a hexadecimal number after 0x, a UUID, the 11 symbols of a uid11, or - for standard input.
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -299,6 +331,7 @@ Statuses:
 
 Examples:
   kent classify 1099511627777 0x8f
+  kent classify 019aa2be-bb3b-7000-8050-c00000000009 --space events    a space of 128 bits
   kent alloc region:orders -n 5 | kent classify - --json";
 
 #[derive(Clone, Debug, Args)]
@@ -308,12 +341,13 @@ pub(crate) struct InSpace {
     pub(crate) space: String,
 }
 
-/// List, create or delete spaces. A space is a table of regions of n-bit identifiers.
+/// List spaces, show what is free in one, create or delete one. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
     #[command(visible_alias = "list", after_help = "Example:\n  kent space ls")]
     Ls,
+    Free(FreeArgs),
     /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
@@ -328,6 +362,7 @@ pub(crate) enum SpaceCommand {
 const SPACE_HELP: &str = "\
 Examples:
   kent space ls
+  kent space free --suffix 40
   kent space create parts --bits 32
   kent space delete parts";
 
@@ -337,7 +372,7 @@ pub(crate) struct SpaceCreateArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width of the space's identifiers in bits.
-    #[arg(long, value_name = "N", value_parser = parse_width)]
+    #[arg(long, value_name = "N", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) bits: u32,
     /// The text form of its identifiers.
     #[arg(long, value_name = "FORM", default_value = "decimal")]
@@ -414,7 +449,7 @@ pub(crate) enum TableCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Export the table as of this revision.
-    #[arg(long, value_name = "REVISION", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "REVISION", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) at: Option<u64>,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -442,7 +477,14 @@ pub(crate) struct ImportArgs {
 #[command(after_help = "Examples:\n  kent watch\n  kent watch --after 12 --json")]
 pub(crate) struct WatchArgs {
     /// Resume after this revision. By default, print the current regions first.
-    #[arg(long, value_name = "REVISION", default_value = "0", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "REVISION",
+        default_value = "0",
+        hide_default_value = true,
+        value_parser = parse_revision_or_0,
+        allow_negative_numbers = true
+    )]
     pub(crate) after: u64,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -467,6 +509,9 @@ mod tests {
             ("alloc uuidv7 -n 1_000_000 --json", true),
             ("--json alloc region:orders@default", true),
             ("alloc uuidv7 -n 0", false),
+            ("alloc uuidv7 -n -1", false),
+            ("alloc uuidv7 -n 10k --timeout 5s", true),
+            ("alloc uuidv7 --timeout 5", false),
             ("alloc", false),
             ("alloc uuidv9", false),
             ("region create a --suffix 4 --next 340282366920938463463374607431768211455", true),
@@ -513,6 +558,18 @@ mod tests {
             ("region subdivide a --by 1 --new b::0 --abstract", true),
             ("space create parts --bits 32", true),
             ("space create parts --bits 129", false),
+            ("space free", true),
+            ("space free default/emea --at-least 20 --suffix 10 --zone 2 -n 5", true),
+            ("space free --zone 2", false),
+            ("space free --at-least -1", false),
+            ("region ls --filter owner=a --filter fill>80 -l team=x,!y --sort -fill -o wide", true),
+            ("region ls --filter fill~80", false),
+            ("region ls --sort size", false),
+            ("region ls -o yaml", false),
+            ("region tree --prefix-format cidr", true),
+            ("region create a --suffix 4 --prefix 0xb4/6", true),
+            ("region create a --suffix 4 --prefix b400::/6", true),
+            ("region create a --suffix 4 --prefix 0xb5/6", false),
             ("space create parts", false),
             ("space delete default/emea", true),
             ("space delete", false),
@@ -523,6 +580,8 @@ mod tests {
             ("classify", false),
             ("status --endpoint 10.0.0.7:7600,10.0.0.8:7600", true),
             ("status --endpoint https://10.0.0.7", false),
+            ("doctor --json", true),
+            ("doctor now", false),
             ("completions zsh", true),
             ("completions tcsh", false),
         ] {

@@ -1,18 +1,19 @@
 //! `kent classify`: shows to which regions identifiers belong.
 
 use kent_client::Daemon;
-use kent_proto::v1::{Classification, ClassifyRequest, FormerPrefix, classification::Status};
+use kent_ids::Uuid;
+use kent_proto::v1::{Classification, ClassifyRequest, FormerPrefix, GetSpaceRequest, classification::Status};
 use serde_json::{Value, json};
 
 use crate::args::ClassifyArgs;
 use crate::connect::request;
-use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::lines::{Line, Lines};
 use crate::names;
 use crate::notice;
-use crate::number;
+use crate::number::{self, TypedId};
 use crate::output::{Out, Role};
+use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table};
 
 /// The number of identifiers per request; the daemon accepts ten times as many.
@@ -28,7 +29,7 @@ pub(crate) fn parse(args: &ClassifyArgs) -> Result<Vec<Operand>, Failure> {
 
 /// An identifier argument.
 pub(crate) enum Operand {
-    Id(u128),
+    Id(TypedId),
     Stdin,
 }
 
@@ -41,6 +42,12 @@ impl Operand {
     }
 }
 
+/// The width of the identifiers of a space in bits.
+pub(crate) async fn width(space: &str, daemon: &Daemon) -> Result<u32, Failure> {
+    let message = GetSpaceRequest { name: names::space(space) };
+    Ok(daemon.regions().get_space(request(message)).await?.into_inner().bits)
+}
+
 /// Classifies identifiers within a space. The results are in the order of the identifiers.
 pub(crate) async fn classify(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Result<Vec<Classification>, Failure> {
     let identifiers = ids.into_iter().map(Into::into).collect();
@@ -49,17 +56,24 @@ pub(crate) async fn classify(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Re
 }
 
 /// A classification as rows of name and value.
-pub(crate) fn rows(classification: &Classification) -> Vec<(&'static str, String)> {
+pub(crate) fn rows(classification: &Classification, prefixes: PrefixFormat) -> Vec<(&'static str, String)> {
     let mut rows = vec![("status", status_name(classification.status()).to_owned()), ("path", path(classification))];
     if classification.status() == Status::Member {
         rows.push(("suffix", suffix(classification)));
-        rows.push(("issued", issued(classification)));
+        rows.push(("issued", issued(classification, prefixes)));
     }
     rows
 }
 
 pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let mut batches = Batches { space, ids: Vec::new(), invalid: 0, headed: false, daemon, out };
+    let bits = width(space, daemon).await?;
+    // An identifier that cannot be in the space fails the command before anything is printed.
+    for operand in operands {
+        if let Operand::Id(id) = operand {
+            id.within(space, bits).map_err(Failure::Usage)?;
+        }
+    }
+    let mut batches = Batches { space, bits, ids: Vec::new(), invalid: 0, headed: false, daemon, out };
     for operand in operands {
         match operand {
             Operand::Id(id) => batches.push(*id).await?,
@@ -73,7 +87,8 @@ pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out:
 /// Collects identifiers, classifies them in batches, and prints the results in order.
 struct Batches<'a> {
     space: &'a str,
-    ids: Vec<u128>,
+    bits: u32,
+    ids: Vec<TypedId>,
     /// The number of lines that were not valid.
     invalid: u64,
     /// The headings of the table have been printed.
@@ -92,7 +107,8 @@ impl Batches<'_> {
                 return Ok(());
             }
             for Line { number, text } in batch {
-                match number::parse_id(&text) {
+                let id = number::parse_id(&text).and_then(|id| id.within(self.space, self.bits).map(|_| id));
+                match id {
                     Ok(id) => self.push(id).await?,
                     Err(error) => {
                         self.send().await?;
@@ -107,7 +123,7 @@ impl Batches<'_> {
         }
     }
 
-    async fn push(&mut self, id: u128) -> Result<(), Failure> {
+    async fn push(&mut self, id: TypedId) -> Result<(), Failure> {
         self.ids.push(id);
         if self.ids.len() < BATCH { Ok(()) } else { self.send().await }
     }
@@ -116,7 +132,13 @@ impl Batches<'_> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let classifications = classify(std::mem::take(&mut self.ids), self.space, self.daemon).await?;
+        let typed = std::mem::take(&mut self.ids);
+        let ids = typed.iter().map(|id| id.value).collect();
+        let mut classifications = classify(ids, self.space, self.daemon).await?;
+        // A UUID is shown as it was asked for, whatever the text form of the space is.
+        for (classification, id) in classifications.iter_mut().zip(&typed).filter(|(_, id)| id.is_uuid) {
+            classification.text = Uuid::from_u128(id.value).to_string();
+        }
         self.write(&classifications)
     }
 
@@ -124,7 +146,8 @@ impl Batches<'_> {
         if self.out.is_json() {
             classifications.iter().try_for_each(|classification| self.out.json(&to_json(classification)))?;
         } else {
-            let text = table(classifications).render(self.out.palette());
+            let palette = self.out.palette();
+            let text = table(classifications, palette.prefixes).render(palette);
             // Only the first batch prints the headings.
             let start = if self.headed { text.find('\n').map_or(0, |end| end + 1) } else { 0 };
             self.out.text(&text[start..])?;
@@ -134,7 +157,7 @@ impl Batches<'_> {
     }
 }
 
-fn table(classifications: &[Classification]) -> Table {
+fn table(classifications: &[Classification], prefixes: PrefixFormat) -> Table {
     let mut table = Table::new([">IDENTIFIER", "STATUS", "PATH", ">SUFFIX", "ISSUED"]);
     for classification in classifications {
         let status = classification.status();
@@ -144,7 +167,7 @@ fn table(classifications: &[Classification]) -> Table {
             Cell::new(role(status), status_name(status)),
             path(classification).into(),
             if member { suffix(classification).into() } else { "-".into() },
-            issued(classification).into(),
+            issued(classification, prefixes).into(),
         ]);
     }
     table
@@ -159,10 +182,10 @@ fn text(classification: &Classification) -> String {
 }
 
 /// Whether the identifier is issued and, if the region was split since, under which prefix.
-fn issued(classification: &Classification) -> String {
+fn issued(classification: &Classification, prefixes: PrefixFormat) -> String {
     match (classification.status(), classification.issued, classification.issued_prefix.as_deref()) {
         (Status::Member, true, None) => "yes".to_owned(),
-        (Status::Member, true, Some(prefix)) => format!("yes, when the prefix was {}", prefix_text(prefix)),
+        (Status::Member, true, Some(prefix)) => format!("yes, when the prefix was {}", prefixes.text(prefix)),
         (Status::Member, false, _) => "no".to_owned(),
         _ => "-".to_owned(),
     }
@@ -262,7 +285,7 @@ mod tests {
     #[test]
     fn ok_classifications_for_people() {
         assert_eq!(
-            table(&examples()).render(Palette::PLAIN),
+            table(&examples(), PrefixFormat::Bits).render(Palette::PLAIN),
             "\
 IDENTIFIER  STATUS  PATH         SUFFIX  ISSUED
       1029  member  orders > eu       5  yes, when the prefix was 1

@@ -71,6 +71,11 @@ pub(crate) fn call_timeout() -> Duration {
     CALL_TIMEOUT.get().copied().unwrap_or(TIMEOUT_BEFORE_ARGUMENTS)
 }
 
+/// The time for which a request is retried.
+pub(crate) fn request_timeout() -> Duration {
+    call_timeout().saturating_mul(DEADLINES_PER_REQUEST)
+}
+
 /// A request with a deadline.
 pub(crate) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);

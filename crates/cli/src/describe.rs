@@ -9,27 +9,46 @@ use serde_json::{Value, json};
 use crate::names;
 use crate::number;
 use crate::output::{Palette, Role};
+use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table, facts};
 
 /// A list of regions.
-pub(crate) fn table(regions: &[Region]) -> Table {
-    let mut table = Table::new(["REGION", "PREFIX", ">P", ">Z", ">S", "KIND", ">ISSUED", ">CAPACITY", ">SHARE"]);
+pub(crate) fn table(regions: &[Region], is_wide: bool, prefixes: PrefixFormat) -> Table {
+    const NARROW: [&str; 9] = ["REGION", "PREFIX", ">P", ">Z", ">S", "KIND", ">ISSUED", ">CAPACITY", ">SHARE"];
+    const WIDE: [&str; 6] = ["ORDER", ">PER SECOND", "FULL IN", "OWNER", "LABELS", "DESCRIPTION"];
+    let mut table = Table::new(NARROW.into_iter().chain(WIDE.into_iter().filter(|_| is_wide)));
     for region in regions {
         let counts = region.kind() != Kind::Closed;
-        let or_dash = |text: String| if counts { text } else { "-".to_owned() };
-        table.row([
+        let or_dash = |text: String| if counts && !text.is_empty() { text } else { "-".to_owned() };
+        let mut cells = vec![
             Cell::from(names::short(&region.name)),
-            prefix_text(&region.prefix).into(),
+            prefixes.text(&region.prefix).into(),
             region.prefix.len().into(),
             region.zone_bits.into(),
             region.suffix_bits.into(),
             Cell::new(kind_role(region.kind()), state(region)),
-            or_dash(region.issued.clone()).into(),
+            or_dash(number::grouped(&region.issued)).into(),
             or_dash(number::power_of_two(&region.capacity)).into(),
             or_dash(number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default()).into(),
-        ]);
+        ];
+        if is_wide {
+            let labels: Vec<_> = region.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            cells.extend([
+                or_dash(order_name(region.order()).to_owned()).into(),
+                or_dash(format!("{:.1}", region.rate)).into(),
+                or_dash(region.full_in_seconds.map(duration).unwrap_or_default()).into(),
+                text_or_dash(&region.owner).into(),
+                text_or_dash(&labels.join(",")).into(),
+                text_or_dash(&region.description).into(),
+            ]);
+        }
+        table.push(cells);
     }
     table
+}
+
+fn text_or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.replace(char::is_control, " ") }
 }
 
 /// Everything about one region.
@@ -41,7 +60,10 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
         ("kind", kind_text(region)),
         ("order", order_name(region.order()).to_owned()),
         ("parent", if region.parent.is_empty() { "none".to_owned() } else { names::short(&region.parent).to_owned() }),
-        ("prefix", format!("{} ({})", prefix_text(&region.prefix), bits(region.prefix.len()))),
+        (
+            "prefix",
+            format!("{} ({})", palette.prefixes.text(&region.prefix), number::counted(region.prefix.len(), "bit")),
+        ),
     ];
     if region.kind() != Kind::Closed {
         rows.extend(numbers(region, palette));
@@ -54,7 +76,7 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
     rows.extend(covering_seal(region).map(|by| ("sealed with", by)));
     rows.extend(region.former_prefixes.iter().map(|former| {
         let held = format!("revisions {} to {}", former.from_revision, former.to_revision);
-        ("former prefix", format!("{} ({held})", prefix_text(&former.prefix)))
+        ("former prefix", format!("{} ({held})", palette.prefixes.text(&former.prefix)))
     }));
     facts(&rows, palette)
 }
@@ -73,17 +95,18 @@ pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
             let limit = if auto.max_suffix_bits >= 128 {
                 String::new()
             } else {
-                format!(", up to a suffix of {}", bits(auto.max_suffix_bits))
+                format!(", up to a suffix of {}", number::counted(auto.max_suffix_bits, "bit"))
             };
-            ("auto-expand", format!("by {} at {} %{limit}", bits(auto.by_bits), auto.at_percent))
+            ("auto-expand", format!("by {} at {} %{limit}", number::counted(auto.by_bits, "bit"), auto.at_percent))
         }));
         if !policy.cap.is_empty() {
-            rows.push(("cap", policy.cap.clone()));
+            rows.push(("cap", number::grouped(&policy.cap)));
         }
         if policy.strict {
             rows.push(("strict", "no gaps; a request_id is granted once".to_owned()));
         } else if policy.max_chunk != 0 {
-            rows.push(("chunk", format!("{} to {}", policy.min_chunk, policy.max_chunk)));
+            let grouped = |number: u64| number::grouped(&number.to_string());
+            rows.push(("chunk", format!("{} to {}", grouped(policy.min_chunk), grouped(policy.max_chunk))));
         }
     }
     for (what, text) in [("owner", &region.owner), ("description", &region.description)] {
@@ -93,13 +116,6 @@ pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     }
     rows.extend(region.labels.iter().map(|(name, value)| ("label", format!("{name}={value}"))));
     rows
-}
-
-/// The seal of another region that covers this one, and the command that lifts it.
-pub(crate) fn covering_seal(region: &Region) -> Option<String> {
-    let by = &region.sealed_by;
-    let covers = !by.is_empty() && *by != region.name;
-    covers.then(|| format!("{} (kent region unseal {})", names::short(by), names::words(by)))
 }
 
 /// One line for each attribute that a change removes (`-`) or adds (`+`), with its value. Each line begins with `indent`.
@@ -113,7 +129,7 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
     }
     let issued = |region: &Region| match region.kind() {
         Kind::Closed => String::new(),
-        _ => region.reserved.clone(),
+        _ => number::grouped(&region.reserved),
     };
     let sides = [change.before.as_ref().map(issued).unwrap_or_default(), issued(after)];
     // A closed region has no counter, and the history contains none.
@@ -130,8 +146,15 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
     lines("-", Role::Warning, &before, &after) + &lines("+", Role::Good, &after, &before)
 }
 
+/// The seal of another region that covers this one, and the command that lifts it.
+pub(crate) fn covering_seal(region: &Region) -> Option<String> {
+    let by = &region.sealed_by;
+    let covers = !by.is_empty() && *by != region.name;
+    covers.then(|| format!("{} (kent region unseal {})", names::short(by), names::words(by)))
+}
+
 /// A forecast in the largest unit of which it has at least two.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
         [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
     let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("seconds", 1.0));
@@ -166,21 +189,21 @@ pub(crate) fn state(region: &Region) -> String {
 /// The rows that a closed region lacks: widths, layout, identifiers and counts.
 fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
     let share = number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default();
-    let count = |decimal: &str| match number::power_of_two(decimal) {
-        power if power == decimal => decimal.to_owned(),
-        power => format!("{decimal} ({power})"),
+    let count = |decimal: &str| match (number::grouped(decimal), number::power_of_two(decimal)) {
+        (digits, power) if power == digits => digits,
+        (digits, power) => format!("{digits} ({power})"),
     };
     let mut rows = vec![
-        ("zone", bits(region.zone_bits)),
-        ("suffix", bits(region.suffix_bits)),
+        ("zone", number::counted(region.zone_bits, "bit")),
+        ("suffix", number::counted(region.suffix_bits, "bit")),
         ("layout", layout(region, palette)),
     ];
     if let Some((first, last)) = ends(region) {
         rows.push(("identifiers", format!("{first} to {last}")));
     }
     rows.extend([
-        ("issued", format!("{} ({share})", region.issued)),
-        ("reserved", region.reserved.clone()),
+        ("issued", format!("{} ({share})", number::grouped(&region.issued))),
+        ("reserved", number::grouped(&region.reserved)),
         ("capacity", count(&region.capacity)),
         ("ultimate capacity", count(&region.ultimate_capacity)),
         ("pace", format!("{} per second", count(&region.pace.to_string()))),
@@ -212,23 +235,13 @@ fn ends(region: &Region) -> Option<(u128, u128)> {
     Some((first, last))
 }
 
-fn bits(count: impl ToString) -> String {
-    let count = count.to_string();
-    if count == "1" { "1 bit".to_owned() } else { format!("{count} bits") }
-}
-
 fn kind_text(region: &Region) -> String {
-    let below = bits(region.subregion_bits);
+    let below = number::counted(region.subregion_bits, "bit");
     match region.kind() {
         Kind::Partial => format!("partial: has subregions with {below} more; issues under the all-zero ones itself"),
         Kind::Closed => format!("closed: replaced by its subregions with {below} more"),
         kind => kind_name(kind).to_owned(),
     }
-}
-
-/// The prefix, or "(none)" for an empty one.
-pub(crate) fn prefix_text(prefix: &str) -> &str {
-    if prefix.is_empty() { "(none)" } else { prefix }
 }
 
 pub(crate) fn kind_name(kind: Kind) -> &'static str {
@@ -341,12 +354,24 @@ mod tests {
             region("some", "all", "10", 2, Kind::Partial),
         ];
         assert_eq!(
-            table(&regions).render(Palette::PLAIN),
+            table(&regions, false, PrefixFormat::Bits).render(Palette::PLAIN),
             "\
 REGION  PREFIX  P  Z   S  KIND     ISSUED  CAPACITY    SHARE
 orders  0       1  5  10  open        256      2^10  25.00 %
 all     1       1  0   0  closed        -         -        -
-some    10      2  2  12  partial    1024      2^12  25.00 %
+some    10      2  2  12  partial   1_024      2^12  25.00 %
+"
+        );
+        let [mut orders, all, _] = regions;
+        orders.owner = "shop".to_owned();
+        orders.labels = [("team", "a"), ("tier", "1")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        (orders.rate, orders.full_in_seconds) = (2.5, Some(7200.0));
+        assert_eq!(
+            table(&[orders, all], true, PrefixFormat::Hex).render(Palette::PLAIN),
+            "\
+REGION  PREFIX  P  Z   S  KIND    ISSUED  CAPACITY    SHARE  ORDER       PER SECOND  FULL IN  OWNER  LABELS         DESCRIPTION
+orders  0x0/1   1  5  10  open       256      2^10  25.00 %  sequential         2.5  2 hours  shop   team=a,tier=1  -
+all     0x8/1   1  0   0  closed       -         -        -  -                    -  -        -      -              -
 "
         );
     }
@@ -373,8 +398,8 @@ identifiers        20480 to 20735
 issued             64 (25.00 %)
 reserved           128
 capacity           256 (2^8)
-ultimate capacity  4096 (2^12)
-pace               1048576 (2^20) per second
+ultimate capacity  4_096 (2^12)
+pace               1_048_576 (2^20) per second
 former prefix      01 (revisions 1 to 4)
 "
         );

@@ -17,13 +17,14 @@ use crate::args::{
 };
 use crate::confirm;
 use crate::connect::request;
-use crate::describe::{self, prefix_text};
+use crate::describe;
 use crate::failure::Failure;
 use crate::names;
 use crate::notice;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::plan;
+use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table};
 
 /// The value of `expected_revision` that accepts any revision.
@@ -71,6 +72,30 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
         },
         false => write(&make(edit, call, out).await?, out),
     }
+}
+
+/// What an operator may regret about a new region: its zone and its suffix are hard to change later.
+fn warnings(region: &Region) -> Vec<String> {
+    let (name, suffix) = (names::short(&region.name), region.suffix_bits);
+    let prefix = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
+    let bits = prefix.saturating_add(region.zone_bits).saturating_add(suffix);
+    let mut warnings = Vec::new();
+    if bits.saturating_sub(suffix) < 3 {
+        let share = ["the whole space", "half of the space", "a quarter of the space"];
+        let share = share.get(bits.saturating_sub(suffix) as usize).copied().unwrap_or_default(); // OK because it is below 3
+        let least = bits.saturating_sub(3);
+        warnings.push(format!(
+            "the suffix of {name} takes {share}; {least} bits would take an eighth, and a region can be expanded later"
+        ));
+    }
+    if region.zone_bits == 0 {
+        let capacity = number::power_of_two(&region.capacity);
+        warnings.push(format!(
+            "{name} has no expansion zone, so it can never be expanded beyond {capacity} identifiers, split or subdivided; --zone \
+             or a shorter --prefix keeps bits for that"
+        ));
+    }
+    warnings
 }
 
 const fn order(order: OrderArg) -> Order {
@@ -251,10 +276,18 @@ fn new_regions(new_regions: &[args::NewRegion]) -> Vec<NewRegion> {
 
 fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
-        return out.json(&to_json(response));
+        out.json(&to_json(response))?;
+    } else {
+        out.fitted(|palette| render(response, palette))?;
     }
-    let text = render(response, out.palette());
-    out.text(&text)
+    let created = response.changes.iter().filter(|change| change.before.is_none());
+    let created =
+        created.filter_map(|change| change.after.as_ref()).filter(|after| response.region.as_ref() == Some(after));
+    let warnings: Vec<String> = created.flat_map(warnings).collect();
+    // After what standard output has so far.
+    out.flush()?;
+    warnings.iter().for_each(|warning| notice::warn(warning, out.is_json()));
+    Ok(())
 }
 
 /// Like [`write`], and says which bits the new regions got that named none.
@@ -287,7 +320,7 @@ fn render(response: &EditResponse, palette: Palette) -> String {
         let confirmation = unconfirmed(response, palette);
         return format!("{nothing}: it was so before; revision {}\n{confirmation}", response.revision);
     }
-    let mut text = changes(&response.changes).render(palette);
+    let mut text = changes(&response.changes, palette.prefixes).render(palette);
     for change in &response.changes {
         text.push_str(&describe::steps(change, "", palette));
     }
@@ -295,7 +328,7 @@ fn render(response: &EditResponse, palette: Palette) -> String {
         text.push_str(&format!("split to free the prefix: {}\n", names::short(&response.donor)));
     }
     if !response.freed_prefixes.is_empty() {
-        let freed: Vec<&str> = response.freed_prefixes.iter().map(|prefix| prefix_text(prefix)).collect();
+        let freed: Vec<_> = response.freed_prefixes.iter().map(|prefix| palette.prefixes.text(prefix)).collect();
         text.push_str(&format!("free now: {}\n", freed.join(", ")));
     }
     if let Some(by) = response.region.as_ref().and_then(describe::covering_seal) {
@@ -323,7 +356,7 @@ fn unconfirmed(response: &EditResponse, palette: Palette) -> String {
     format!("{}\n", palette.paint(Role::Warning, &pending))
 }
 
-fn changes(changes: &[RegionChange]) -> Table {
+fn changes(changes: &[RegionChange], prefixes: PrefixFormat) -> Table {
     let mut table = Table::new(["", "REGION", "PREFIX", ">Z", ">S", ">CAPACITY", "STATE"]);
     for RegionChange { before, after } in changes {
         let (mark, role) = match (before, after) {
@@ -332,15 +365,15 @@ fn changes(changes: &[RegionChange]) -> Table {
             (None, _) => ("+", Role::Good),
         };
         let Some(shown) = after.as_ref().or(before.as_ref()) else { continue };
-        let cell = |show: fn(&Region) -> String| step(before.as_ref().map(show), show(shown), role);
+        let cell = |show: &dyn Fn(&Region) -> String| step(before.as_ref().map(show), show(shown), role);
         table.row([
             Cell::new(role, mark),
-            cell(|region| names::short(&region.name).to_owned()),
-            cell(|region| prefix_text(&region.prefix).to_owned()),
-            cell(|region| region.zone_bits.to_string()),
-            cell(|region| region.suffix_bits.to_string()),
-            cell(|region| number::power_of_two(&region.capacity)),
-            cell(describe::state),
+            cell(&|region| names::short(&region.name).to_owned()),
+            cell(&|region| prefixes.text(&region.prefix)),
+            cell(&|region| region.zone_bits.to_string()),
+            cell(&|region| region.suffix_bits.to_string()),
+            cell(&|region| number::power_of_two(&region.capacity)),
+            cell(&describe::state),
         ]);
     }
     table
@@ -382,6 +415,23 @@ mod tests {
     use super::*;
     use crate::describe::samples::region;
 
+    #[test]
+    fn ok_a_large_suffix_and_a_missing_zone_are_warned_of() {
+        for (prefix, zone, expected) in [
+            ("", 0, &["the whole space; 13 bits", "beyond 2^16 identifiers"][..]),
+            ("0", 0, &["half of the space; 13 bits", "beyond 2^15 identifiers"]),
+            ("0", 1, &["a quarter of the space; 13 bits"]),
+            ("0", 2, &[]),
+            ("0101", 0, &["beyond 2^12 identifiers"]),
+        ] {
+            let warnings = warnings(&region("orders", "", prefix, zone, Kind::Open));
+            assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+            for (message, part) in warnings.iter().zip(expected) {
+                assert!(message.contains(part), "{message}");
+            }
+        }
+    }
+
     fn split_response(validate_only: bool) -> EditResponse {
         let (before, after) = (region("orders", "", "0", 5, Kind::Open), region("orders", "", "000", 3, Kind::Open));
         EditResponse {
@@ -413,16 +463,6 @@ revision 7 → 8
     }
 
     #[test]
-    fn ok_an_edit_below_a_seal_says_so() {
-        let mut response = split_response(false);
-        let region = response.region.as_mut().expect("there");
-        region.sealed_by = names::region("default", "all");
-        let text = render(&response, Palette::PLAIN);
-        let line = "nothing is granted from it, because it is sealed with all (kent region unseal all)\n";
-        assert!(text.contains(line), "{text}");
-    }
-
-    #[test]
     fn ok_a_deletion_and_an_edit_without_effect_for_people() {
         let orders = region("orders", "", "0", 5, Kind::Open);
         let deleted = EditResponse {
@@ -446,6 +486,16 @@ revision 7 → 8
         let new_regions: Vec<args::NewRegion> =
             ["returns:8", "old:8:11"].map(|text| text.parse().expect("valid")).into();
         assert_eq!(chosen(&split_response(false), &new_regions), ["returns 10"]);
+    }
+
+    #[test]
+    fn ok_an_edit_below_a_seal_says_so() {
+        let mut response = split_response(false);
+        let region = response.region.as_mut().expect("there");
+        region.sealed_by = names::region("default", "all");
+        let text = render(&response, Palette::PLAIN);
+        let line = "nothing is granted from it, because it is sealed with all (kent region unseal all)\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

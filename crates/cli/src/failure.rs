@@ -12,6 +12,8 @@ use kent_proto::model::code_name;
 use serde_json::{Map, Value, json};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::number;
+
 /// An error that ended a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -42,6 +44,19 @@ pub(crate) enum Failure {
     /// The answer to a question was no.
     #[error("not confirmed: nothing was changed")]
     NotConfirmed,
+    /// `kent doctor` found something wrong, and has shown it.
+    #[error("something is wrong")]
+    Unwell,
+    #[error("{}", timed_out(*limit, waiting_for.as_deref()))]
+    TimedOut { limit: Duration, waiting_for: Option<String> },
+    /// `kent alloc` stopped before it had printed all identifiers.
+    #[error("{cause}")]
+    Stopped { cause: Box<Self>, printed: u64, wanted: u64 },
+}
+
+fn timed_out(limit: Duration, waiting_for: Option<&str>) -> String {
+    let reason = waiting_for.map(|reason| format!(", while waiting: {reason}")).unwrap_or_default();
+    format!("stopped at --timeout {}{reason}", humantime::format_duration(limit))
 }
 
 /// A text that is not a valid identifier, and the reason.
@@ -173,12 +188,20 @@ impl Failure {
     /// Returns true if the reader of our output closed the pipe, as in `kent alloc uuidv7 -n 1000 | head`. That is not
     /// an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        matches!(self.cause(), Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The failure without the number of printed identifiers.
+    fn cause(&self) -> &Self {
+        match self {
+            Self::Stopped { cause, .. } => cause,
+            other => other,
+        }
     }
 
     /// 0 success, 1 refusal or no answer, 2 bad usage, 130 Ctrl-C as is customary in shells.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        match self {
+        match self.cause() {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
@@ -188,13 +211,16 @@ impl Failure {
             | Self::Input(_)
             | Self::Output(_)
             | Self::Runtime(_)
-            | Self::NotConfirmed => ExitCode::from(1),
+            | Self::NotConfirmed
+            | Self::Unwell
+            | Self::TimedOut { .. }
+            | Self::Stopped { .. } => ExitCode::from(1),
         }
     }
 
-    /// The message for standard error; `None` after Ctrl-C or if the reader closed the pipe.
+    /// The message for standard error; `None` after Ctrl-C, if the reader closed the pipe, or if standard output has said it.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
-        if self.is_closed_pipe() || matches!(self, Self::Interrupted) {
+        if self.is_closed_pipe() || matches!(self, Self::Interrupted | Self::Unwell) {
             return None;
         }
         Some(match self {
@@ -208,13 +234,28 @@ impl Failure {
         match self {
             Self::NoDaemon { tried } => no_daemon_text(tried),
             Self::Refused(refusal) => refusal.to_text(),
+            Self::Stopped { cause, printed, wanted } => {
+                let printed = number::grouped(&printed.to_string());
+                let printed = format!("printed {printed} of {}", number::counted(wanted, "identifier"));
+                match **cause {
+                    Self::Interrupted => format!("interrupted: {printed}\n"),
+                    _ => format!("{}  {printed}\n", cause.to_text()),
+                }
+            }
             other => format!("error: {other}\n"),
         }
     }
 
     fn to_json(&self) -> Value {
-        if let Self::Refused(refusal) = self {
-            return refusal.to_json();
+        match self {
+            Self::Refused(refusal) => return refusal.to_json(),
+            Self::Stopped { cause, printed, wanted } => {
+                let mut value = cause.to_json();
+                value["error"]["details"]["printed"] = json!(printed.to_string());
+                value["error"]["details"]["wanted"] = json!(wanted.to_string());
+                return value;
+            }
+            _ => {}
         }
         let details = match self {
             Self::NoDaemon { tried } => {
@@ -234,23 +275,27 @@ impl Failure {
 
     /// The gRPC code that says it best, so that programs have one vocabulary.
     fn code_name(&self) -> &'static str {
-        match self {
+        match self.cause() {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
+            Self::TimedOut { .. } => "DEADLINE_EXCEEDED",
             Self::Interrupted | Self::NotConfirmed => "CANCELLED",
             Self::Refused(refusal) => code_name(refusal.code),
-            Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "INTERNAL",
+            Self::Unwell => "FAILED_PRECONDITION",
+            Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "INTERNAL",
         }
     }
 
     fn reason(&self) -> &'static str {
-        match self {
+        match self.cause() {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
+            Self::TimedOut { .. } => "TIMEOUT",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
             Self::NotConfirmed => "NOT_CONFIRMED",
+            Self::Unwell => "UNWELL",
             Self::Refused(_) | Self::Answer(_) => "BAD_ANSWER",
-            Self::Input(_) | Self::Output(_) | Self::Runtime(_) => "IO",
+            Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "IO",
         }
     }
 }
@@ -263,6 +308,16 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     }
     text.push_str("  Start one with `kentd`, or set another address with --endpoint or KENT_ENDPOINT.\n");
     text
+}
+
+/// A delay without digits that say nothing: milliseconds below ten seconds, then seconds.
+pub(crate) fn rounded(delay: Duration) -> Duration {
+    let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    if delay < Duration::from_secs(10) {
+        Duration::from_millis(millis)
+    } else {
+        Duration::from_secs(millis.div_ceil(1000))
+    }
 }
 
 impl InvalidId {
@@ -294,7 +349,7 @@ impl Refusal {
             let _ = writeln!(text, "  {name}: {value}");
         }
         if let Some(delay) = self.retry_after {
-            let _ = writeln!(text, "  retry after {}", humantime::format_duration(delay));
+            let _ = writeln!(text, "  retry after {}", humantime::format_duration(rounded(delay)));
         }
         text
     }

@@ -10,7 +10,7 @@ use tokio::time;
 
 use crate::args::{HistoryArgs, WatchArgs};
 use crate::connect::request;
-use crate::describe::{self, prefix_text};
+use crate::describe;
 use crate::failure::Failure;
 use crate::names;
 use crate::notice::{self, Repeated};
@@ -108,15 +108,14 @@ fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Fai
     if out.is_json() {
         return out.json(&json!({"revision": revision, "region": describe::to_json(region)}));
     }
-    out.text(&format!("  {}\n", place(region)))
+    out.text(&format!("  {}\n", place(region, out.palette())))
 }
 
 fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         return out.json(&to_json(entry));
     }
-    let text = render(entry, out.palette());
-    out.text(&text)
+    out.fitted(|palette| render(entry, palette))
 }
 
 /// One line for the edit, one for each region it changed, and one for each attribute before and after.
@@ -127,6 +126,7 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
         text.push_str(&format!(": {}", entry.reason));
     }
     text.push('\n');
+    let place = |region: &Region| place(region, palette);
     if entry.undoes != 0 && !entry.reason.ends_with(&format!("undo of revision {}", entry.undoes)) {
         text.push_str(&format!("  undo of revision {}\n", entry.undoes));
     }
@@ -151,8 +151,8 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
 }
 
 /// A region with its prefix, widths and state in short form.
-fn place(region: &Region) -> String {
-    let (name, prefix) = (names::short(&region.name), prefix_text(&region.prefix));
+fn place(region: &Region, palette: Palette) -> String {
+    let (name, prefix) = (names::short(&region.name), palette.prefixes.text(&region.prefix));
     format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, describe::state(region))
 }
 

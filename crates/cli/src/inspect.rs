@@ -3,7 +3,7 @@
 use std::mem;
 
 use kent_client::Client;
-use kent_codec::{Inspection, Reading};
+use kent_codec::{Inspection, Reading, VerbError};
 use kent_proto::v1::Classification;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -71,16 +71,17 @@ struct Shower<'a> {
 impl Shower<'_> {
     /// Shows the valid identifiers, and returns the invalid ones.
     fn show(&mut self, texts: &[String]) -> Result<Vec<InvalidId>, Failure> {
+        // In parallel, because each answer is independent and bound by computation.
+        let inspected: Vec<_> = texts.par_iter().map(|text| kent_codec::inspect(text, &self.reading)).collect();
         let places = match self.regions {
-            Some(regions) => regions.of(texts)?,
-            None => vec![None; texts.len()],
+            Some(regions) => regions.of(&inspected)?,
+            None => Vec::new(),
         };
         let (json, palette) = (self.out.is_json(), self.out.palette());
-        let show = |(text, place): (&String, &Option<Classification>)| {
-            kent_codec::inspect(text, &self.reading).map(|inspection| show(&inspection, place.as_ref(), json, palette))
+        let show = |(index, inspected): (usize, Result<Inspection, VerbError>)| {
+            inspected.map(|inspection| show(&inspection, places.get(index).and_then(Option::as_ref), json, palette))
         };
-        // In parallel, because each answer is independent and bound by computation.
-        let answers: Vec<_> = texts.par_iter().zip(&places).map(show).collect();
+        let answers: Vec<_> = inspected.into_par_iter().enumerate().map(show).collect();
         let mut invalid = Vec::new();
         for (text, answer) in texts.iter().zip(answers) {
             match answer {
@@ -99,23 +100,49 @@ impl Shower<'_> {
     }
 }
 
+/// The place of an identifier in a space, or why it has none.
+type Place = Result<Classification, String>;
+
 /// Classifies identifiers within a space by requests to a daemon.
 pub(crate) struct Regions<'a> {
-    pub(crate) space: &'a str,
-    pub(crate) client: &'a Client,
-    pub(crate) runtime: Runtime,
+    space: &'a str,
+    /// The width of the space's identifiers in bits.
+    bits: u32,
+    client: &'a Client,
+    runtime: Runtime,
 }
 
-impl Regions<'_> {
-    /// The classification of each text, or `None` for a text that cannot be an identifier of a space.
-    fn of(&self, texts: &[String]) -> Result<Vec<Option<Classification>>, Failure> {
-        let ids: Vec<Option<u128>> = texts.iter().map(|text| number::parse_id(text).ok()).collect();
-        let valid = ids.iter().flatten().copied().collect();
-        let mut answers = self
-            .runtime
-            .block_on(async { classify::classify(valid, self.space, &self.client.connect().await?).await })?
-            .into_iter();
-        Ok(ids.iter().map(|id| id.and_then(|_| answers.next())).collect())
+impl<'a> Regions<'a> {
+    pub(crate) fn new(space: &'a str, client: &'a Client, runtime: Runtime) -> Result<Self, Failure> {
+        let bits = runtime.block_on(async { classify::width(space, &client.connect().await?).await })?;
+        Ok(Self { space, bits, client, runtime })
+    }
+
+    /// The place of each valid identifier.
+    fn of(&self, inspected: &[Result<Inspection, VerbError>]) -> Result<Vec<Option<Place>>, Failure> {
+        let ids: Vec<_> = inspected.iter().map(|it| it.as_ref().ok().map(|inspection| self.id(inspection))).collect();
+        let valid = ids.iter().flatten().filter_map(|id| id.as_ref().ok().copied()).collect();
+        let answers =
+            self.runtime.block_on(async { classify::classify(valid, self.space, &self.client.connect().await?).await });
+        let mut answers = answers?.into_iter();
+        let missing = || "the daemon has not classified it".to_owned();
+        Ok(ids.into_iter().map(|id| id.map(|id| id.and_then(|_| answers.next().ok_or_else(missing)))).collect())
+    }
+
+    /// The identifier as a number, if it can be one of the space.
+    fn id(&self, inspection: &Inspection) -> Result<u128, String> {
+        if let Some(id) = number::parse_id(&inspection.text).ok().filter(|id| !id.is_uuid) {
+            return id.within(self.space, self.bits);
+        }
+        let Inspection { format, hex, .. } = inspection;
+        let digits = hex.trim_start_matches("0x");
+        match u128::from_str_radix(digits, 16) {
+            Ok(value) if digits.len() * 4 == self.bits as usize => Ok(value), // OK because a usize has 32 bits at least
+            _ => {
+                let has = number::counted(digits.len() * 4, "bit");
+                Err(format!("a {format} has {has}, but an identifier of space {} has {}", self.space, self.bits))
+            }
+        }
     }
 }
 
@@ -139,19 +166,27 @@ struct Explanation<'a> {
     inspection: &'a Inspection,
     #[serde(skip_serializing_if = "Option::is_none")]
     classification: Option<Value>,
+    /// Why it cannot be an identifier of the space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_in_space: Option<&'a str>,
 }
 
 /// The output for an identifier: a line of JSON, or text with a drawing.
-fn show(inspection: &Inspection, place: Option<&Classification>, is_json: bool, palette: Palette) -> String {
+fn show(inspection: &Inspection, place: Option<&Place>, is_json: bool, palette: Palette) -> String {
     if is_json {
-        let classification = place.map(classify::to_json);
-        let line = serde_json::to_string(&Explanation { inspection, classification });
+        let classification = place.and_then(|place| place.as_ref().ok()).map(classify::to_json);
+        let not_in_space = place.and_then(|place| place.as_ref().err()).map(String::as_str);
+        let line = serde_json::to_string(&Explanation { inspection, classification, not_in_space });
         return line.unwrap_or_default() + "\n"; // OK because strings and numbers always serialize
     }
     let mut text = render(inspection, palette);
     if let Some(place) = place {
         text.push('\n');
-        text.push_str(&facts(&classify::rows(place), palette));
+        let rows = match place {
+            Ok(place) => classify::rows(place, palette.prefixes),
+            Err(reason) => vec![("status", format!("not in the space: {reason}"))],
+        };
+        text.push_str(&facts(&rows, palette));
     }
     text
 }

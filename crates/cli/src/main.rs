@@ -16,17 +16,23 @@ mod connect;
 mod context;
 mod contexts;
 mod describe;
+mod doctor;
 mod edit;
 mod failure;
+mod filter;
+mod free;
 mod history;
 mod inspect;
 mod lines;
+mod list;
 mod man;
 mod names;
 mod notice;
 mod number;
 mod output;
+mod pages;
 mod plan;
+mod prefix;
 mod region;
 mod series;
 mod settings;
@@ -94,22 +100,23 @@ fn report(failure: &Failure, json: bool) -> ExitCode {
 
 fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
     let (json, global) = (cli.global.json, cli.global);
+    let out = Out::new(json, global.prefix_format);
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete::print_script(shell),
-        Command::Man { dir } => with_output(json, |out| man::write(&dir, out)),
-        Command::Context(command) => with_output(json, |out| context::run(&command, settings, out)),
-        Command::Inspect(args) => with_output(json, |out| match &args.space {
+        Command::Man { dir } => with_output(out, |out| man::write(&dir, out)),
+        Command::Context(command) => with_output(out, |out| context::run(&command, settings, out)),
+        Command::Inspect(args) => with_output(out, |out| match &args.space {
             Some(space) => {
                 let client = client(&global, &settings)?;
-                inspect::run(&args, Some(&inspect::Regions { space, client: &client, runtime: runtime()? }), out)
+                inspect::run(&args, Some(&inspect::Regions::new(space, &client, runtime()?)?), out)
             }
             None => inspect::run(&args, None, out),
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
         Command::Alloc(args) => alloc::run(&args, client(&global, &settings)?, &runtime()?, json),
-        Command::Daemon(command) => with_output(json, |out| {
+        Command::Daemon(command) => with_output(out, |out| {
             let client = client(&global, &settings)?;
             runtime()?.block_on(run_on_daemon(command, &client, out))
         }),
@@ -137,13 +144,13 @@ async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
 }
 
 /// Runs a command and flushes its output, even if it failed half-way.
-fn with_output(json: bool, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut out = Out::new(json);
+fn with_output(mut out: Out, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
     let result = command(&mut out);
     let flushed = out.flush();
     result.and(flushed)

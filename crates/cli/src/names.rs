@@ -18,6 +18,12 @@ pub(crate) fn short(resource: &str) -> &str {
     }
 }
 
+/// The name of a region's space, from the region's resource name.
+pub(crate) fn space_of(region: &str) -> &str {
+    let space = region.strip_prefix("spaces/").unwrap_or(region);
+    space.rsplit_once("/regions/").map_or(space, |(space, _)| space)
+}
+
 /// The option of a suggested command that names this space, with a space before it. Empty for the default space.
 pub(crate) fn space_option(space: &str) -> String {
     match space {

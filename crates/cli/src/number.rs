@@ -1,6 +1,6 @@
 //! Parsing and formatting numbers for people.
 
-use kent_ids::Uid11;
+use kent_ids::{Uid11, dce};
 use kent_proto::v1::space::TextForm;
 
 /// Reads a number below 2^128: decimal or, after `0x`, hexadecimal; underscores between digits are skipped.
@@ -19,8 +19,39 @@ pub(crate) fn parse(text: &str) -> Result<u128, String> {
     u128::from_str_radix(&plain, radix).map_err(|_| "the maximum is 2^128 - 1".to_owned())
 }
 
-/// Reads an identifier of a space: a number, or the 11 symbols of a uid11 of which at least one is not a digit.
-pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
+/// An identifier of a space, and the form in which the user wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypedId {
+    pub(crate) value: u128,
+    /// All 128 bits are given, as in a UUID.
+    pub(crate) is_uuid: bool,
+}
+
+impl TypedId {
+    /// The identifier, if the identifiers of the space have enough bits.
+    pub(crate) fn within(self, space: &str, bits: u32) -> Result<u128, String> {
+        let has = format!("an identifier of space {space} has {}", counted(bits, "bit"));
+        let needed = 128 - self.value.leading_zeros();
+        match self {
+            Self { is_uuid: true, .. } if bits != 128 => Err(format!("a UUID has 128 bits, but {has}")),
+            Self { value, .. } if needed > bits => Err(format!("{value} has {}, but {has}", counted(needed, "bit"))),
+            Self { value, .. } => Ok(value),
+        }
+    }
+}
+
+/// Reads an identifier of a space: a number, a UUID, or the 11 symbols of a uid11 of which at least one is not a digit.
+pub(crate) fn parse_id(text: &str) -> Result<TypedId, String> {
+    // Without hyphens, 32 digits could be a number.
+    if text.contains('-')
+        && let Ok(uuid) = dce::parse_lenient(text)
+    {
+        return Ok(TypedId { value: uuid.as_u128(), is_uuid: true });
+    }
+    parse_number_or_uid11(text).map(|value| TypedId { value, is_uuid: false })
+}
+
+fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
     let is_uid11 =
         text.len() == 11 && !text.starts_with("0x") && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     if is_uid11 {
@@ -30,7 +61,7 @@ pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
         };
     }
     parse(text).map_err(|error| {
-        format!("{text:?} is not a valid identifier: {error} (the 11 symbols of a uid11 are valid, too)")
+        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 symbols of a uid11 are valid, too)")
     })
 }
 
@@ -81,7 +112,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// A decimal number with its digits in groups of three: 1 099 511 627 776.
+/// A decimal number with its digits in groups of three, as `kent` reads numbers: 1_099_511_627_776.
 pub(crate) fn grouped(decimal: &str) -> String {
     let first = match decimal.len() % 3 {
         0 => 3,
@@ -90,26 +121,70 @@ pub(crate) fn grouped(decimal: &str) -> String {
     let mut grouped = String::with_capacity(decimal.len() * 4 / 3);
     for (index, digit) in decimal.chars().enumerate() {
         if index >= first && (index - first) % 3 == 0 {
-            grouped.push(' ');
+            grouped.push('_');
         }
         grouped.push(digit);
     }
     grouped
 }
 
-/// Writes a decimal number that is a power of two as "2^40", and any other number unchanged.
+/// A number of bytes in the largest unit that leaves at least one.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// Milliseconds with three digits or more.
+pub(crate) fn millis(millis: f64) -> String {
+    let digits = match millis {
+        many if many >= 100.0 => 0,
+        some if some >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{millis:.digits$} ms")
+}
+
+/// A count and its noun in the singular or plural: "1 region", "1_024 regions".
+pub(crate) fn counted(count: impl ToString, noun: &str) -> String {
+    let ending = if noun.ends_with("sh") { "es" } else { "s" };
+    match count.to_string().as_str() {
+        "1" => format!("1 {noun}"),
+        count => format!("{} {noun}{ending}", grouped(count)),
+    }
+}
+
+/// Writes a decimal number that is a power of two as "2^40", and any other number with grouped digits.
 pub(crate) fn power_of_two(decimal: &str) -> String {
     const TWO_TO_128: &str = "340282366920938463463374607431768211456";
     match decimal.parse::<u128>() {
         Ok(number) if number.is_power_of_two() => format!("2^{}", number.trailing_zeros()),
         Err(_) if decimal == TWO_TO_128 => "2^128".to_owned(),
-        _ => decimal.to_owned(),
+        _ => grouped(decimal),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ok_sizes_and_times_for_people() {
+        for (size, shown) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (3 << 19, "1.5 MiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(bytes(size), shown);
+        }
+        for (time, shown) in [(0.0, "0.00 ms"), (0.256, "0.26 ms"), (12.34, "12.3 ms"), (2000.0, "2000 ms")] {
+            assert_eq!(millis(time), shown);
+        }
+    }
 
     #[test]
     fn ok_numbers() {
@@ -144,7 +219,31 @@ mod tests {
             ("5Jxqwr73FDS", 1_856_638_566_845_336_473),
             ("0x123456789", 0x1_2345_6789),
         ] {
-            assert_eq!(parse_id(text), Ok(expected), "{text}");
+            assert_eq!(parse_id(text), Ok(TypedId { value: expected, is_uuid: false }), "{text}");
+        }
+        let value = 0x019a_a2be_bb3b_7000_8050_c000_0000_0009;
+        for text in ["019aa2be-bb3b-7000-8050-c00000000009", "{019AA2BE-BB3B-7000-8050-C00000000009}"] {
+            assert_eq!(parse_id(text), Ok(TypedId { value, is_uuid: true }), "{text}");
+        }
+    }
+
+    #[test]
+    fn ok_and_err_identifiers_of_a_space() {
+        for (text, bits, expected) in [
+            ("255", 8, Ok(255)),
+            ("256", 8, Err("256 has 9 bits, but an identifier of space s has 8 bits")),
+            ("2", 1, Err("2 has 2 bits, but an identifier of space s has 1 bit")),
+            ("00000000-0000-0000-0000-000000000005", 128, Ok(5)),
+            (
+                "00000000-0000-0000-0000-000000000005",
+                64,
+                Err("a UUID has 128 bits, but an identifier of space s has 64 bits"),
+            ),
+            ("0", 1, Ok(0)),
+            ("0xffffffffffffffffffffffffffffffff", 128, Ok(u128::MAX)),
+        ] {
+            let id = parse_id(text).expect(text);
+            assert_eq!(id.within("s", bits), expected.map_err(str::to_owned), "{text}");
         }
     }
 
@@ -157,7 +256,8 @@ mod tests {
             (TextForm::Uid11, 64, "5Jxqwr73FDS"),
         ] {
             let text = Form::of(form, bits).text(1_856_638_566_845_336_473);
-            assert_eq!((text.as_str(), parse_id(&text)), (expected, Ok(1_856_638_566_845_336_473)));
+            let read = parse_id(&text).map(|id| id.value);
+            assert_eq!((text.as_str(), read), (expected, Ok(1_856_638_566_845_336_473)));
         }
     }
 
@@ -189,10 +289,20 @@ mod tests {
             ("0", "0", "0"),
             ("1", "1", "2^0"),
             ("100", "100", "100"),
-            ("1024", "1 024", "2^10"),
-            ("340282366920938463463374607431768211456", "340 282 366 920 938 463 463 374 607 431 768 211 456", "2^128"),
+            ("1023", "1_023", "1_023"),
+            ("1024", "1_024", "2^10"),
+            ("340282366920938463463374607431768211456", "340_282_366_920_938_463_463_374_607_431_768_211_456", "2^128"),
         ] {
             assert_eq!((grouped(decimal).as_str(), power_of_two(decimal).as_str()), (groups, power), "{decimal}");
         }
+    }
+
+    #[test]
+    fn ok_nouns_are_singular_or_plural() {
+        for (count, expected) in [(0, "0 regions"), (1, "1 region"), (2, "2 regions"), (1_000_000, "1_000_000 regions")]
+        {
+            assert_eq!(counted(count, "region"), expected);
+        }
+        assert_eq!((counted(1, "flush"), counted(2, "flush")), ("1 flush".to_owned(), "2 flushes".to_owned()));
     }
 }

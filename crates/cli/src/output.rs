@@ -4,26 +4,33 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Stdout, Write};
 
+use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::charset;
 use crate::failure::Failure;
+use crate::prefix::PrefixFormat;
 
 /// Buffered standard output. Call [`Out::flush`] before waiting, so that the reader gets everything written so far.
 pub(crate) struct Out {
     json: bool,
     palette: Palette,
+    /// The width of the terminal, if this is one and the user has not chosen the form of prefixes.
+    fit: Option<usize>,
     stream: BufWriter<Stdout>,
 }
 
 impl Out {
-    pub(crate) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool, prefixes: Option<PrefixFormat>) -> Self {
         let stdout = io::stdout();
         // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether this is a terminal. clap depends on it already.
         let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
-        Self { json, palette: Palette { colour, ascii: charset::is_ascii() }, stream: BufWriter::new(stdout) }
+        let width = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
+        let fit = if prefixes.is_none() { width() } else { None };
+        let palette = Palette { colour, ascii: charset::is_ascii(), prefixes: prefixes.unwrap_or_default() };
+        Self { json, palette, fit, stream: BufWriter::new(stdout) }
     }
 
     /// Returns true with `--json`: one JSON object per line.
@@ -41,6 +48,22 @@ impl Out {
         self.text("\n")
     }
 
+    /// Writes text with prefixes, which are shortened if a line is wider than the terminal.
+    pub(crate) fn fitted(&mut self, render: impl Fn(Palette) -> String) -> Result<(), Failure> {
+        let palette = self.fitting(&render);
+        self.text(&render(palette))
+    }
+
+    /// The palette with which this text fits the terminal.
+    pub(crate) fn fitting(&self, render: impl Fn(Palette) -> String) -> Palette {
+        match self.fit {
+            Some(width) if is_wider(&render(self.palette), width) => {
+                Palette { prefixes: PrefixFormat::Hex, ..self.palette }
+            }
+            _ => self.palette,
+        }
+    }
+
     /// Writes text, which contains its own line feeds.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         // JSON is UTF-8 in every locale.
@@ -53,12 +76,18 @@ impl Out {
     }
 }
 
-/// Paints text in colours, or leaves it plain.
+/// Whether a line has more columns than this. Every symbol that kent prints takes one column.
+fn is_wider(text: &str, width: usize) -> bool {
+    text.lines().any(|line| strip_str(line).to_string().chars().count() > width)
+}
+
+/// Paints text in colours, or leaves it plain, and says how prefixes are written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
     pub(crate) colour: bool,
     /// Drawings use only ASCII.
     pub(crate) ascii: bool,
+    pub(crate) prefixes: PrefixFormat,
 }
 
 /// The meaning of a piece of text, which determines its colour.
@@ -78,7 +107,7 @@ pub(crate) enum Role {
 impl Palette {
     /// Without colours.
     #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { colour: false, ascii: false };
+    pub(crate) const PLAIN: Self = Self { colour: false, ascii: false, prefixes: PrefixFormat::Bits };
 
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
         let mut painted = String::new();
@@ -112,6 +141,23 @@ impl Role {
             Self::Warning => AnsiColor::Yellow.on_default(),
             Self::Bad => AnsiColor::Red.on_default().bold(),
             Self::Part(index) => PARTS[index % PARTS.len()].on_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_prefixes_are_short_where_bits_do_not_fit() {
+        let render = |palette: Palette| palette.paint(Role::Good, &palette.prefixes.text("101101110000000100000001"));
+        for (fit, expected) in
+            [(None, "101101110000000100000001"), (Some(24), "101101110000000100000001"), (Some(23), "0xb70101/24")]
+        {
+            let palette = Palette { colour: true, ..Palette::PLAIN };
+            let out = Out { json: false, palette, fit, stream: BufWriter::new(io::stdout()) };
+            assert_eq!(strip_str(&render(out.fitting(render))).to_string(), expected, "{fit:?}");
         }
     }
 }

@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn ok_series_for_people_and_programs() {
-        let series = Series { source: "serialA:GBP".to_owned(), reserved: "1025".to_owned(), on_demand: true };
+        let series = Series { source: "serial:GBP".to_owned(), reserved: "1025".to_owned(), on_demand: true };
         assert_eq!(
             table(std::slice::from_ref(&series)).render(Palette::PLAIN),
-            "SERIES       RESERVED  CREATED BY\n\
-             serialA:GBP     1 025  a caller\n"
+            "SERIES      RESERVED  CREATED BY\n\
+             serial:GBP     1_025  a caller\n"
         );
-        assert_eq!(to_json(&series), json!({"source": "serialA:GBP", "reserved": "1025", "on_demand": true}));
+        assert_eq!(to_json(&series), json!({"source": "serial:GBP", "reserved": "1025", "on_demand": true}));
     }
 }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use crate::args::{SpaceCommand, SpaceCreateArgs, SpaceDeleteArgs, TextArg};
 use crate::connect::request;
 use crate::failure::Failure;
+use crate::free;
 use crate::names;
+use crate::number;
 use crate::output::Out;
 use crate::table::{Cell, Table};
 
@@ -17,6 +19,7 @@ const PAGE_SIZE: u32 = 1000;
 pub(crate) async fn run(command: &SpaceCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     match command {
         SpaceCommand::Ls => list(daemon, out).await,
+        SpaceCommand::Free(args) => free::run(args, daemon, out).await,
         SpaceCommand::Create(args) => create(args, daemon, out).await,
         SpaceCommand::Delete(args) => delete(args, daemon, out).await,
     }
@@ -91,7 +94,7 @@ fn table(spaces: &[Space]) -> Table {
         table.row([
             Cell::from(names::short(&space.name)),
             space.bits.into(),
-            space.region_count.into(),
+            number::grouped(&space.region_count.to_string()).into(),
             space.revision.into(),
         ]);
     }

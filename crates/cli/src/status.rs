@@ -66,15 +66,15 @@ fn readiness(status: &Status, palette: Palette) -> String {
 
 fn store_rows(store: &StoreStatus) -> [(&'static str, String); 2] {
     let place = if store.location.is_empty() { String::new() } else { format!(" at {}", store.location) };
-    let counts = format!("{} commits, {} flushes, {} conflicts", store.commits, store.flushes, store.conflicts);
+    let counts = [(store.commits, "commit"), (store.flushes, "flush"), (store.conflicts, "conflict")];
+    let counts = counts.map(|(count, noun)| number::counted(count, noun)).join(", ");
     [("store", format!("{}{place}, id {}", store.kind, store.id)), ("", counts)]
 }
 
 fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, String)> {
     let steps = match clock.clock_epoch {
         0 => "no steps since start".to_owned(),
-        1 => "1 step since start".to_owned(),
-        steps => format!("{steps} steps since start"),
+        steps => format!("{} since start", number::counted(steps, "step")),
     };
     let bounds = format!("tolerance {} ms, at most {} ms ahead", clock.tolerance_ms, clock.max_ahead_ms);
     let mut rows = vec![("clock", format!("{}, {steps}", instant(i128::from(clock.unix_nanos)))), ("", bounds)];
@@ -95,10 +95,10 @@ fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, Strin
 
 fn limits_text(limits: &Limits) -> String {
     format!(
-        "{} identifiers per lease, {} bytes per packed reply, {} streams",
-        number::grouped(&limits.lease_count.to_string()),
-        number::grouped(&limits.packed_bytes.to_string()),
-        number::grouped(&limits.streams.to_string()),
+        "{} per lease, {} per packed reply, {}",
+        number::counted(limits.lease_count, "identifier"),
+        number::counted(limits.packed_bytes, "byte"),
+        number::counted(limits.streams, "stream"),
     )
 }
 
@@ -284,13 +284,13 @@ store   sled at ./kent-data, id 0a1b
         12 commits, 9 flushes, 0 conflicts
 clock   2025-11-20T19:30:00.123Z, 1 step since start
         tolerance 2000 ms, at most 1000 ms ahead
-limits  1 000 000 000 identifiers per lease, 4 194 304 bytes per packed reply, 1 024 streams
+limits  1_000_000_000 identifiers per lease, 4_194_304 bytes per packed reply, 1_024 streams
 
 SLOT  EPOCH  NODE          CLOCK SEQ  RESERVED UNTIL            WINDOW LEFT
    3      7  a1b2c3d4e5f6      16383  2025-11-20T19:31:00.000Z     59.876 s
 
 CHUNK OF        LEFT
-region:orders  4 096
+region:orders  4_096
 "
         );
     }

@@ -70,11 +70,18 @@ fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     });
     let command = |(at, _): (usize, &str)| {
         let rest = &text[at..];
+        // Within quotes, a mark does not end a command.
+        let mut quotes = 0;
+        let is_end = |mark: char| {
+            quotes += u32::from(mark == '\'');
+            quotes % 2 == 0 && ENDS.contains(&mark)
+        };
         let end = [
-            rest.find(ENDS),
+            rest.find(is_end),
             rest.find("  "),
             rest.find(" or "),
             rest.find(" and "),
+            rest.find(" would "),
             rest.find(": "),
             rest.match_indices(". ").map(|(at, _)| at).find(|at| !rest[..*at].ends_with(' ')),
         ];

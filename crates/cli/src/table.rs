@@ -52,7 +52,7 @@ impl<T: ToString> From<T> for Cell {
 
 impl Table {
     /// A table with these headings. A heading that begins with `>` marks a right-aligned column of numbers.
-    pub(crate) fn new<const N: usize>(headings: [&'static str; N]) -> Self {
+    pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
         let column = |heading: &'static str| match heading.strip_prefix('>') {
             Some(heading) => Column { heading, align: Align::Right },
             None => Column { heading, align: Align::Left },
@@ -61,8 +61,12 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
-        debug_assert_eq!(N, self.columns.len(), "a cell for each heading");
-        self.rows.push(cells.into());
+        self.push(cells.into());
+    }
+
+    pub(crate) fn push(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each heading");
+        self.rows.push(cells);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -71,14 +75,23 @@ impl Table {
 
     /// The headings and the rows.
     pub(crate) fn render(&self, palette: Palette) -> String {
+        self.render_part(&mut Vec::new(), palette)
+    }
+
+    /// A part of a longer table: the first part, without `widths`, has the headings and sets the least widths of the columns of
+    /// the other parts.
+    pub(crate) fn render_part(&self, widths: &mut Vec<usize>, palette: Palette) -> String {
         if palette.ascii && self.rows.iter().flatten().any(|cell| !cell.text.is_ascii()) {
-            return self.to_ascii().render(palette);
+            return self.to_ascii().render_part(widths, palette);
         }
         let headings: Vec<_> = self.columns.iter().map(|column| Cell::new(Role::Heading, column.heading)).collect();
-        let widths = self.widths();
+        let headings = widths.is_empty().then_some(&headings);
+        let here = self.widths();
+        widths.resize(here.len(), 0);
+        widths.iter_mut().zip(here).for_each(|(width, here)| *width = here.max(*width));
         let mut text = String::new();
-        for row in iter::once(&headings).chain(&self.rows) {
-            self.write_row(&mut text, row, &widths, palette);
+        for row in headings.into_iter().chain(&self.rows) {
+            self.write_row(&mut text, row, widths, palette);
         }
         text
     }
@@ -144,6 +157,18 @@ mod tests {
              orders          12  open\n\
              a       1000000000\n"
         );
+    }
+
+    #[test]
+    fn ok_the_parts_of_a_table_have_the_headings_once_and_at_least_the_widths_of_the_first() {
+        let mut widths = Vec::new();
+        for (name, count, expected) in
+            [("orders", 1, "NAME    N\norders  1\n"), ("a", 2, "a       2\n"), ("longer-one", 345, "longer-one  345\n")]
+        {
+            let mut table = Table::new(["NAME", ">N"]);
+            table.row([name.into(), count.into()]);
+            assert_eq!(table.render_part(&mut widths, Palette::PLAIN), expected);
+        }
     }
 
     #[test]

@@ -18,11 +18,10 @@ use kent_proto::v1::{
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::request;
-use crate::describe::prefix_text;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::Out;
-use crate::region::{PRESENT, all, pages};
+use crate::pages::{PRESENT, all, pages};
 
 use file::{Decimal, Entry, File, Header, Kind};
 use stages::{Progress, Target};
@@ -146,7 +145,7 @@ impl<'f> Work<'f> {
             out.text(&format!("~ {} lacks {}\n", entry.name, what.join(", ")))?;
         }
         for (entry, _) in &self.missing {
-            let (prefix, suffix) = (prefix_text(&entry.prefix), entry.suffix_bits);
+            let (prefix, suffix) = (out.palette().prefixes.text(&entry.prefix), entry.suffix_bits);
             out.text(&format!("+ {} {prefix} s {suffix} {}\n", entry.name, entry.kind.name()))?;
         }
         let (missing, unfinished, differing) = (self.missing.len(), self.unfinished.len(), self.differing.len());

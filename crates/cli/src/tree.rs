@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use kent_proto::v1::{Region, region::Kind};
 
-use crate::describe::{kind_name, kind_role, prefix_text};
+use crate::describe::{kind_role, state};
 use crate::names;
 use crate::number;
 use crate::output::{Palette, Role};
@@ -118,20 +118,24 @@ fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize
     }
 }
 
-/// A table with one line per region.
-pub(crate) fn render(forest: &[Branch], palette: Palette) -> String {
+/// A table with one line per region. The regions of another space, which is delegated, have its name.
+pub(crate) fn render(forest: &[Branch], space: &str, palette: Palette) -> String {
     let mut table = Table::new(["REGION", "PREFIX", ">P/Z/S", "KIND", ">CAPACITY", ">ISSUED", "SHARE"]);
     for Branch { region, lines, .. } in forest {
         let closed = region.kind() == Kind::Closed;
         let share = number::share(&region.issued, &region.capacity);
         let or_nothing = |text: String| if closed { String::new() } else { text };
+        let name = match names::space_of(&region.name) {
+            here if here == space => names::short(&region.name).to_owned(),
+            inner => format!("{}@{inner}", names::short(&region.name)),
+        };
         table.row([
-            format!("{lines}{}", names::short(&region.name)).into(),
-            Cell::new(Role::Part(0), prefix_text(&region.prefix)),
+            format!("{lines}{name}").into(),
+            Cell::new(Role::Part(0), palette.prefixes.text(&region.prefix)),
             format!("{}/{}/{}", region.prefix.len(), region.zone_bits, region.suffix_bits).into(),
-            Cell::new(kind_role(region.kind()), kind_name(region.kind())),
+            Cell::new(if region.sealed { Role::Warning } else { kind_role(region.kind()) }, state(region)),
             or_nothing(number::power_of_two(&region.capacity)).into(),
-            or_nothing(region.issued.clone()).into(),
+            or_nothing(number::grouped(&region.issued)).into(),
             Cell::new(share_role(share), share.map(bar).unwrap_or_default()),
         ]);
     }
@@ -179,18 +183,30 @@ mod tests {
     #[test]
     fn ok_a_forest() {
         assert_eq!(
-            render(&forest(), Palette::PLAIN),
+            render(&forest(), "default", Palette::PLAIN),
             "\
 REGION       PREFIX   P/Z/S  KIND     CAPACITY  ISSUED  SHARE
 ├─ orders    0        1/0/0  closed
 │  ├─ eu     00      2/4/10  partial      2^10     256  ██▌░░░░░░░ 25.00 %
-│  │  └─ de  001     3/0/13  open         2^13    2048  ██▌░░░░░░░ 25.00 %
+│  │  └─ de  001     3/0/13  open         2^13   2_048  ██▌░░░░░░░ 25.00 %
 │  └─ us     01      2/4/10  open         2^10     256  ██▌░░░░░░░ 25.00 %
-└─ parts     1       1/1/14  open         2^14    4096  ██▌░░░░░░░ 25.00 %
+└─ parts     1       1/1/14  open         2^14   4_096  ██▌░░░░░░░ 25.00 %
 "
         );
         let depths: Vec<_> = forest().iter().map(|branch| branch.depth).collect();
         assert_eq!(depths, [0, 1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn ok_sealed_and_delegated_regions_are_marked_and_inner_spaces_are_drawn() {
+        let mut outer = region("emea", "", "0", 4, Kind::Open);
+        (outer.sealed, outer.delegated_space) = (true, "spaces/default/emea".to_owned());
+        let mut inner = region("orders", "emea", "01", 4, Kind::Open);
+        inner.name = names::region("default/emea", "orders");
+        let text = render(&plant(vec![outer, inner]), "default", Palette::PLAIN);
+        for part in ["└─ emea ", "open, sealed, delegated", "   └─ orders@default/emea  01"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]

@@ -41,6 +41,14 @@ impl Series {
         self.to_string()
     }
 
+    /// Returns the name with the letter of its scheme, as it is stored: the default scheme of a symbol may change, this may not.
+    pub fn stored_name(&self) -> String {
+        match self {
+            Self::FullRand => FULL_RAND.to_string(),
+            Self::Serial(serials) => format!("{SERIAL}{serials}"),
+        }
+    }
+
     /// Returns the number of the first identifier.
     pub const fn first(&self) -> Position {
         match self {
@@ -137,9 +145,11 @@ impl SeriesEncoder {
 }
 
 impl fmt::Display for Series {
+    /// Writes the letter of a scheme only if the symbol would get another one without it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FullRand => f.pad(FULL_RAND),
+            Self::Serial(serials) if serials.has_default_scheme() => write!(f, "{SERIAL}:{}", serials.name()),
             Self::Serial(serials) => write!(f, "{SERIAL}{serials}"),
         }
     }
@@ -192,15 +202,19 @@ mod tests {
     fn ok_series_round_trip() {
         assert_eq!("uid11-fullrand".parse(), Ok(Series::FullRand));
         assert_eq!(Series::FullRand.to_string(), "uid11-fullrand");
-        for (text, shown) in [
-            ("serial:GBP", "serialA:GBP"),
-            ("serial:gbp$", "serialB:GBP$"),
-            ("serialB:GBP$", "serialB:GBP$"),
-            ("serialD:GBP", "serialD:GBP"),
+        assert_eq!(Series::FullRand.stored_name(), "uid11-fullrand");
+        for (text, shown, stored) in [
+            ("serial:GBP", "serial:GBP", "serialA:GBP"),
+            ("serialA:GBP", "serial:GBP", "serialA:GBP"),
+            ("serial:gbp", "serial:gbp", "serialA:gbp"),
+            ("serial:gbp$", "serial:GBP$", "serialB:GBP$"),
+            ("serialB:GBP$", "serial:GBP$", "serialB:GBP$"),
+            ("serialD:GBP", "serialD:GBP", "serialD:GBP"),
+            ("serial:abcdefghi9", "serial:ABCDEFGHI9", "serialF:ABCDEFGHI9"),
         ] {
             let series: Series = text.parse().expect(text);
-            assert_eq!(series.to_string(), shown);
-            assert_eq!(shown.parse(), Ok(series));
+            assert_eq!((series.to_string(), series.stored_name()), (shown.to_string(), stored.to_string()));
+            assert_eq!((shown.parse(), stored.parse()), (Ok(series.clone()), Ok(series)));
         }
     }
 

@@ -42,6 +42,14 @@ impl Count {
         }
     }
 
+    /// The nearest float, for reports.
+    pub const fn to_f64(self) -> f64 {
+        match self {
+            Self::Below(count) => count as f64,
+            Self::Max => u128::MAX as f64,
+        }
+    }
+
     /// The sum with `more`, or `None` above 2^128.
     pub const fn checked_add(self, more: u128) -> Option<Self> {
         match (self, more) {

@@ -210,7 +210,7 @@ impl Edit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PolicyPatch;
+    use crate::{ChunkPolicy, PolicyPatch};
 
     #[test]
     fn ok_an_edit_has_an_operation_and_a_subject() {
@@ -241,16 +241,16 @@ mod tests {
     #[test]
     fn ok_seals_caps_strict_policies_and_declared_numbers_stop_grants() {
         let update = |patch| Edit::Update { name: "r".into(), patch };
-        let policy = |policy| update(Patch { policy, ..Patch::default() });
+        let policy = |policy: Policy| update(Patch { policy: PolicyPatch::to(&policy), ..Patch::default() });
         for (edit, stops) in [
             (Edit::Expand { name: "r".into(), by: 1 }, false),
             (update(Patch { owner: Some("ops".into()), ..Patch::default() }), false),
             (update(Patch { sealed: Some(true), ..Patch::default() }), true),
             (update(Patch { sealed: Some(false), ..Patch::default() }), false),
             (update(Patch { next: Some(Count::Below(3)), ..Patch::default() }), true),
-            (policy(PolicyPatch { cap: Some(None), strict: Some(false), ..PolicyPatch::default() }), false),
-            (policy(PolicyPatch { cap: Some(Some(Count::Below(3))), ..PolicyPatch::default() }), true),
-            (policy(PolicyPatch { strict: Some(true), ..PolicyPatch::default() }), true),
+            (policy(Policy::default()), false),
+            (policy(Policy { cap: Some(Count::Below(3)), ..Policy::default() }), true),
+            (policy(Policy { chunk: ChunkPolicy::Strict, ..Policy::default() }), true),
         ] {
             assert_eq!(edit.stops_grants(), stops, "{edit:?}");
         }

@@ -4,6 +4,7 @@
 //! prefix merges with its sibling if that is also free. Both take at most 128 steps.
 
 use alloc::{collections::BTreeSet, vec::Vec};
+use core::ops::Bound::{Excluded, Unbounded};
 
 use crate::prefix::Prefix;
 
@@ -55,6 +56,12 @@ impl FreeBlocks {
         let mut blocks: Vec<Prefix> = self.iter().filter(|block| block.starts_with(under)).collect();
         blocks.sort();
         blocks
+    }
+
+    /// The blocks whose prefix has at most `len` bits, larger blocks first; of these, the ones after `after`.
+    pub(crate) fn up_to(&self, len: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
+        let from = after.map_or(Unbounded, |after| Excluded((after.len(), after)));
+        self.0.range((from, Unbounded)).map(|(_, block)| *block).take_while(move |block| block.len() <= len)
     }
 
     /// All blocks, larger blocks first.

@@ -115,9 +115,7 @@ impl Region {
             None => self.capacity(),
         };
         let reach = self.policy.cap.map_or(reach, |cap| cap.min(reach));
-        // OK because the precision of a float is enough for a forecast.
-        let number = |count: Count| count.get().unwrap_or(u128::MAX) as f64;
-        Some((number(reach) - number(issued)).max(0.0) / rate)
+        Some((reach.to_f64() - issued.to_f64()).max(0.0) / rate)
     }
 }
 
@@ -126,7 +124,7 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, PolicyPatch, Start};
+    use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, PolicyPatch, RegionNumber, Start, Table};
 
     /// A region of 4 bits with a zone of 4.
     fn region() -> Region {

@@ -44,7 +44,7 @@ pub use index::Index;
 pub use indexing::Indexing;
 pub use limits::{BITS_MAX, TEXT_BYTES_MAX};
 pub use pace::Pace;
-pub use plan::{Change, CounterMove, Plan};
+pub use plan::{Change, Choice, CounterMove, Plan};
 pub use prefix::{BadPrefix, Prefix};
 pub use rare::{Rare, Usual};
 pub use refusal::{Donor, NoFreePrefix, Refusal};

@@ -17,6 +17,8 @@ use alloc::{
     vec::Vec,
 };
 
+pub use self::create::Choice;
+
 use crate::{
     count::Count,
     edit::Edit,

@@ -52,7 +52,7 @@ pub enum BadPrefix {
     },
 }
 
-const fn bits(count: u8) -> &'static str {
+pub(crate) const fn bits(count: u8) -> &'static str {
     if count == 1 { "bit" } else { "bits" }
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::{
     count::Count,
     limits::TEXT_BYTES_MAX,
-    prefix::{BadPrefix, Prefix},
+    prefix::{BadPrefix, Prefix, bits as noun},
     revision::Revision,
 };
 
@@ -67,7 +67,7 @@ pub enum Refusal {
         name: String,
     },
     /// `suffix-range`: a suffix is too large for the region.
-    #[error("suffix {suffix} does not fit {bits} bits, which hold values below {}", Count::power_of_two(*bits))]
+    #[error("suffix {suffix} does not fit {bits} {}, which hold values below {}", noun(*bits), Count::power_of_two(*bits))]
     SuffixValue {
         /// The suffix.
         suffix: u128,
@@ -75,7 +75,7 @@ pub enum Refusal {
         bits: u8,
     },
     /// `suffix-in-use`: issued identifiers need a wider suffix.
-    #[error("{issued} suffixes are issued or reserved and need {needed} bits: {requested} would be too few")]
+    #[error("{issued} suffixes are issued or reserved and need {needed} {}: {requested} would be too few", noun(*needed))]
     SuffixInUse {
         /// The number of issued or reserved suffixes.
         issued: Count,
@@ -86,7 +86,8 @@ pub enum Refusal {
     },
     /// `zone-too-small`: the expansion zone has too few bits.
     #[error(
-        "the expansion zone of region {region:?} has {zone} bits, of which {usable} can be used, but {requested} were requested"
+        "the expansion zone of region {region:?} has {zone} {}, of which {usable} can be used, but {requested} were requested",
+        noun(*zone)
     )]
     ZoneTooSmall {
         /// The name of the region.
@@ -121,7 +122,9 @@ pub enum Refusal {
     },
     /// `level-mismatch`: all subregions of a region must be the same number of bits below it.
     #[error(
-        "the subregions of {region:?} are {present} bits below it, so new ones must be as well, but {requested} bits were requested"
+        "the subregions of {region:?} are {present} {} below it, so new ones must be as well, but {requested} {} requested",
+        noun(*present),
+        if *requested == 1 { "bit was" } else { "bits were" }
     )]
     LevelMismatch {
         /// The name of the region.
@@ -152,7 +155,7 @@ pub enum Refusal {
         heir: String,
     },
     /// `delegated`: the region's suffixes are a separate space.
-    #[error("region {region:?} is delegated: its suffix of {suffix} bits is a separate space and cannot change")]
+    #[error("region {region:?} is delegated: its suffix of {suffix} {} is a separate space and cannot change", noun(*suffix))]
     Delegated {
         /// The name of the region.
         region: String,
@@ -249,7 +252,8 @@ pub enum Refusal {
     },
     /// `capacity-exhausted`: too few suffixes are left.
     #[error(
-        "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} bits"
+        "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} {}",
+        noun(*expandable_bits)
     )]
     CapacityExhausted {
         /// The name of the region.
@@ -295,10 +299,10 @@ pub struct Donor {
 
 impl fmt::Display for NoFreePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no free prefix leaves {} bits; ", self.requested)?;
+        write!(f, "no free prefix leaves {} {}; ", self.requested, noun(self.requested))?;
         match self.free[..] {
             [] => f.write_str("no block is free")?,
-            [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} bits", self.bits)?,
+            [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} {}", self.bits, noun(self.bits))?,
             _ => self.write_blocks(f)?,
         }
         f.write_str("; ")?;
@@ -313,14 +317,17 @@ impl NoFreePrefix {
     fn write_blocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the largest free blocks are ")?;
         self.free.iter().enumerate().try_for_each(|(at, block)| {
-            write!(f, "{}{block} with {} bits", comma(at), self.bits.saturating_sub(block.len()))
+            let bits = self.bits.saturating_sub(block.len());
+            write!(f, "{}{block} with {bits} {}", comma(at), noun(bits))
         })
     }
 
     fn write_donors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("splitting a region would free one, and take 1 bit of its expansion zone: ")?;
         let mut donors = self.donors.iter().enumerate();
-        donors.try_for_each(|(at, Donor { region, zone })| write!(f, "{}{region:?} (of {zone} bits)", comma(at)))
+        donors.try_for_each(|(at, Donor { region, zone })| {
+            write!(f, "{}{region:?} (of {zone} {})", comma(at), noun(*zone))
+        })
     }
 }
 

@@ -217,6 +217,13 @@ impl Table {
         self.free.below(under)
     }
 
+    /// The free blocks of at least 2^`bits` identifiers, larger blocks first, equal ones from left to right. A block is a
+    /// prefix that overlaps no top-level region, although its sibling does. With `after`, only those after that block.
+    pub fn free_by_size(&self, bits: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
+        let longest = self.bits.checked_sub(bits);
+        longest.into_iter().flat_map(move |len| self.free.up_to(len, after))
+    }
+
     /// The region with exactly this prefix.
     pub(crate) fn at(&self, prefix: Prefix) -> Option<&Region> {
         self.by_prefix.get(&prefix).and_then(|number| self.get(*number))

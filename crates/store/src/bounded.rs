@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tokio::time;
 
 use crate::{
-    CommitError, Committed, Key, Page, Pages, Peers, ReadError, Stats, Store, StoreId, Txn, Unavailable, Unknown,
-    Versioned,
+    CommitError, Committed, Key, Page, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Unavailable,
+    Unknown, Versioned,
 };
 
 /// A store with a timeout for each operation.
@@ -51,6 +51,10 @@ impl Store for Bounded {
 
     fn peers(&self) -> Option<&dyn Peers> {
         self.store.peers()
+    }
+
+    async fn servers(&self) -> Option<Servers> {
+        self.store.servers().await
     }
 
     fn store_id(&self) -> StoreId {

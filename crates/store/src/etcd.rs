@@ -24,6 +24,7 @@
 
 mod address;
 mod endpoints;
+mod maintenance;
 mod pin;
 mod presence;
 mod watch;
@@ -66,6 +67,7 @@ use crate::error::{CommitError, Exchanged, ReadError, Unavailable, Unknown};
 use crate::key::Key;
 use crate::pages::{self, PAGE_RECORDS_MAX, Page, Pages};
 use crate::peers::{Peers, Watch};
+use crate::servers::Servers;
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
 
@@ -379,6 +381,10 @@ impl Store for EtcdStore {
 
     fn peers(&self) -> Option<&dyn Peers> {
         Some(self)
+    }
+
+    async fn servers(&self) -> Option<Servers> {
+        Some(maintenance::servers(&self.inner).await)
     }
 
     async fn close(&self) {

@@ -56,7 +56,9 @@ mod snapshot;
 mod worker;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -102,6 +104,39 @@ pub struct SledStore {
     /// The queue of the store's thread. Dropping it with the store ends the thread.
     requests: Option<mpsc::Sender<Request>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The sizes of the files of a store in a directory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SledSizes {
+    /// All files in the directory.
+    pub all: u64,
+    /// The write-ahead log, which has a fixed length unless a batch is very large.
+    pub journal: u64,
+}
+
+impl SledSizes {
+    /// Reads the sizes of the files of the store in `dir`. It may be open.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be read.
+    pub fn read(dir: &Path) -> io::Result<Self> {
+        let mut sizes = Self::default();
+        // sled's directory of large values, which Kent has none of, is the only one inside.
+        for dir in [dir.to_owned(), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
+            for entry in fs::read_dir(dir)? {
+                let entry = entry?;
+                // sled may remove a file meanwhile.
+                let bytes = entry.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
+                sizes.all += bytes;
+                if entry.file_name() == disk::JOURNAL {
+                    sizes.journal = bytes;
+                }
+            }
+        }
+        Ok(sizes)
+    }
 }
 
 impl SledStore {

@@ -8,6 +8,7 @@ use crate::error::{CommitError, ReadError};
 use crate::key::Key;
 use crate::pages::{Pages, Whole};
 use crate::peers::Peers;
+use crate::servers::Servers;
 use crate::txn::{Committed, Txn, Versioned};
 
 /// A durable map from keys to versioned values. Only compare-and-commit changes it.
@@ -54,6 +55,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the other processes on the store, or `None` if the backend allows only one.
     fn peers(&self) -> Option<&dyn Peers> {
+        None
+    }
+
+    /// Asks the servers that hold the store how they are, or returns `None` if this process holds it. Takes a few seconds at most.
+    async fn servers(&self) -> Option<Servers> {
         None
     }
 

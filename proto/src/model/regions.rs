@@ -162,13 +162,17 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
     }
 }
 
+/// The zone of a new region.
+pub(super) fn zone(bits: Option<u32>) -> Zone {
+    bits.map_or(Zone::UpTo(ZONE_DEFAULT), |bits| Zone::Exactly(some(bits)))
+}
+
 fn place(request: &v1::CreateRegionRequest) -> Result<Place, Invalid> {
-    let zone = request.zone_bits.map(some);
-    match (&request.prefix, zone) {
+    match (&request.prefix, request.zone_bits) {
         (Some(_), Some(_)) => Err(Invalid::new("zone_bits", "is determined by prefix: set only one of the two")),
         (Some(prefix), None) => Ok(Place::At(bits("prefix", prefix)?)),
-        (None, zone) => {
-            let zone = zone.map_or(Zone::UpTo(ZONE_DEFAULT), Zone::Exactly);
+        (None, bits) => {
+            let zone = zone(bits);
             let donor = match (request.split_donor.as_str(), request.auto_split) {
                 ("", false) => Donate::Never,
                 ("", true) => Donate::Best,
@@ -398,7 +402,7 @@ fn new_name(field: &'static str, name: &str) -> Result<String, Invalid> {
 }
 
 /// Converts a number of bits that the table will check. Values above 255 become 255, which is too large as well.
-fn some(bits: u32) -> u8 {
+pub(super) fn some(bits: u32) -> u8 {
     u8::try_from(bits).unwrap_or(u8::MAX)
 }
 
@@ -529,10 +533,16 @@ pub struct Usage {
     pub rate: f64,
 }
 
+impl Usage {
+    /// The number of issued suffixes if this many are reserved, as far as this daemon knows.
+    pub fn issued(&self, reserved: Count) -> Count {
+        reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
+    }
+}
+
 /// Converts a region to a message.
 pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) -> v1::Region {
-    let unused = usage.unused;
-    let issued = region.issued.get().map_or(region.issued, |reserved| Count::Below(reserved.saturating_sub(unused)));
+    let issued = usage.issued(region.issued);
     v1::Region {
         name: region_name(space, &region.name),
         number: region.number.0,

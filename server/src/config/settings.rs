@@ -9,6 +9,7 @@ use super::{
     error::ConfigError,
     etcd::EtcdSettings,
     kinds::{LogFormat, NoArchive, Span, StoreKind},
+    patterns::RegionPatterns,
 };
 
 /// Generates [`Settings`] and [`Values`] from a table. The default and the bounds of a setting are optional.
@@ -149,7 +150,10 @@ settings! {
         history_keep: u64 = "100000" ["1" to "1000000000000"], "KENT_HISTORY_KEEP" "COUNT":
             "Number of edits of each table to keep; earlier ones can no longer be listed or watched";
     }
-    "Log" {
+    "Metrics and log" {
+        metrics_regions: RegionPatterns, "KENT_METRICS_REGIONS" "PATTERN,...":
+            "Regions with metrics of their own, by NAME or NAME@SPACE with `*`, `?` and `[...]`, such as `orders-*,*@parts`; \
+             `*@*` selects all. Up to 1000 regions [default: none]";
         log_format: LogFormat = "text", "KENT_LOG_FORMAT" "FORMAT":
             "Form of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":

@@ -52,6 +52,13 @@ impl Clock for SystemClock {
     }
 }
 
+/// The processor time that this process has used.
+pub(crate) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    // OK because this clock is never negative.
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
 /// Reads the boot-time clock, because [`std::time::Instant`] stops while the machine sleeps.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);

@@ -45,7 +45,7 @@ pub(crate) const SERIES_COUNT: Key = Key::from_static("listed");
 
 /// The listing of a series.
 pub(crate) fn listed(series: &Series) -> Key {
-    valid(format!("{LISTED_SERIES}{series}"))
+    valid(format!("{LISTED_SERIES}{}", series.stored_name()))
 }
 
 /// The series of a key that begins with [`LISTED_SERIES`].
@@ -56,7 +56,7 @@ pub(crate) fn parse_listed(key: &Key) -> Result<Series, Malformed> {
 
 /// A series' counter.
 pub(crate) fn series(series: &Series) -> Key {
-    valid(format!("series/{series}"))
+    valid(format!("series/{}", series.stored_name()))
 }
 
 /// The series of a key that begins with [`SERIES`].

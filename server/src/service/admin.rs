@@ -1,4 +1,4 @@
-//! `Admin`: status, backups, series and the clock.
+//! `Admin`: status, diagnosis, backups, series and the clock.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -7,19 +7,20 @@ use kent_ids::{Series, Source, SourceError};
 use kent_issue::Quarantine;
 use kent_proto::v1::{
     self, AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus,
-    CreateSeriesRequest, ForgetSeriesRequest, GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse,
-    ReplicaStatus, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
+    CreateSeriesRequest, DiagnoseRequest, Diagnosis, ForgetSeriesRequest, GetStatusRequest, Limits, ListSeriesRequest,
+    ListSeriesResponse, ReplicaStatus, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
 };
 use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
 
 use crate::{
     cluster::{Cluster, Replica},
-    engine::{BACKUPS_MAX, Engine},
+    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
     grant::ListedSeries,
     issuing::slots::HeldSlot,
-    maintenance::backup,
+    maintenance::{backup, diagnosis},
     records::failure::StoreFailure,
+    service::diagnose,
     status,
 };
 
@@ -56,6 +57,26 @@ impl AdminService {
             tolerance_ms: millis(policy.tolerance),
             max_ahead_ms: millis(policy.max_ahead),
             quarantine: self.engine.slots().quarantine().map(quarantine),
+        }
+    }
+
+    fn status(&self) -> StatusMessage {
+        let readiness = self.engine.report();
+        let chunks = readiness
+            .chunks()
+            .iter()
+            .map(|chunk| ChunkStatus { source: chunk.source.to_string(), left: chunk.left.to_string() });
+        StatusMessage {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: self.engine.clock().steady().as_secs(),
+            ready: readiness.is_ready(),
+            reasons: readiness.reasons(),
+            store: Some(self.store()),
+            clock: Some(self.clock()),
+            slots: readiness.slot().map(slot).into_iter().collect(),
+            chunks: chunks.collect(),
+            limits: Some(self.limits()),
+            replicas: self.engine.cluster().map(|cluster| replicas(cluster)).unwrap_or_default(),
         }
     }
 
@@ -110,24 +131,14 @@ impl Admin for AdminService {
         Ok(Response::new(self.clock()))
     }
 
+    async fn diagnose(&self, _: Request<DiagnoseRequest>) -> Result<Response<Diagnosis>, Status> {
+        let _permit = self.engine.begin_diagnosis().ok_or_else(|| status::too_many("Diagnose", DIAGNOSES_MAX))?;
+        let measured = diagnosis::measure(&self.engine).await;
+        Ok(Response::new(diagnose::message(self.status(), measured)))
+    }
+
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
-        let readiness = self.engine.report();
-        let chunks = readiness
-            .chunks()
-            .iter()
-            .map(|chunk| ChunkStatus { source: chunk.source.to_string(), left: chunk.left.to_string() });
-        Ok(Response::new(StatusMessage {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_seconds: self.engine.clock().steady().as_secs(),
-            ready: readiness.is_ready(),
-            reasons: readiness.reasons(),
-            store: Some(self.store()),
-            clock: Some(self.clock()),
-            slots: readiness.slot().map(slot).into_iter().collect(),
-            chunks: chunks.collect(),
-            limits: Some(self.limits()),
-            replicas: self.engine.cluster().map(|cluster| replicas(cluster)).unwrap_or_default(),
-        }))
+        Ok(Response::new(self.status()))
     }
 }
 

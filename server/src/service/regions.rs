@@ -5,17 +5,18 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use futures_util::Stream;
 use kent_proto::{
     model::{
-        self, ClassifyInput, ComposeInput, EditInput, Invalid, Page, RegionName, SpaceInput, SpaceName, UndoInput,
-        Usage, space_name,
+        self, ClassifyInput, ComposeInput, EditInput, FreeInput, Invalid, Page, RegionName, SpaceInput, SpaceName,
+        UndoInput, Usage, space_name,
     },
     stored::TextForm,
     v1::{
         self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, ComposeRequest, ComposeResponse, Composed,
         CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest,
-        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ListHistoryRequest, ListHistoryResponse,
-        ListRegionsRequest, ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, RenameRegionRequest,
-        SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest,
-        WatchTableRequest, WatchTableResponse, regions_server::Regions,
+        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ListFreeBlocksRequest,
+        ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest, ListRegionsResponse,
+        ListSpacesRequest, ListSpacesResponse, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest,
+        SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse,
+        regions_server::Regions,
     },
 };
 use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
@@ -62,7 +63,7 @@ impl RegionsService {
         self.respond(operation, validate_only, stops_grants, self.engine.edit(command).await).await
     }
 
-    /// The response of an edit. If it stops grants, waits for the other replicas.
+    /// The response of an edit. If it may stop grants, waits for the other replicas.
     async fn respond(
         &self,
         operation: &'static str,
@@ -157,6 +158,12 @@ impl Regions for RegionsService {
         let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
         let missing = |_| status::no_such_region(&NoSuchRegion { space: space.name(), region });
         Ok(Response::new(found.map_err(missing)?.message(&space, &space.name(), now)))
+    }
+
+    async fn list_free_blocks(&self, request: Request<ListFreeBlocksRequest>) -> Answer<ListFreeBlocksResponse> {
+        let input = FreeInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        let space = self.find(&input.space)?;
+        Ok(Response::new(space.read(|table| free_blocks(table, &input))))
     }
 
     async fn create_region(&self, request: Request<CreateRegionRequest>) -> Answer<EditResponse> {
@@ -405,6 +412,17 @@ fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse
         regions: yielding(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
         revision,
     })
+}
+
+/// A page of free blocks and, if requested, the place of a new region.
+fn free_blocks(table: &Table, input: &FreeInput) -> ListFreeBlocksResponse {
+    let mut blocks: Vec<Prefix> = table.free_by_size(input.at_least, input.after).take(input.page.size + 1).collect();
+    let more = blocks.len() > input.page.size;
+    blocks.truncate(input.page.size);
+    let last = blocks.last().filter(|_| more);
+    let next_page_token = last.map(|block| model::page_token(&block.to_string())).unwrap_or_default();
+    let choice = input.region.and_then(|(suffix, zone)| table.choose(suffix, zone));
+    model::free_blocks(table, &blocks, choice, next_page_token)
 }
 
 /// A region, and the name of its parent.

@@ -19,7 +19,7 @@ use kent_proto::{
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
 };
 use kent_regions::{
-    ChunkPolicy, Count, Index, Kind, NotGranting, Plan, Refusal, Region, RegionNumber, Revision, Table,
+    ChunkPolicy, Count, Index, Kind, NotGranting, Plan, Prefix, Refusal, Region, RegionNumber, Revision, Table,
 };
 use kent_store::{Store, Version, Versioned};
 use tokio::{sync::watch, task};
@@ -292,6 +292,11 @@ impl Space {
             }
         }
         self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
+    }
+
+    /// Lists some of the regions in the order of their prefixes, beginning after this one; none are left if the list is empty.
+    pub(crate) fn some_after(&self, after: Option<Prefix>) -> Vec<Arc<Region>> {
+        self.read(|table| table.iter_after(after).take(REGIONS_PER_LOCK).cloned().collect())
     }
 
     /// The use of a region by this daemon at `now`, on the steady clock.

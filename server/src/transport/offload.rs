@@ -39,7 +39,7 @@ const CALLS_MAX: usize = 256;
 const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
 
 /// Calls whose answers may be large: these are written only when no other thread needs the processor.
-const LARGE: [&str; 4] = ["/Inspect", "/Encode", "/ListRegions", "/Classify"];
+const LARGE: [&str; 5] = ["/Inspect", "/Encode", "/ListRegions", "/ListFreeBlocks", "/Classify"];
 
 /// The size of a piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for at most one piece.
 const PIECE_BYTES: usize = 16 * 1024;

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Patterns of output that differs between runs, and their replacements.
-const MASKS: [(&str, &str); 13] = [
+const MASKS: [(&str, &str); 19] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b[0-9a-f]{32}\b", "<id>"),
@@ -34,13 +34,20 @@ const MASKS: [(&str, &str); 13] = [
     (r" \d+ <time> (-|[-+]?\d+ ms) (answers|[\d.]+ m?s ago) \d+ <id>$", " <replica>"),
     (r"^store (\w+) at \S+,", "store $1 at <place>,"),
     (r"^sled at \S+", "<place>"),
+    // Of `kent doctor`.
+    (r"^clock ok [\d.]+ ms (ahead of|behind) this machine's clock \(± [\d.]+ ms\)", "clock ok <offset>"),
+    (r"^disk ok \S+: 4 KiB are durable in .* free$", "disk ok <disk>"),
+    (r"^store ok sled, [\d.]+ MiB of which", "store ok sled, <size> of which"),
+    (r"\d+ commits, \d+ conflicts$", "<n> commits, <n> conflicts"),
+    (r"issued for [\d.]+ s without", "issued for <n> s without"),
+    (r"\d+ of [\d ]+ open files", "<files>"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
     (r"\s+", " "),
     (r" $", ""),
 ];
 
-/// The number of times to run `kent status` until it matches the page.
+/// The number of times to run `kent status` or `kent doctor` until it matches the page.
 const STATUS_TRIES: u32 = 30;
 
 /// A command on a page, with its line number and expected output.
@@ -160,9 +167,9 @@ fn differences(page: &Path) -> String {
             }
             let expected = masked(output.iter().map(String::as_str));
             let mut found = masked(shell.run(&command).lines());
-            // Replicas need a moment to learn of each other.
+            // Replicas need a moment to learn of each other, and a busy disk to become idle.
             for _ in 0..STATUS_TRIES {
-                if expected == found || command != "kent status" {
+                if expected == found || !["kent status", "kent doctor"].contains(&&*command) {
                     break;
                 }
                 thread::sleep(Duration::from_millis(500));

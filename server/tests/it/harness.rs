@@ -127,15 +127,26 @@ impl Daemon {
 
     /// Sends GET for a path to the HTTP port. Returns the status and the body.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        use std::io::{Read, Write};
-        let mut stream = std::net::TcpStream::connect(&self.http).expect("connected");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).expect("answered");
-        let status = reply.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        let body = reply.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        let (status, _, body) = self.get_as(path, "*/*");
         (status, body)
     }
+
+    /// Like [`Daemon::get`], with an `Accept` header. Returns the status, the head and the body.
+    pub(crate) fn get_as(&self, path: &str, accept: &str) -> (u16, String, String) {
+        http_get(&self.http, path, accept).expect("answered")
+    }
+}
+
+/// Sends GET for a path to an HTTP port. Returns the status, the head and the body, or `None` if nothing answers.
+pub(crate) fn http_get(address: &str, path: &str, accept: &str) -> Option<(u16, String, String)> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: kent\r\nAccept: {accept}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    let status = reply.split(' ').nth(1)?.parse().ok()?;
+    let (head, body) = reply.split_once("\r\n\r\n")?;
+    Some((status, head.to_ascii_lowercase(), body.to_owned()))
 }
 
 impl Drop for Daemon {

@@ -300,7 +300,8 @@ fn ok_a_delegation_ends_while_nothing_was_issued_in_its_space() {
     let operator = Operator::new();
     operator.kent("region create emea --suffix 20");
     operator.kent("region delegate emea");
-    operator.refused("region delete emea", "DELEGATED");
+    let refused = operator.refused("region delete emea", "DELEGATED");
+    assert!(refused.contains("kent space delete default/emea"), "{refused}");
     operator.kent("region create a --suffix 4 --space default/emea");
     let refused = operator.refused("region undo", "SPACE_IN_USE");
     assert!(refused.contains("kent region ls --space default/emea"), "{refused}");

@@ -62,3 +62,25 @@ fn ok_a_backup_goes_to_standard_output() {
     let restored = restore(&file, &dir.path().join("new"), &["--dry-run"]);
     assert!(restored.status.success(), "{restored:?}");
 }
+
+/// Standard error says why identifiers do not come, and how many have come.
+#[test]
+fn ok_alloc_says_what_it_waits_for_and_how_many_it_printed() {
+    let operator = Operator::new();
+    operator.kent("region create slow --suffix 20 --pace 1");
+    let (code, printed, said) = operator.run("alloc region:slow -n 5k --timeout 3s");
+    let lines = printed.lines().count();
+    assert!(code == 1 && lines > 0, "{said}");
+    for part in [
+        "waiting for",
+        "of region:slow, 1 s so far; gives up at --timeout 3s",
+        "issues at most 1",
+        "stopped at --timeout 3s",
+    ] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    let last = said.lines().last().expect("a line").replace('_', "");
+    assert_eq!(last, format!("  printed {lines} of 5000 identifiers"));
+    let (code, _, said) = operator.run("alloc region:slow -n 5k");
+    assert!(code == 1 && said.contains("timeout: --timeout "), "{said}");
+}

@@ -151,7 +151,7 @@ async fn ok_concurrent_strict_grants_share_commits_and_leave_no_gap() {
     let metrics = daemon.get("/metrics").1;
     let commits: u64 = metrics
         .lines()
-        .find_map(|line| line.strip_prefix("kent_store_commits "))
+        .find_map(|line| line.strip_prefix("kent_store_commits_total "))
         .and_then(|count| count.parse().ok())
         .expect("counted");
     assert!(commits < 300, "552 requests took {commits} commits");

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
+use super::list::{LS_HELP, LsArgs};
 use super::value::{
     Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_name, parse_pace, parse_positive,
     parse_revision, parse_u128, parse_width,
@@ -17,12 +18,9 @@ use super::value::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
-    #[command(
-        visible_alias = "list",
-        after_help = "Examples:\n  kent region ls\n  kent region ls --space parts --json"
-    )]
-    Ls(InSpace),
-    /// Draw the regions as a tree.
+    #[command(visible_alias = "list", after_help = LS_HELP)]
+    Ls(LsArgs),
+    /// Draw the regions as a tree, with those of delegated spaces below the delegated region, as REGION@SPACE.
     #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
     Tree(TreeArgs),
     /// Show everything about one region.
@@ -87,7 +85,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct TreeArgs {
     /// Draw at most N levels.
-    #[arg(long, value_name = "N", value_parser = parse_positive)]
+    #[arg(long, value_name = "N", value_parser = parse_positive, allow_negative_numbers = true)]
     pub(crate) depth: Option<u32>,
     /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
@@ -120,7 +118,7 @@ pub(crate) struct EditArgs {
     #[arg(long)]
     pub(crate) yes: bool,
     /// Fail if the table is no longer at revision R.
-    #[arg(long, value_name = "R", value_parser = parse_revision)]
+    #[arg(long, value_name = "R", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) expect_revision: Option<u64>,
     /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
@@ -141,16 +139,16 @@ pub(crate) struct CreateArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The width of the suffix in bits: the region can issue 2^S identifiers.
-    #[arg(long, value_name = "S", value_parser = parse_bits)]
+    #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) suffix: u32,
     /// The width of the expansion zone in bits, reserved for growth.
-    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits)]
+    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
-    /// The prefix as zeros and ones. The expansion zone takes the bits between prefix and suffix.
+    /// The prefix as zeros and ones, or like 0xb4/6 or b400::/6. The expansion zone takes the bits between prefix and suffix.
     #[arg(long, value_name = "BITS")]
     pub(crate) prefix: Option<Bits>,
     /// The first suffix to issue. All suffixes below it count as issued, for example by an earlier system.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128)]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) next: u128,
     /// The order in which suffixes are issued: sequential, scrambled (consecutive identifiers differ widely in value), or
     /// external (you choose the numbers: the daemon grants none, and `kent region id` composes identifiers from them). It
@@ -160,7 +158,7 @@ pub(crate) struct CreateArgs {
     /// Issue at most N identifiers per second on average. It cannot be changed later: a restore from a backup skips as many
     /// identifiers as the region may have issued since then at this pace, so a small pace loses fewer [default: 2^20 for a
     /// suffix of up to 40 bits, 2^30 from 50 bits on].
-    #[arg(long, value_name = "N", value_parser = parse_pace)]
+    #[arg(long, value_name = "N", value_parser = parse_pace, allow_negative_numbers = true)]
     pub(crate) pace: Option<NonZeroU64>,
     /// If no prefix is free, split the region that loses least.
     #[arg(long, conflicts_with = "split_donor")]
@@ -206,7 +204,7 @@ pub(crate) struct ResizeArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of bits.
-    #[arg(long, value_name = "K", value_parser = parse_width)]
+    #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -223,7 +221,7 @@ pub(crate) struct SplitArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of zeros to append to the prefix.
-    #[arg(long, value_name = "K", value_parser = parse_width)]
+    #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest that
     /// are free.
@@ -250,7 +248,7 @@ pub(crate) struct SubdivideArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The number of bits by which the subregions' prefixes are longer.
-    #[arg(long, value_name = "K", value_parser = parse_width)]
+    #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
     /// that are free, all zeros only if the command assigns every extension.
@@ -335,7 +333,7 @@ pub(crate) struct SetArgs {
     #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, Option<String>)>,
     /// Count all suffixes below N as issued. After a restore, choose N above every suffix in use.
-    #[arg(long, value_name = "N", value_parser = parse_u128)]
+    #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) next: Option<u128>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
@@ -357,7 +355,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, conflicts_with = "auto_expand")]
     pub(crate) no_auto_expand: bool,
     /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
-    #[arg(long, value_name = "N", value_parser = parse_u128)]
+    #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
     /// Issue as many identifiers as fit the suffix.
     #[arg(long, conflicts_with = "cap")]
@@ -392,7 +390,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: Option<String>,
     /// Show at most N edits.
-    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive)]
+    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive, allow_negative_numbers = true)]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -408,7 +406,7 @@ pub(crate) struct IdArgs {
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// The suffixes; with --back, the identifiers.
-    #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128)]
+    #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) numbers: Vec<u128>,
     /// Convert identifiers back to suffixes.
     #[arg(long)]

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
+use std::time::Duration;
 
 use kent_ids::{Source, SourceError, check_name};
 
 use crate::number;
+use crate::prefix;
 
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     match text.split_once('=') {
@@ -47,10 +49,25 @@ pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
     }
 }
 
+/// A number of identifiers. A unit may follow: k, M or G for thousands, millions or billions.
 pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
-    let wanted = || format!("expected a number from 1 to {}, such as 1_000_000", u64::MAX);
-    let count = u64::try_from(number::parse(text).map_err(|_| wanted())?).map_err(|_| wanted())?;
-    NonZeroU64::new(count).ok_or_else(wanted)
+    const UNITS: [(&[char], u128); 3] = [(&['k', 'K'], 1_000), (&['M'], 1_000_000), (&['G'], 1_000_000_000)];
+    let with_unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
+    let (digits, factor) = with_unit.unwrap_or((text, 1));
+    let count = number::parse(digits).ok().and_then(|number| u64::try_from(number.checked_mul(factor)?).ok());
+    count.and_then(NonZeroU64::new).ok_or_else(|| {
+        "expected a number of identifiers from 1 to 2^64 - 1, such as 500, 10_000, 10k, 2M or 1G".to_owned()
+    })
+}
+
+/// A revision to continue after; 0 is the beginning.
+pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
+    within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a revision such as 12, or 0 for all of them".to_owned())
+}
+
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
 }
 
 /// The name of a region or a space, checked by the same function as in the daemon.
@@ -97,7 +114,7 @@ fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
     T::try_from(number).ok()
 }
 
-/// A string of up to 128 zeros and ones.
+/// Up to 128 zeros and ones, read in any form of `prefix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bits(String);
 
@@ -105,13 +122,7 @@ impl FromStr for Bits {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(invalid) = text.chars().find(|symbol| !matches!(symbol, '0' | '1')) {
-            return Err(format!("bits are zeros and ones; {invalid:?} is neither"));
-        }
-        if text.len() > 128 {
-            return Err(format!("expected at most 128 bits, found {}", text.len()));
-        }
-        Ok(Self(text.to_owned()))
+        prefix::parse(text).map(Self)
     }
 }
 
@@ -134,7 +145,8 @@ impl FromStr for NewRegion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts: Vec<&str> = text.split(':').collect();
+        // The bits may be an address with colons.
+        let parts: Vec<&str> = text.splitn(3, ':').collect();
         let (name, suffix, bits) = match parts[..] {
             [name, suffix] => (name, suffix, None),
             [name, suffix, bits] => (name, suffix, Some(bits)),
@@ -184,6 +196,8 @@ mod tests {
             ("returns:38:01", new_region("returns", Some(38), Some("01"))),
             ("old::000", new_region("old", None, Some("000"))),
             ("r.1-a_B:0:1", new_region("r.1-a_B", Some(0), Some("1"))),
+            ("returns:38:0x4/2", new_region("returns", Some(38), Some("01"))),
+            ("returns:38:4000::/2", new_region("returns", Some(38), Some("01"))),
         ] {
             assert_eq!(text.parse::<NewRegion>(), Ok(expected), "{text}");
         }
@@ -202,10 +216,35 @@ mod tests {
             ("returns:38:012", "'2'"),
             ("returns:129", "from 0 to 128"),
             ("returns:-1", "from 0 to 128"),
-            ("returns:38:0:1", "NAME:SUFFIX"),
+            ("returns:38:0:1", "0x5/4"),
         ] {
             let error = text.parse::<NewRegion>().expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ok_counts() {
+        for (text, expected) in [
+            ("1", 1),
+            ("1_000_000", 1_000_000),
+            ("10k", 10_000),
+            ("10K", 10_000),
+            ("2M", 2_000_000),
+            ("1_000G", 1_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_count(text).map(NonZeroU64::get), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn err_counts() {
+        for text in
+            ["0", "0k", "", "k", "-1", "-1k", "1e6", "1.5M", "1 k", "18446744073709551616", "18446744073710M", "_"]
+        {
+            let error = parse_count(text).expect_err(text);
+            assert!(error.contains("10_000, 10k"), "{text}: {error}");
         }
     }
 
@@ -219,19 +258,14 @@ mod tests {
         assert!(parse_revision("0").is_err_and(|error| error.contains("kent region history")));
         assert_eq!((parse_bits("0"), parse_bits("128"), parse_width("0x10")), (Ok(0), Ok(128), Ok(16)));
         assert_eq!((parse_positive("1_000"), parse_revision("7")), (Ok(1000), Ok(7)));
+        assert_eq!((parse_revision_or_0("0"), parse_revision_or_0("x").is_err()), (Ok(0), true));
     }
 
     #[test]
-    fn ok_counts() {
-        for (text, expected) in [("1", 1), ("1_000_000", 1_000_000), ("18446744073709551615", u64::MAX)] {
-            assert_eq!(parse_count(text).map(NonZeroU64::get), Ok(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn err_counts() {
-        for text in ["0", "", "-1", "1e6", "18446744073709551616", "_"] {
-            assert!(parse_count(text).is_err(), "{text}");
+    fn ok_and_err_durations() {
+        assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
+        for text in ["", "0s", "30", "-1s", "soon"] {
+            assert!(parse_duration(text).is_err_and(|error| error.contains("30s")), "{text}");
         }
     }
 }

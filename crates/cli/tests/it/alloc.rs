@@ -91,10 +91,47 @@ fn err_a_full_region_is_not_retried_and_the_printed_count_is_reported() {
             "code": "RESOURCE_EXHAUSTED",
             "reason": "CAPACITY_EXHAUSTED",
             "message": "not now",
-            "details": {"capacity": "1024", "printed": "10000 of 50000"},
+            "details": {"capacity": "1024", "printed": "10000", "wanted": "50000"},
         }})
     );
     assert_eq!(daemon.calls().len(), 2);
+    let daemon = FakeDaemon::start(|call| (call > 0).then(|| refusal(Code::ResourceExhausted, None)));
+    let run = alloc(&daemon, "region:orders -n 50k");
+    assert!(run.stderr.ends_with("  printed 10_000 of 50_000 identifiers\n"), "{}", run.stderr);
+}
+
+#[test]
+fn ok_kent_says_what_it_waits_for_and_stops_at_the_timeout() {
+    let later = Some(Duration::from_secs(60));
+    let refuse = move |call| (call > 0).then(|| refusal(Code::ResourceExhausted, later));
+    for (json, parts) in [
+        (
+            "",
+            [
+                "waiting for 1 identifier of xid",
+                "so far; gives up at --timeout 2s: not now",
+                "printed 10_000 of 10_001",
+            ],
+        ),
+        ("--json", [r#""source":"xid""#, r#""reason":"not now""#, r#""reason":"TIMEOUT""#]),
+    ] {
+        let daemon = FakeDaemon::start(refuse);
+        let run = alloc(&daemon, &format!("xid -n 10_001 --timeout 2s {json}"));
+        assert_eq!((run.code, run.stdout.lines().count()), (Some(1), 10_000), "{}", run.stderr);
+        for part in parts {
+            assert!(run.stderr.contains(part), "{part} is not in {}", run.stderr);
+        }
+        assert!(json.is_empty() || json_lines(&run.stderr).len() >= 2, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn ok_a_timeout_outlasts_the_retries_of_a_request() {
+    // With this hint, the client itself would give up at once.
+    let daemon =
+        FakeDaemon::start(|call| (call < 2).then(|| refusal(Code::ResourceExhausted, Some(Duration::from_secs(60)))));
+    let run = alloc(&daemon, "xid --timeout 1m");
+    assert_eq!((run.code, run.stdout.lines().count()), (Some(0), 1), "{}", run.stderr);
 }
 
 #[test]
@@ -111,6 +148,7 @@ fn ok_ctrl_c_ends_with_a_whole_line_and_130() {
     let mut child = command()
         .args(["alloc", "uuidv7", "-n", "1_000_000_000_000", "--endpoint", &daemon.endpoint])
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("kent starts");
     let mut output = BufReader::new(child.stdout.take().expect("piped"));
@@ -119,7 +157,11 @@ fn ok_ctrl_c_ends_with_a_whole_line_and_130() {
     assert!(killed.success());
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).expect("kent prints");
-    assert_eq!(child.wait().expect("kent ends").code(), Some(130));
+    let lines = 1 + rest.split(|&byte| byte == b'\n').count() - 1;
+    let ended = child.wait_with_output().expect("kent ends");
+    assert_eq!(ended.status.code(), Some(130));
+    let said = String::from_utf8(ended.stderr).expect("UTF-8").replace('_', "");
+    assert_eq!(said, format!("interrupted: printed {lines} of 1000000000000 identifiers\n"));
     let last = rest.split(|&byte| byte == b'\n').nth_back(1).expect("a line");
     assert_eq!((last.len(), rest.last()), (36, Some(&b'\n')));
 }

@@ -19,7 +19,14 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("frobnicate", "unrecognized subcommand"),
         ("alloc", "<SOURCE>"),
         ("alloc uuidv9", "uuidv7"),
-        ("alloc uuidv7 -n 0", "at least 1"),
+        ("alloc uuidv7 -n 0", "from 1 to 2^64 - 1, such as 500, 10_000, 10k"),
+        ("alloc uuidv7 -n ten", "10k, 2M or 1G"),
+        ("alloc uuidv7 --timeout 5", "500ms, 30s or 5m"),
+        ("region ls --filter fill", "'fill>80' (with the quotes)"),
+        ("region ls --sort size", "-fill"),
+        ("space free --suffix x", "from 0 to 128, such as 40"),
+        ("region expand a --by x", "from 1 to 128, such as 2"),
+        ("region expand a --by 1 --expect-revision 0", "such as 12 (kent region history lists them)"),
         ("alloc region:", "a name has"),
         ("inspect", "<ID>"),
         ("region create orders", "--suffix"),
@@ -28,12 +35,27 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("classify 12x", "'x' is not a digit"),
         ("classify 340282366920938463463374607431768211456", "2^128 - 1"),
         ("status --endpoint https://127.0.0.1:7600", "http only"),
-        ("space create parts --bits 129", "1..=128"),
+        ("space create parts --bits 129", "from 1 to 128, such as"),
+        ("region create orders --suffix lots", "from 0 to 128, such as 40"),
+        ("region set orders --chunk 5", "MIN:MAX, two numbers of suffixes such as 1:64"),
     ] {
         let run = kent(arguments);
         assert_eq!(run.code, Some(2), "{arguments}: {}", run.stderr);
         assert!(run.stderr.contains(hint), "{arguments}: {}", run.stderr);
         assert_eq!(run.stdout, "", "{arguments}");
+    }
+}
+
+#[test]
+fn err_a_negative_number_is_a_wrong_number_and_not_a_flag() {
+    for arguments in ["alloc uuidv7 -n -1", "region create a --suffix -4", "region expand a --by -1", "classify -5"] {
+        let run = kent(arguments);
+        assert_eq!(run.code, Some(2), "{arguments}");
+        assert!(
+            !run.stderr.contains("-- -") && run.stderr.contains("expected a number"),
+            "{arguments}: {}",
+            run.stderr
+        );
     }
 }
 
@@ -86,6 +108,7 @@ fn ok_every_command_has_help_with_an_example() {
         "space",
         "space ls",
         "space create",
+        "space free",
         "region",
         "region ls",
         "region tree",

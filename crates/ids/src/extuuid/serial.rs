@@ -77,6 +77,11 @@ impl Serials {
         self.scheme
     }
 
+    /// Returns whether the name gets this scheme without its letter.
+    pub fn has_default_scheme(&self) -> bool {
+        Self::new(&self.name, None).is_ok_and(|default| default == *self)
+    }
+
     /// Returns the name, as its scheme writes it.
     pub fn name(&self) -> &str {
         &self.name

@@ -1,6 +1,7 @@
 //! Plans the creation of a top-level region: on a given prefix, or on the one that wastes the least space.
 
 use alloc::{string::ToString, vec::Vec};
+use core::ops::RangeInclusive;
 
 use super::{Plan, lengthened};
 use crate::{
@@ -107,30 +108,60 @@ pub(super) fn check_next(next: Count, suffix: u8, order: Order) -> Result<Count,
 }
 
 fn choose_prefix(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate: &Donate) -> Result<Prefix, Refusal> {
-    let (most, least) = match zone {
-        Zone::Exactly(zone) => (zone, zone),
-        Zone::UpTo(zone) => (zone.min(table.bits()), 0),
-    };
-    let need = |zone: u8| u32::from(suffix) + u32::from(zone);
-    for zone in (least..=most).rev() {
-        if let Some(block) = best_block(table, need(zone)) {
-            return Ok(place(table, plan, block, need(zone)));
-        }
+    if let Some(Choice { prefix, block, .. }) = table.choose(suffix, zone) {
+        plan.block = Some(block);
+        return Ok(prefix);
     }
-    for zone in (least..=most).rev().take_while(|_| *donate != Donate::Never) {
-        if let Some(donor) = donor(table, need(zone), donate) {
+    let zones = zones(table, zone);
+    for zone in zones.clone().rev().take_while(|_| *donate != Donate::Never) {
+        if let Some(donor) = donor(table, need(suffix, zone), donate) {
             let block = donor.prefix.join(Prefix::new(1, 1));
             plan.donor = Some(donor.name.clone());
             plan.change(donor, lengthened(table, donor, 1));
-            return Ok(place(table, plan, block, need(zone)));
+            plan.block = Some(block);
+            return Ok(place(table, block, need(suffix, zone)));
         }
     }
-    Err(Refusal::NoFreePrefix(no_free_prefix(table, need(least))))
+    Err(Refusal::NoFreePrefix(no_free_prefix(table, need(suffix, *zones.start()))))
+}
+
+/// The place that the table would give to a new region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The region's prefix.
+    pub prefix: Prefix,
+    /// The width of its zone in bits.
+    pub zone: u8,
+    /// The free block around the prefix.
+    pub block: Prefix,
+}
+
+impl Table {
+    /// The place of a new region without a given prefix: in the smallest free block, with the widest zone that fits.
+    /// `None` if no free block is large enough.
+    pub fn choose(&self, suffix: u8, zone: Zone) -> Option<Choice> {
+        zones(self, zone).rev().find_map(|zone| {
+            let block = best_block(self, need(suffix, zone))?;
+            Some(Choice { prefix: place(self, block, need(suffix, zone)), zone, block })
+        })
+    }
+}
+
+/// The widths of the zone that are allowed.
+fn zones(table: &Table, zone: Zone) -> RangeInclusive<u8> {
+    match zone {
+        Zone::Exactly(zone) => zone..=zone,
+        Zone::UpTo(zone) => 0..=zone.min(table.bits()),
+    }
+}
+
+/// The number of bits below the prefix.
+fn need(suffix: u8, zone: u8) -> u32 {
+    u32::from(suffix) + u32::from(zone)
 }
 
 /// The leftmost prefix in the block that leaves exactly `need` bits.
-fn place(table: &Table, plan: &mut Plan, block: Prefix, need: u32) -> Prefix {
-    plan.block = Some(block);
+fn place(table: &Table, block: Prefix, need: u32) -> Prefix {
     // OK because the block holds at least `need` bits.
     block.zeros(table.bits() - block.len() - need as u8)
 }

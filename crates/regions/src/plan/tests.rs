@@ -163,7 +163,7 @@ fn err_split() {
 fn err_subdivide() {
     check(&subdivide("open", 4, &["x 1 9"]), "zone-too-small", &["3 bits"]);
     check(&subdivide("open", 255, &["x 1 9"]), "zone-too-small", &[]);
-    check(&subdivide("partial", 1, &["x 1 9"]), "level-mismatch", &["2 bits", "1 bits"]);
+    check(&subdivide("partial", 1, &["x 1 9"]), "level-mismatch", &["2 bits", "1 bit was"]);
     check(&subdivide("closed", 255, &["x 1 9"]), "level-mismatch", &[]);
     check(&subdivide("partial", 2, &["x 1 9"]), "bad-prefix", &["2 bits"]);
     check(&subdivide("partial", 2, &["x 01 9"]), "prefix-conflict", &["\"p1\"", "0101"]);

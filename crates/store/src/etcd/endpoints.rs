@@ -48,6 +48,8 @@ impl fmt::Debug for EtcdCredentials {
 /// The members of the cluster.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
+    /// `HOST:PORT` of each endpoint.
+    hosts: Vec<String>,
     channels: Vec<Channel>,
     /// The index of the current endpoint.
     current: AtomicUsize,
@@ -137,6 +139,7 @@ impl Endpoints {
             Ok(endpoint.connect_lazy())
         };
         Ok(Self {
+            hosts: address.hosts().to_vec(),
             channels: address.hosts().iter().map(channel).collect::<Result<_, tonic::transport::Error>>()?,
             current: AtomicUsize::new(0),
             switches: AtomicU64::new(0),
@@ -148,6 +151,20 @@ impl Endpoints {
     /// Returns the number of times that the current endpoint has changed.
     pub(crate) fn switches(&self) -> u64 {
         self.switches.load(Ordering::Relaxed)
+    }
+
+    /// Returns `HOST:PORT` of each endpoint, in order.
+    pub(crate) fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// Calls one endpoint, and does not change which one is the current one.
+    pub(crate) async fn call_at<T, F>(&self, at: usize, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Status>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let call = async { act(self.caller(at).await?).await };
+        time::timeout(limit, call).await.unwrap_or_else(|_| Err(Status::deadline_exceeded("no reply in time")))
     }
 
     /// Calls the current endpoint. Calls another one only if it is certain that the call had no effect.

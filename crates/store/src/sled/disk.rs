@@ -23,6 +23,9 @@ use super::quirks::{self, catch_panic, leftovers};
 use super::record::{LAYOUT, Mark};
 use crate::error::ReadError;
 
+/// The name of the write-ahead log.
+pub(super) const JOURNAL: &str = "journal";
+
 /// The size of the buffer for rewriting the log.
 const REWRITE_BYTES: usize = 1024 * 1024;
 
@@ -82,7 +85,7 @@ impl Disk {
             TryLockError::Error(source) => OpenError::io(&dir.join("lock"), source),
         })?;
         let log = open_file(&dir.join("db"))?;
-        let journal = Journal::new(open_file(&dir.join("journal"))?);
+        let journal = Journal::new(open_file(&dir.join(JOURNAL))?);
         let newest = Newest::new(open_file(&dir.join("newest"))?);
         let appender = Appender::start(writer).map_err(|source| OpenError::io(&dir, source))?;
         Ok(Self { dir, new_id, durability, archiving, appender, archive: None, log, journal, newest, lock })

@@ -236,7 +236,7 @@ fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_h
     for (more, seals) in [(&[][..], true), (&["--table-unchanged"], false)] {
         let backup = Backup { unix_nanos, records: records.clone() };
         let restore = plan(&args(more), backup, None, TAKEN.offset(HOUR), &SystemEntropy).expect("planned");
-        let mut sources = vec!["region:mixed", "serialA:AB"];
+        let mut sources = vec!["region:mixed", "serial:AB"];
         let mut sealed = vec![("default", 0)];
         for ((source, space, before, is_moved, is_sealed), number) in of_all_kinds.iter().zip(1..) {
             let after = counter_of(&restore, &keys::counter(space, number));

@@ -286,7 +286,7 @@ async fn ok_a_forgotten_series_continues_where_it_was() {
         granted.push(lease(&other, "serial:AB", 1).await.expect("granted"));
         // When it needs another chunk, it notices, and the series is listed again.
         granted.push(lease(&other, "serial:AB", 2000).await.expect("granted"));
-        assert_eq!(list_series(&one).await, [("serialA:AB".to_owned(), true)]);
+        assert_eq!(list_series(&one).await, [("serial:AB".to_owned(), true)]);
         check_refused(forget_series(&one, "serial:CD").await, Code::NotFound, "NO_SUCH_SERIES");
         if round % 2 == 0 {
             let third = replicas.start(&clock).await;

@@ -180,3 +180,33 @@ fn ok_a_split_lists_freed_blocks_larger_ones_first() {
         assert_eq!(plan.freed, freed, "{new:?}");
     }
 }
+
+#[test]
+fn ok_the_choice_of_a_place_is_what_create_takes() {
+    let mut table = Table::new(16).expect("a width");
+    for on in ["00", "0101", "1"] {
+        apply(&mut table, &at(on, on, 0));
+    }
+    let blocks = |bits, after: Option<&str>| -> Vec<String> {
+        table.free_by_size(bits, after.map(prefix)).map(|block| block.to_string()).collect()
+    };
+    assert_eq!(blocks(0, None), ["011", "0100"]);
+    assert_eq!(blocks(13, None), ["011"]);
+    assert_eq!(blocks(0, Some("011")), ["0100"]);
+    assert!(blocks(14, None).is_empty() && blocks(17, None).is_empty() && blocks(0, Some("0100")).is_empty());
+    for (suffix, zone, expected) in [
+        (8, Zone::UpTo(8), Some(("011", 5))),
+        (8, Zone::Exactly(4), Some(("0100", 4))),
+        (4, Zone::UpTo(8), Some(("0100", 8))),
+        (2, Zone::Exactly(2), Some(("010000000000", 2))),
+        (14, Zone::UpTo(8), None),
+        (255, Zone::Exactly(255), None),
+    ] {
+        let choice = table.choose(suffix, zone);
+        let place = expected.map(|(on, zone)| (prefix(on), zone));
+        assert_eq!(choice.map(|choice| (choice.prefix, choice.zone)), place, "{suffix} {zone:?}");
+        let plan = table.plan(&chosen("x", suffix, zone, false)).ok();
+        let planned = plan.and_then(|plan| plan.subject().map(|region| (region.prefix, region.zone)));
+        assert_eq!(planned, place, "{suffix} {zone:?}");
+    }
+}

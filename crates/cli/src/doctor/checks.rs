@@ -1,0 +1,336 @@
+//! The checks: what was measured, and which of it is a problem.
+
+mod etcd;
+
+use std::time::Duration;
+
+use kent_proto::v1::{ClockStatus, Diagnosis, Directory, Forecast, ReplicaStatus, Status};
+
+use super::clocks::Offset;
+use crate::describe::duration;
+use crate::number::{bytes, grouped, millis, share};
+use crate::output::Role;
+
+/// One line of the page or several, and the problems behind them.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) facts: Vec<String>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Something that is wrong or may become so.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Problem {
+    pub(crate) state: State,
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) advice: String,
+    /// The seconds until it has consequences, if they are known.
+    pub(crate) within: Option<f64>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Ok,
+    Warning,
+    Wrong,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Wrong => "wrong",
+        }
+    }
+
+    pub(crate) fn role(self) -> Role {
+        match self {
+            Self::Ok => Role::Good,
+            Self::Warning => Role::Warning,
+            Self::Wrong => Role::Bad,
+        }
+    }
+
+    /// How bad a value is that should stay below both thresholds.
+    fn above(value: f64, warning: f64, wrong: f64) -> Self {
+        match () {
+            () if value >= wrong => Self::Wrong,
+            () if value >= warning => Self::Warning,
+            () => Self::Ok,
+        }
+    }
+}
+
+impl Check {
+    fn new(name: &'static str) -> Self {
+        Self { name, facts: Vec::new(), problems: Vec::new() }
+    }
+
+    /// The state of its worst problem.
+    pub(crate) fn state(&self) -> State {
+        self.problems.iter().map(|problem| problem.state).max().unwrap_or(State::Ok)
+    }
+
+    fn fact(&mut self, fact: impl Into<String>) {
+        self.facts.push(fact.into());
+    }
+
+    /// Notes a problem, unless the state is ok.
+    fn problem(&mut self, state: State, what: impl Into<String>, advice: impl Into<String>) {
+        self.problem_within(None, state, what, advice);
+    }
+
+    /// Notes a problem that has consequences within a number of seconds, unless the state is ok.
+    fn problem_within(
+        &mut self,
+        within: Option<f64>,
+        state: State,
+        what: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        if state > State::Ok {
+            self.problems.push(Problem { state, what: what.into(), advice: advice.into(), within });
+        }
+    }
+}
+
+/// All checks that apply to the daemon.
+pub(crate) fn all(diagnosis: &Diagnosis, offset: Offset) -> Vec<Check> {
+    let status = diagnosis.status.clone().unwrap_or_default();
+    let mut checks = vec![daemon(&status), clock(status.clock.as_ref(), offset)];
+    if !diagnosis.directories.is_empty() {
+        checks.push(disk(&diagnosis.directories));
+    }
+    checks.push(store(diagnosis, &status));
+    checks.extend(diagnosis.etcd.as_ref().map(|members| etcd::check(members, window_left(&status))));
+    checks.push(limits(diagnosis));
+    if !status.replicas.is_empty() {
+        checks.push(replicas(&status.replicas));
+    }
+    if !diagnosis.full_first.is_empty() {
+        checks.push(regions(&diagnosis.full_first));
+    }
+    checks
+}
+
+/// The seconds for which time-based identifiers can be issued without the store, and regions from their chunks on etcd.
+fn window_left(status: &Status) -> Option<f64> {
+    status.slots.iter().map(|slot| slot.window_left_ms as f64 / 1000.0).reduce(f64::max)
+}
+
+fn daemon(status: &Status) -> Check {
+    let mut check = Check::new("daemon");
+    let ready = if status.ready { "ready" } else { "not ready" };
+    let up = humantime::format_duration(Duration::from_secs(status.uptime_seconds));
+    check.fact(format!("kentd {}, up {up}, {ready}", status.version));
+    for reason in &status.reasons {
+        check.problem_within(
+            Some(0.0),
+            State::Wrong,
+            reason,
+            "kentd's log says what came before; the other checks on this page may say why.",
+        );
+    }
+    check
+}
+
+/// The lead of a clock, in milliseconds, from which it is a problem: as in the daemon's own warning between replicas.
+const CLOCK_WARNING_MS: f64 = 250.0;
+
+fn clock(clock: Option<&ClockStatus>, offset: Offset) -> Check {
+    let mut check = Check::new("clock");
+    let Offset { millis: ahead, error_millis } = offset;
+    let steps = clock.map_or(0, |clock| clock.clock_epoch);
+    let shown = match steps {
+        0 => "no steps since start".to_owned(),
+        1 => "1 step since start".to_owned(),
+        steps => format!("{steps} steps since start"),
+    };
+    let side = if ahead < 0.0 { "behind" } else { "ahead of" };
+    let distance = millis(ahead.abs());
+    check.fact(format!("{distance} {side} this machine's clock (± {}), {shown}", millis(error_millis)));
+    check.problem(
+        State::above(ahead.abs() - error_millis, CLOCK_WARNING_MS, f64::INFINITY),
+        format!("the daemon's clock is {distance} {side} this machine's"),
+        "Synchronize both machines with NTP, such as chrony: the daemon's time is in the identifiers.",
+    );
+    check.problem(
+        if steps > 0 { State::Warning } else { State::Ok },
+        format!("the daemon's clock went back beyond the tolerance: {shown}"),
+        "Let NTP slew the clock instead of stepping it (chrony: makestep only at boot).",
+    );
+    if let Some(quarantine) = clock.and_then(|clock| clock.quarantine) {
+        let ahead = duration(quarantine.ahead_ms as f64 / 1000.0);
+        check.problem_within(
+            Some(0.0),
+            if quarantine.instead_unix_nanos.is_some() { State::Warning } else { State::Wrong },
+            format!("the daemon distrusts its clock, which is {ahead} further ahead than it accepts"),
+            "Correct the machine's clock; or if it is right, run `kent clock accept`.",
+        );
+    }
+    check
+}
+
+/// Times until a block is durable, in milliseconds, and free space in bytes, from which they are a problem.
+const SYNC_WARNING_MS: f64 = 100.0;
+const SYNC_WRONG_MS: f64 = 1000.0;
+const FREE_WARNING_BYTES: u64 = 1 << 30;
+const FREE_WRONG_BYTES: u64 = 100 << 20;
+
+fn disk(directories: &[Directory]) -> Check {
+    let mut check = Check::new("disk");
+    for Directory { setting, path, free_bytes, total_bytes, sync_micros, sync_max_micros, problem } in directories {
+        if !problem.is_empty() {
+            check.fact(format!("{path} (--{setting}): {problem}"));
+            check.problem_within(
+                Some(0.0),
+                State::Wrong,
+                format!("{path} cannot be measured: {problem}"),
+                format!("Every commit writes there: check the disk and the permissions of --{setting}."),
+            );
+            continue;
+        }
+        let (sync, sync_max) = (*sync_micros as f64 / 1000.0, *sync_max_micros as f64 / 1000.0);
+        let (free, total) = (bytes(*free_bytes), bytes(*total_bytes));
+        check.fact(format!(
+            "{path}: 4 KiB are durable in {}, at most {}; {free} of {total} free",
+            millis(sync),
+            millis(sync_max)
+        ));
+        check.problem(
+            State::above(sync, SYNC_WARNING_MS, SYNC_WRONG_MS),
+            format!("writes to {path} take {} to become durable", millis(sync)),
+            format!("Every commit waits for that: put --{setting} on a faster disk, or find what else uses this one."),
+        );
+        let state = match *free_bytes {
+            free if free < FREE_WRONG_BYTES => State::Wrong,
+            free if free < FREE_WARNING_BYTES => State::Warning,
+            _ => State::Ok,
+        };
+        check.problem(
+            state,
+            format!("{path} has {free} of {total} free"),
+            format!("On a full disk no edit and no new chunk is possible: free space, or move --{setting}."),
+        );
+    }
+    check
+}
+
+fn store(diagnosis: &Diagnosis, status: &Status) -> Check {
+    let mut check = Check::new("store");
+    let store = status.store.clone().unwrap_or_default();
+    let size = diagnosis
+        .store_size
+        .map(|size| format!(", {} of which {} are the journal", bytes(size.bytes), bytes(size.journal_bytes)));
+    let commits = grouped(&store.commits.to_string());
+    let conflicts = grouped(&store.conflicts.to_string());
+    check.fact(format!("{}{}; {commits} commits, {conflicts} conflicts", store.kind, size.unwrap_or_default()));
+    if store.kind == "memory" {
+        check.problem(
+            State::Warning,
+            "the store is in memory: a restart loses it, and may issue the same identifiers again",
+            "Use it for experiments only; `kentd --data DIR` keeps its state.",
+        );
+    }
+    if let Some(seconds) = window_left(status) {
+        check.fact(format!("time-based identifiers can be issued for {seconds:.1} s without it"));
+    }
+    check
+}
+
+/// The shares of a limit from which its use is a problem.
+const SHARE_WARNING: f64 = 0.8;
+const SHARE_WRONG: f64 = 0.95;
+
+fn limits(diagnosis: &Diagnosis) -> Check {
+    let mut check = Check::new("limits");
+    let (open, max) = (diagnosis.open_files, diagnosis.open_files_max);
+    let number = |count: u64| grouped(&count.to_string());
+    match (open, max) {
+        (Some(open), Some(max)) => {
+            check.fact(format!("{} of {} open files", number(open), number(max)));
+            check.problem(
+                State::above(open as f64 / max as f64, SHARE_WARNING, SHARE_WRONG),
+                format!("{} of {} open files are in use: the daemon will accept no more connections", number(open), number(max)),
+                "Raise LimitNOFILE= of its systemd unit, or `ulimit -n`, and restart it; or find who holds the connections.",
+            );
+        }
+        (Some(open), None) => check.fact(format!("{} open files, without a maximum", number(open))),
+        (None, _) => check.fact("the system does not say how many files are open"),
+    }
+    check
+}
+
+/// The time since a replica was last heard of, in milliseconds, from which it is a problem: three of its announcements.
+const SILENT_MS: u64 = 15_000;
+
+fn replicas(replicas: &[ReplicaStatus]) -> Check {
+    let mut check = Check::new("replicas");
+    let own = replicas.iter().find(|replica| replica.answering).map_or("", |replica| &replica.version);
+    check.fact(match replicas.len() {
+        1 => "no others".to_owned(),
+        many => format!("{} others", many - 1),
+    });
+    for replica in replicas.iter().filter(|replica| !replica.answering) {
+        let (address, heard) = (&replica.address, duration(replica.heard_ms_ago as f64 / 1000.0));
+        let ahead = replica.clock_ahead_ms.unwrap_or_default();
+        check.fact(format!("{address}: kentd {}, heard {heard} ago, clock {ahead:+} ms", replica.version));
+        check.problem(
+            if replica.heard_ms_ago > SILENT_MS { State::Warning } else { State::Ok },
+            format!("the replica at {address} was last heard of {heard} ago"),
+            "It has ended or cannot reach etcd. Edits that seal a region wait for it: check that it runs.",
+        );
+        check.problem(
+            State::above(ahead.unsigned_abs() as f64, CLOCK_WARNING_MS, f64::INFINITY),
+            format!("the clock of the replica at {address} differs by {ahead:+} ms"),
+            "Synchronize the machines with NTP, such as chrony.",
+        );
+        check.problem(
+            if replica.version == own { State::Ok } else { State::Warning },
+            format!("the replica at {address} runs kentd {}, this one {own}", replica.version),
+            "Finish the upgrade: until then, records are written in the older form.",
+        );
+    }
+    check
+}
+
+/// The seconds until a region is full from which that is a problem: wrong only if most of it is used.
+const FULL_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
+const FULL_WRONG_SECONDS: f64 = 3600.0;
+
+fn regions(full_first: &[Forecast]) -> Check {
+    let mut check = Check::new("regions");
+    for Forecast { source, capacity, reserved, full_in_seconds } in full_first {
+        let used = share(reserved, capacity).unwrap_or_default();
+        let when = match *full_in_seconds {
+            seconds if seconds <= 0.0 => "full".to_owned(),
+            seconds => format!("full in {}", duration(seconds)),
+        };
+        check.fact(format!("{source}: {when}, {} of {} reserved", grouped(reserved), grouped(capacity)));
+        let (region, space) = source
+            .trim_start_matches("region:")
+            .split_once('@')
+            .unwrap_or_else(|| (source.trim_start_matches("region:"), "default"));
+        let space = if space == "default" { String::new() } else { format!(" --space {space}") };
+        check.problem_within(
+            Some(*full_in_seconds),
+            match *full_in_seconds {
+                seconds if seconds <= 0.0 => State::Wrong,
+                // A burst into an empty region makes a short forecast, too.
+                seconds if seconds <= FULL_WRONG_SECONDS && used >= SHARE_WARNING => State::Wrong,
+                seconds if seconds <= FULL_WARNING_SECONDS => State::Warning,
+                _ => State::Ok,
+            },
+            format!("{source} is {when}{}", if *full_in_seconds > 0.0 { " at the rate of the last minutes" } else { "" }),
+            format!("Look at it with `kent region show {region}{space}`; `kent region expand {region} --by 1{space}` doubles it."),
+        );
+    }
+    check
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! The free blocks of a space, and the place that a new region would get.
+
+use kent_regions::{BadPrefix, Choice, Prefix, Table, Zone};
+
+use super::{
+    Invalid,
+    names::SpaceName,
+    regions::{Page, parse_page, some, zone},
+};
+use crate::v1;
+
+/// A validated request for the free blocks of a space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeInput {
+    /// The space.
+    pub space: String,
+    /// The page.
+    pub page: Page,
+    /// The last block of the previous page.
+    pub after: Option<Prefix>,
+    /// The smallest block to list, in bits.
+    pub at_least: u8,
+    /// The suffix and the zone of a region to find a place for.
+    pub region: Option<(u8, Zone)>,
+}
+
+impl TryFrom<v1::ListFreeBlocksRequest> for FreeInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::ListFreeBlocksRequest) -> Result<Self, Invalid> {
+        let space = SpaceName::parse("parent", &request.parent)?.into_inner();
+        let page = parse_page(request.page_size, &request.page_token)?;
+        let after = page.after.as_deref().map(str::parse).transpose();
+        let after = after.map_err(|_: BadPrefix| Invalid::new("page_token", "is not a page token of this method"))?;
+        if request.zone_bits.is_some() && request.suffix_bits.is_none() {
+            return Err(Invalid::new("zone_bits", "needs suffix_bits: the two together say which region to place"));
+        }
+        let region = request.suffix_bits.map(|suffix| (some(suffix), zone(request.zone_bits)));
+        Ok(Self { space, page, after, at_least: some(request.at_least_bits), region })
+    }
+}
+
+/// Converts free blocks of a table, and the place for a new region.
+pub fn free_blocks(
+    table: &Table,
+    blocks: &[Prefix],
+    choice: Option<Choice>,
+    next_page_token: String,
+) -> v1::ListFreeBlocksResponse {
+    // OK because a block's prefix is not longer than the table's identifiers.
+    let block = |block: &Prefix| v1::FreeBlock { prefix: block.to_string(), bits: (table.bits() - block.len()).into() };
+    v1::ListFreeBlocksResponse {
+        blocks: blocks.iter().map(block).collect(),
+        next_page_token,
+        revision: table.revision().0,
+        choice: choice.map(|choice| v1::PlaceOfRegion {
+            prefix: choice.prefix.to_string(),
+            zone_bits: choice.zone.into(),
+            block: choice.block.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,182 @@
+//! How full regions are: for the metrics, and to tell operators which region will be full first.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use glob::Pattern;
+use kent_ids::Source;
+use kent_regions::{Count, Kind, Order, Region, RegionNumber, Revision, Table};
+use tracing::warn;
+
+use crate::{
+    config::RegionPatterns,
+    host::clock::Clock,
+    tables::{directory::Directory, space::Space},
+};
+
+/// How full a region is, as far as this daemon knows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fill {
+    pub(crate) source: Source,
+    /// The number of identifiers that it may issue in all.
+    pub(crate) capacity: Count,
+    pub(crate) issued: Count,
+    /// Like `issued`, with the chunks of all replicas.
+    pub(crate) reserved: Count,
+    /// The seconds until it is full at the recent rate: 0 if it is, `None` if it grants nothing.
+    pub(crate) full_in: Option<f64>,
+}
+
+/// The regions that a setting selects.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    pub(crate) regions: Vec<Fill>,
+    /// The number of other regions that match, beyond [`SELECTED_MAX`].
+    pub(crate) omitted: usize,
+}
+
+/// Selects regions by their names, and remembers which ones match, so that only a changed table is searched.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    patterns: RegionPatterns,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The matches in each space, by the space's key.
+    spaces: BTreeMap<String, Matches>,
+    has_warned: bool,
+}
+
+/// The regions of a space that match.
+#[derive(Debug)]
+struct Matches {
+    /// The name and the revision of the table that was searched.
+    searched: (String, Revision),
+    /// The first of them, up to [`SELECTED_MAX`].
+    first: Vec<RegionNumber>,
+    count: usize,
+    /// The table is not searched again before this time.
+    rest_until: Duration,
+}
+
+/// The maximum number of regions with metrics.
+pub(crate) const SELECTED_MAX: usize = 1000;
+
+/// After a search, a space rests for this many times its duration, so that a large table that is edited all the time is not
+/// searched all the time.
+const REST: u32 = 20;
+
+/// The maximum number of regions among which the fullest are found.
+const CANDIDATES_MAX: usize = 10_000;
+
+impl Fill {
+    fn new(space: &Space, region: &Region, now: Duration) -> Self {
+        let usage = space.usage(region.number, now);
+        let issued = usage.issued(region.issued);
+        // At any rate, a full region is full in no time.
+        let is_full = region.full_in(issued, 1.0) == Some(0.0);
+        Self {
+            source: Source::Region { name: region.name.clone(), space: space.name() },
+            capacity: region.limit(),
+            issued,
+            reserved: region.issued,
+            full_in: if is_full { Some(0.0) } else { region.full_in(issued, usage.rate) },
+        }
+    }
+}
+
+impl Selection {
+    pub(crate) fn new(patterns: RegionPatterns) -> Self {
+        Self { patterns, known: Mutex::default() }
+    }
+
+    /// The selected regions, in the order of the names of their spaces and of their prefixes.
+    pub(crate) fn select(&self, directory: &Directory, clock: &dyn Clock) -> Selected {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut selected = Selected::default();
+        if self.patterns == RegionPatterns::default() {
+            return selected;
+        }
+        for space in directory.spaces() {
+            let name = space.name();
+            let patterns = self.patterns.in_space(&name);
+            if patterns.is_empty() {
+                continue;
+            }
+            let matches = known.matches(&space, name, &patterns, clock);
+            let now = clock.steady();
+            let shown = matches.first.len().min(SELECTED_MAX - selected.regions.len());
+            let numbers = matches.first.iter().take(shown);
+            let regions = numbers.filter_map(|number| space.read(|table| table.get(*number).cloned()));
+            selected.regions.extend(regions.map(|region| Fill::new(&space, &region, now)));
+            selected.omitted += matches.count - shown;
+        }
+        if selected.omitted > 0 && !known.has_warned {
+            let (omitted, max) = (selected.omitted, SELECTED_MAX);
+            warn!(omitted, max, "more regions match metrics-regions than can have metrics; the others have none");
+        }
+        known.has_warned = selected.omitted > 0;
+        selected
+    }
+}
+
+impl Known {
+    /// The regions of a space that match, after a search if the table has changed.
+    fn matches(&mut self, space: &Space, name: String, patterns: &[&Pattern], clock: &dyn Clock) -> &Matches {
+        let (began, present) = (clock.steady(), (name, space.read(Table::revision)));
+        let is_current = |known: &Matches| known.searched == present || began < known.rest_until;
+        if !self.spaces.get(space.key()).is_some_and(is_current) {
+            let (first, count) = search(space, patterns);
+            let ended = clock.steady();
+            let rest_until = ended + ended.saturating_sub(began) * REST;
+            self.spaces.insert(space.key().to_owned(), Matches { searched: present, first, count, rest_until });
+        }
+        // OK because the entry was just inserted, if there was none.
+        &self.spaces[space.key()]
+    }
+}
+
+/// Finds the regions of a space that match and that can issue identifiers: the first ones, and how many there are.
+fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
+    let is_match = |region: &&Arc<Region>| {
+        region.kind != Kind::Closed
+            && !region.delegated
+            && region.order != Order::External
+            && patterns.iter().any(|pattern| pattern.matches(&region.name))
+    };
+    let (mut first, mut count, mut after) = (Vec::new(), 0, None);
+    loop {
+        let some = space.some_after(after);
+        let Some(last) = some.last() else { return (first, count) };
+        after = Some(last.prefix);
+        let found = some.iter().filter(is_match);
+        for region in found {
+            count += 1;
+            if first.len() < SELECTED_MAX {
+                first.push(region.number);
+            }
+        }
+        // Grants need the processor, too.
+        thread::yield_now();
+    }
+}
+
+/// Finds the regions that will be full first, of those that this daemon has granted from; up to `most`, the soonest first.
+pub(crate) fn full_first(directory: &Directory, now: Duration, most: usize) -> Vec<Fill> {
+    let spaces = directory.spaces();
+    let used = spaces.iter().flat_map(|space| space.cells().map(move |(number, _)| (space, number)));
+    let fills = used.take(CANDIDATES_MAX).filter_map(|(space, number)| {
+        let region = space.read(|table| table.get(number).cloned())?;
+        Some(Fill::new(space, &region, now)).filter(|fill| fill.full_in.is_some() && region.kind != Kind::Closed)
+    });
+    let mut fills: Vec<Fill> = fills.collect();
+    fills.sort_by(|one, other| one.full_in.unwrap_or(f64::MAX).total_cmp(&other.full_in.unwrap_or(f64::MAX)));
+    fills.truncate(most);
+    fills
+}

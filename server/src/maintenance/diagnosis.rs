@@ -1,0 +1,153 @@
+//! Measures what the daemon depends on: its disk, its store and its limits. Nothing here holds a lock that grants need.
+
+use std::{
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::join;
+use kent_store::{Servers, SledSizes};
+use rustix::fs::statvfs;
+use tokio::time;
+
+use crate::{
+    engine::Engine,
+    fill::Fill,
+    host::{clock::Clock, process::ProcessUse},
+};
+
+/// What the daemon depends on.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) directories: Vec<Directory>,
+    /// The sizes of a store in a directory.
+    pub(crate) sizes: Option<SledSizes>,
+    /// The servers of a shared store.
+    pub(crate) servers: Option<Servers>,
+    pub(crate) process: ProcessUse,
+    /// The regions that will be full first.
+    pub(crate) full_first: Vec<Fill>,
+}
+
+/// A directory in which the daemon makes data durable.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// The setting that names it.
+    pub(crate) setting: &'static str,
+    pub(crate) path: PathBuf,
+    /// The measurements, or why they failed.
+    pub(crate) disk: Result<Disk, String>,
+}
+
+/// The disk of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Disk {
+    /// The space that the daemon may use, in bytes.
+    pub(crate) free: u64,
+    /// The size of the file system, in bytes.
+    pub(crate) total: u64,
+    /// The time until a block is durable: the median and the maximum.
+    pub(crate) sync: Duration,
+    pub(crate) sync_max: Duration,
+}
+
+/// The maximum time for measuring all directories, and for an earlier measurement to end.
+const DISK_LIMIT: Duration = Duration::from_secs(3);
+
+/// The number of times that a block is made durable.
+const SYNCS: usize = 5;
+/// The size of that block in bytes: about that of a commit.
+const BLOCK_BYTES: usize = 4096;
+
+/// The number of regions that are listed as full first.
+const FULL_FIRST: usize = 3;
+
+/// Measures what the daemon depends on. Takes up to six seconds.
+pub(crate) async fn measure(engine: &Arc<Engine>) -> Measured {
+    let (directories, servers) = join(directories(engine), engine.store().servers()).await;
+    let sizes = directories.iter().find(|directory| directory.setting == DATA);
+    Measured {
+        sizes: sizes.and_then(|data| SledSizes::read(&data.path).ok()),
+        directories,
+        servers,
+        process: ProcessUse::read(),
+        full_first: engine.full_first(FULL_FIRST),
+    }
+}
+
+/// The setting of the directory of a sled store.
+const DATA: &str = "data";
+
+/// Measures the directories, one caller at a time, on a thread of its own because a disk may hang.
+async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
+    let failed = |problem: String| {
+        let directories = engine.place().directories.iter();
+        let unmeasured =
+            directories.map(|(setting, path)| Directory { setting, path: path.clone(), disk: Err(problem.clone()) });
+        unmeasured.collect()
+    };
+    let Ok(Ok(turn)) = time::timeout(DISK_LIMIT, engine.measuring().acquire_owned()).await else {
+        return failed("an earlier measurement has not ended: the disk may hang".to_owned());
+    };
+    let measured = {
+        let engine = engine.clone();
+        move || {
+            let _turn = turn;
+            let directories = engine.place().directories.iter();
+            let measured = directories.map(|(setting, path)| Directory {
+                setting,
+                path: path.clone(),
+                disk: Disk::measure(path, engine.clock()).map_err(|error| error.to_string()),
+            });
+            measured.collect()
+        }
+    };
+    match time::timeout(DISK_LIMIT, engine.tasks().spawn_locking(measured)).await {
+        Ok(Ok(measured)) => measured,
+        Ok(Err(_)) => failed("the measurement failed".to_owned()),
+        Err(_) => failed(format!("not measured within {DISK_LIMIT:?}: the disk may hang")),
+    }
+}
+
+impl Disk {
+    fn measure(path: &Path, clock: &dyn Clock) -> io::Result<Self> {
+        let space = statvfs(path)?;
+        // It has no name where the file system allows that, so a crash leaves nothing behind.
+        let file = tempfile::tempfile_in(path)?;
+        let sync = || {
+            file.write_all_at(&[0; BLOCK_BYTES], 0)?;
+            let began = clock.steady();
+            file.sync_data()?;
+            io::Result::Ok(clock.steady().saturating_sub(began))
+        };
+        // The first one also allocates the block, which commits to the journal do not.
+        sync()?;
+        let mut times = (0..SYNCS).map(|_| sync()).collect::<Result<Vec<_>, _>>()?;
+        times.sort_unstable();
+        Ok(Self {
+            free: space.f_bavail.saturating_mul(space.f_frsize),
+            total: space.f_blocks.saturating_mul(space.f_frsize),
+            sync: times[SYNCS / 2],
+            sync_max: times[SYNCS - 1],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::clock::SystemClock;
+
+    #[test]
+    fn ok_a_measurement_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = Disk::measure(dir.path(), &SystemClock::new()).expect("measured");
+        assert!(disk.free > 0 && disk.free <= disk.total, "{disk:?}");
+        assert!(disk.sync > Duration::ZERO && disk.sync <= disk.sync_max, "{disk:?}");
+        assert_eq!(dir.path().read_dir().expect("a directory").count(), 0);
+        Disk::measure(&dir.path().join("none"), &SystemClock::new()).expect_err("not there");
+    }
+}

@@ -1,0 +1,208 @@
+//! The metrics of real daemons: their formats, names, labels and values, and the page that lists them.
+
+use std::{collections::BTreeMap, path::Path};
+
+use futures_util::future::join_all;
+use kent_proto::v1::{CreateRegionRequest, CreateSpaceRequest, Encoding, ExpandRegionRequest};
+use kent_test_etcd::Etcd;
+
+use super::harness::{Daemon, data_dir, kentd, request};
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
+
+/// The samples of a text: the values, by name and labels.
+fn samples(text: &str) -> BTreeMap<&str, f64> {
+    let sample = |line: &'_ str| line.rsplit_once(' ').expect("a sample").1.parse().expect("a number");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| (line.rsplit_once(' ').expect("a sample").0, sample(line))).collect()
+}
+
+async fn create(daemon: &Daemon, space: &str, region: &str, suffix_bits: u32) {
+    let (parent, region_id) = (format!("spaces/{space}"), region.to_owned());
+    let create =
+        CreateRegionRequest { parent, region_id, suffix_bits: Some(suffix_bits), ..CreateRegionRequest::default() };
+    daemon.regions().create_region(create).await.expect("created");
+}
+
+async fn take(daemon: &Daemon, source: &str, count: u64) {
+    daemon.allocator().allocate(request(source, count, Encoding::Lease)).await.expect("granted");
+}
+
+#[tokio::test]
+async fn ok_a_client_gets_the_format_that_it_accepts() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    take(&daemon, "xid", 7).await;
+    for accept in ["text/plain", "text/plain;version=0.0.4", "*/*"] {
+        let (code, head, text) = daemon.get_as("/metrics", accept);
+        assert_eq!(code, 200);
+        assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{accept}: {head}");
+        assert!(
+            text.contains("# TYPE kent_identifiers_total counter\nkent_identifiers_total{source=\"xid\"} 7\n"),
+            "{text}"
+        );
+        assert!(text.contains("# TYPE kent_build_info gauge\nkent_build_info{version="), "{text}");
+        assert!(!text.contains("# UNIT") && !text.contains("# EOF"), "{text}");
+    }
+    let (code, head, text) = daemon.get_as("/metrics", OPEN_METRICS);
+    assert_eq!(code, 200);
+    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+    assert!(text.contains("# TYPE kent_identifiers counter\nkent_identifiers_total{source=\"xid\"} 7\n"), "{text}");
+    assert!(text.contains("# UNIT process_resident_memory_bytes bytes\n") && text.ends_with("# EOF\n"), "{text}");
+}
+
+#[tokio::test]
+async fn ok_counts_are_counters_and_the_process_is_measured() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    create(&daemon, "default", "orders", 20).await;
+    let text = daemon.get("/metrics").1;
+    let samples = samples(&text);
+    for name in
+        ["kent_store_commits_total", "kent_store_conflicts_total", "kent_store_flushes_total", "kent_clock_steps_total"]
+    {
+        assert!(samples.contains_key(name) && text.contains(&format!("# TYPE {name} counter\n")), "{name}");
+    }
+    assert!(samples["kent_store_commits_total"] >= 1.0);
+    assert!(samples["process_cpu_seconds_total"] > 0.0);
+    assert!(samples["process_resident_memory_bytes"] > 1e6);
+    assert!(samples["process_open_fds"] >= 4.0 && samples["process_open_fds"] < samples["process_max_fds"]);
+    let started = samples["process_start_time_seconds"];
+    assert!(started > 1.7e9, "{started}");
+    let again = daemon.get("/metrics").1;
+    let same = self::samples(&again)["process_start_time_seconds"].total_cmp(&started).is_eq();
+    assert!(same, "the start does not move: {again}");
+}
+
+#[tokio::test]
+async fn ok_labels_and_status_show_the_name_that_the_user_gave() {
+    let data = data_dir();
+    let operator = super::operator::Operator::new();
+    operator.kent("alloc serial:GBP -n 3");
+    operator.kent("alloc serial:gbp$");
+    operator.kent("alloc serialD:GBP");
+    // One source, whatever its spelling.
+    for source in ["serialA:GBP", "serial:GBP"] {
+        take(&operator.daemon, source, 2).await;
+    }
+    operator.kent("region create orders --suffix 20");
+    for source in ["region:orders", "region:orders@default"] {
+        take(&operator.daemon, source, 2).await;
+    }
+    let (text, status) = (operator.daemon.get("/metrics").1, operator.kent("status"));
+    let samples = samples(&text);
+    assert_eq!(samples["kent_identifiers_total{source=\"serial:GBP\"}"], 7.0);
+    assert_eq!(samples["kent_identifiers_total{source=\"region:orders\"}"], 4.0);
+    for source in ["serial:GBP", "serial:GBP$", "serialD:GBP", "region:orders"] {
+        assert!(samples.contains_key(&*format!("kent_chunk_left{{source=\"{source}\"}}")), "{text}");
+        assert!(status.contains(&format!("\n{source} ")), "{status}");
+    }
+    for shown in [&text, &status, &operator.kent("series ls")] {
+        assert!(!shown.contains("serialA") && !shown.contains("serialB"), "{shown}");
+    }
+    drop(data);
+}
+
+#[tokio::test]
+async fn ok_regions_that_match_have_metrics() {
+    let data = data_dir();
+    let daemon = Daemon::spawn(kentd(data.path()).args(["--metrics-regions", "orders-*,*@parts"]));
+    let space = CreateSpaceRequest { space_id: "parts".to_owned(), bits: 32, ..CreateSpaceRequest::default() };
+    daemon.regions().create_space(space).await.expect("created");
+    for (space, region) in
+        [("default", "orders-eu"), ("default", "invoices"), ("parts", "bolts"), ("default", "orders-us")]
+    {
+        create(&daemon, space, region, 12).await;
+    }
+    let metric = |name: &str, source: &str| {
+        let text = daemon.get("/metrics").1;
+        samples(&text).get(&*format!("kent_region_{name}{{source=\"region:{source}\"}}")).copied()
+    };
+    assert_eq!(metric("capacity", "orders-eu"), Some(4096.0));
+    assert_eq!((metric("issued", "orders-eu"), metric("full_in_seconds", "orders-eu")), (Some(0.0), None));
+    assert_eq!((metric("capacity", "bolts@parts"), metric("capacity", "invoices")), (Some(4096.0), None));
+    take(&daemon, "region:orders-eu", 1000).await;
+    assert_eq!(metric("issued", "orders-eu"), Some(1000.0));
+    assert!(metric("reserved", "orders-eu").is_some_and(|reserved| (1000.0..4096.0).contains(&reserved)));
+    // The mean of at least a second, and at most the minutes of a slow test.
+    assert!(metric("full_in_seconds", "orders-eu").is_some_and(|seconds| (3.0..1e4).contains(&seconds)));
+    take(&daemon, "region:orders-eu", 3096).await;
+    assert_eq!(metric("full_in_seconds", "orders-eu"), Some(0.0));
+    // Edits change what is there.
+    let name = "spaces/default/regions/orders-eu".to_owned();
+    let expand = ExpandRegionRequest { name, by_bits: 1, ..ExpandRegionRequest::default() };
+    daemon.regions().expand_region(expand).await.expect("expanded");
+    assert_eq!(metric("capacity", "orders-eu"), Some(8192.0));
+    create(&daemon, "default", "orders-cn", 4).await;
+    // On a busy machine the daemon waits a little before it searches a table again.
+    let found = (0..1000).find_map(|_| metric("capacity", "orders-cn"));
+    assert_eq!(found, Some(16.0));
+    assert!(daemon.get("/metrics").1.contains("\nkent_region_metrics_omitted 0\n"));
+}
+
+#[tokio::test]
+async fn ok_no_more_than_a_thousand_regions_have_metrics() {
+    let data = data_dir();
+    let daemon = Daemon::spawn(kentd(data.path()).args(["--store", "memory", "--metrics-regions", "*@*"]));
+    for first in (0..1003).step_by(59) {
+        join_all((first..(first + 59).min(1003)).map(|number| {
+            let daemon = &daemon;
+            async move { create(daemon, "default", &format!("r{number}"), 4).await }
+        }))
+        .await;
+    }
+    let text = daemon.get("/metrics").1;
+    let listed = samples(&text).keys().filter(|name| name.starts_with("kent_region_capacity{")).count();
+    assert_eq!(listed, 1000);
+    assert!(text.contains("\nkent_region_metrics_omitted 3\n"));
+}
+
+/// The rows of the page's tables: name, type, labels and help.
+fn documented() -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let mut rows: Vec<String> = rows.map(str::to_owned).collect();
+    rows.sort();
+    rows
+}
+
+/// The rows that the page should have for a daemon's metrics.
+fn rows(text: &str) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut help = "";
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').expect("a name and a text").1.trim_end_matches('.');
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            rows.push(format!("| `{name}` | {kind} | {} | {help} |", labels(text, name, kind)));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// The names of the labels of a family.
+fn labels(text: &str, family: &str, kind: &str) -> String {
+    let sample = if kind == "histogram" { format!("{family}_count") } else { family.to_owned() };
+    let labelled = text.lines().find_map(|line| line.strip_prefix(&format!("{sample}{{")));
+    let labels = labelled.and_then(|line| line.split_once('}')).map_or("", |(labels, _)| labels);
+    let names = labels.split(',').filter_map(|label| label.split_once('=')).map(|(name, _)| format!("`{name}`"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[tokio::test]
+async fn ok_the_page_lists_all_metrics() {
+    let (data, etcd) = (data_dir(), Etcd::start(1));
+    let mut command = kentd(data.path());
+    let daemon = Daemon::spawn(command.args(["--store", &etcd.address("kent"), "--metrics-regions", "*"]));
+    // Everything that has labels happens once.
+    create(&daemon, "default", "orders", 20).await;
+    take(&daemon, "region:orders", 5).await;
+    daemon.allocator().allocate(request("region:none", 1, Encoding::Lease)).await.expect_err("there is none");
+    let text = daemon.get("/metrics").1;
+    assert!(samples(&text).keys().any(|name| name.starts_with("kent_errors_total{")), "{text}");
+    assert!(samples(&text).keys().any(|name| name.starts_with("kent_store_last_reached_timestamp_seconds")), "{text}");
+    let expected = rows(&text);
+    assert!(documented() == expected, "docs/metrics.md should have these rows:\n{}", expected.join("\n"));
+}
