@@ -61,6 +61,8 @@ pub(crate) struct Cluster {
 struct State {
     /// The tables contain every edit up to this version.
     applied: Version,
+    /// The version of an edit of this replica that others may want to see in its announcement.
+    awaited: Option<Version>,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
     /// The number of those that a refresh of all tables has covered. `applied` does not advance until all are.
@@ -184,6 +186,7 @@ impl Cluster {
 
     /// Waits briefly until every replica has the tables as of `version`, and returns those that do not.
     pub(crate) async fn confirm(&self, version: Version) -> Unconfirmed {
+        self.announce_from(version);
         let began = self.clock.steady();
         loop {
             let waited = self.clock.steady().saturating_sub(began);
@@ -202,6 +205,16 @@ impl Cluster {
                 return Unconfirmed { replicas, within: window.saturating_sub(waited) };
             }
             time::sleep(CONFIRM_INTERVAL).await;
+        }
+    }
+
+    /// Announces soon that this replica has the tables as of `version`. Another replica that is asked for the same edit again, which then
+    /// changes nothing, waits for this confirmation as well.
+    fn announce_from(&self, version: Version) {
+        let mut state = self.lock();
+        match state.applied >= version {
+            true => self.progress.notify_one(),
+            false => state.awaited = Some(version),
         }
     }
 
@@ -339,13 +352,15 @@ impl Cluster {
     async fn space_changed(&self, change: Change) {
         match change {
             Change::Put(key, versioned) => match self.directory.follow(&key, &versioned).await {
-                Ok(sealed) => {
+                Ok(is_awaited) => {
                     let mut state = self.lock();
                     if state.missed == state.caught_up {
                         state.applied = state.applied.max(versioned.version);
                     }
+                    let applied = state.applied;
+                    let is_reached = state.awaited.take_if(|awaited| *awaited <= applied).is_some();
                     drop(state);
-                    if sealed {
+                    if is_awaited || is_reached {
                         // Another replica is waiting for our confirmation.
                         self.progress.notify_one();
                     }

@@ -453,7 +453,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
             format!("; while that space has no regions, `kent space delete {space}/{region}` ends the delegation")
         }
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
-        TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree {}--filter {parent})", in_space(space)),
+        TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
         _ => String::new(),
     }
 }
@@ -481,12 +481,5 @@ fn undo_hint(space: &str, reason: &NotUndone) -> String {
         }
         NotUndone::Refused(refusal) => refusal_hint(space, refusal),
         _ => String::new(),
-    }
-}
-
-fn in_space(space: &str) -> String {
-    match space {
-        DEFAULT_SPACE => String::new(),
-        space => format!("--space {space} "),
     }
 }

@@ -29,7 +29,9 @@ const SOURCES: [&str; 9] = [
 /// Samples for placeholders. A command must be understood with one of them.
 const SAMPLES: [&str; 3] = ["1", "serial:SAMPLE", "80:1"];
 /// Characters that end a command within a sentence.
-const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '<', '>', '"', '\n'];
+const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
+/// Texts that name a command without suggesting it.
+const LABELS: [&str; 1] = ["kent context use"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -68,9 +70,22 @@ fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     });
     let command = |(at, _): (usize, &str)| {
         let rest = &text[at..];
-        let end =
-            [rest.find(ENDS), rest.find("  "), rest.find(" or "), rest.find(" and "), rest.find(": "), rest.find(". ")];
-        let command = rest[..end.into_iter().flatten().min().unwrap_or(rest.len())].trim_end_matches(['.', ' ']);
+        // Within quotes, a mark does not end a command.
+        let mut quotes = 0;
+        let is_end = |mark: char| {
+            quotes += u32::from(mark == '\'');
+            quotes % 2 == 0 && ENDS.contains(&mark)
+        };
+        let end = [
+            rest.find(is_end),
+            rest.find("  "),
+            rest.find(" or "),
+            rest.find(" and "),
+            rest.find(" would "),
+            rest.find(": "),
+            rest.match_indices(". ").map(|(at, _)| at).find(|at| !rest[..*at].ends_with(' ')),
+        ];
+        let command = rest[..end.into_iter().flatten().min().unwrap_or(rest.len())].trim_end_matches(' ');
         commands.iter().any(|name| command.split(' ').nth(1) == Some(name)).then_some(command)
     };
     starts.filter_map(command).collect()
@@ -88,11 +103,12 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         rest = after.split_once('}').map_or("", |(_, after)| after);
     }
     whole.push_str(rest);
-    let is_placeholder = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
-    whole
-        .split_whitespace()
-        .map(|word| if is_placeholder(word) { sample.to_owned() } else { word.to_owned() })
-        .collect()
+    let filled = |word: &str| match word.trim_matches(['"', '\'']) {
+        "HOST:PORT" => "127.0.0.1:7600".to_owned(),
+        word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => sample.to_owned(),
+        word => word.to_owned(),
+    };
+    whole.split_whitespace().map(filled).collect()
 }
 
 #[test]
@@ -111,7 +127,8 @@ fn ok_every_suggested_command_is_understood() {
         let source = fs::read_to_string(&path).expect("UTF-8");
         let mut texts = Vec::new();
         literals(source.parse().expect("Rust"), &mut texts);
-        for command in texts.iter().flat_map(|text| suggested(text, &commands)) {
+        let texts = texts.iter().filter(|text| !LABELS.contains(&text.as_str()));
+        for command in texts.flat_map(|text| suggested(text, &commands)) {
             seen += 1;
             let is_understood = SAMPLES.iter().any(|sample| Cli::try_parse_from(sampled(command, sample)).is_ok());
             if !is_understood {

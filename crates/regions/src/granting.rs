@@ -1,7 +1,7 @@
 //! Decides whether a region grants identifiers, who grants instead of it, and when it expands automatically.
 
 use crate::{
-    attributes::Order,
+    attributes::{ChunkPolicy, Order},
     count::Count,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
@@ -77,6 +77,11 @@ impl Region {
             (_, Some(seal)) => Err(NotGranting::Sealed(seal)),
             (_, None) => Ok(()),
         }
+    }
+
+    /// Whether the policy may forbid a chunk that was reserved before: the region is strict or has a cap.
+    pub fn may_forbid_chunks(&self) -> bool {
+        self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
     }
 
     /// The number of bits by which the policy expands the region before `count` more suffixes are granted, or `None` if

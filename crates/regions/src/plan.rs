@@ -92,6 +92,12 @@ impl Change {
         self.before.is_none() && self.after.is_some()
     }
 
+    /// Whether this may be the change of an edit that stops grants ([`Edit::stops_grants`]): the region is sealed, capped or
+    /// strict, even if it was before.
+    pub fn may_stop_grants(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
+    }
+
     /// Both sides.
     pub fn sides_mut(&mut self) -> impl Iterator<Item = &mut Region> {
         self.before.iter_mut().chain(self.after.iter_mut())

@@ -43,7 +43,11 @@ impl fmt::Display for Exhausted {
             "region {region:?} of space {space:?} is {is}: {reserved} of {capacity} suffixes are issued or reserved, {requested} more were requested; "
         )?;
         if self.is_capped {
-            return write!(f, "raise the cap (UpdateRegion, kent region set {command} --cap {})", self.needed());
+            return write!(
+                f,
+                "raise the cap (UpdateRegion, kent region set {command} --cap {}) or remove it (kent region set {command} --no-cap)",
+                self.needed()
+            );
         }
         // The smallest width that holds them.
         let missing = Count::Below(self.needed()).bits().saturating_sub(self.suffix_bits).max(1);

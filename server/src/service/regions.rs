@@ -200,9 +200,9 @@ impl Regions for RegionsService {
         let UndoInput { space, region, options } = input;
         let validate_only = options.validate_only;
         let undone = self.engine.undo(UndoCommand { space, region, options, principal }).await;
-        let seals = |edited: &Edited| edited.plan.changes.iter().any(seals);
-        let seals = undone.as_ref().is_ok_and(seals);
-        self.respond("undo", validate_only, seals, undone).await
+        let stops_grants = |edited: &Edited| edited.plan.changes.iter().any(Change::may_stop_grants);
+        let stops_grants = undone.as_ref().is_ok_and(stops_grants);
+        self.respond("undo", validate_only, stops_grants, undone).await
     }
 
     async fn seal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
@@ -362,12 +362,6 @@ impl RegionsService {
         });
         made.await.map_err(|busy| status::busy(&busy))
     }
-}
-
-/// Whether a change seals a region.
-fn seals(change: &Change) -> bool {
-    let is_sealed = |region: &Option<Region>| region.as_ref().is_some_and(|region| region.sealed);
-    is_sealed(&change.after) && !is_sealed(&change.before)
 }
 
 /// The number of regions to process before yielding: about 15 microseconds of work.

@@ -12,7 +12,7 @@ use kent_proto::{
     model::{EditOptions, Invalid, inner_space},
     stored::{self, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
-use kent_regions::{Change, ChunkPolicy, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Txn, Unknown, Version};
 use tokio::sync::MutexGuard;
 use tracing::{info, warn};
@@ -210,10 +210,9 @@ impl Directory {
 
     /// Returns the chunks that the edited regions' policies do not allow any more.
     pub(super) async fn give_back_forbidden(&self, space: &Space, plan: &Plan) {
-        for after in plan.changes.iter().filter_map(|Change { after, .. }| after.as_ref()) {
-            if after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict {
-                space.give_back_forbidden(&*self.store, after.number).await;
-            }
+        for after in plan.changes.iter().filter_map(|change| change.after.as_ref()).filter(|it| it.may_forbid_chunks())
+        {
+            space.give_back_forbidden(&*self.store, after.number).await;
         }
     }
 

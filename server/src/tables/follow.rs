@@ -1,7 +1,7 @@
 //! Applies the edits of other replicas.
 
 use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
-use kent_regions::{Change, ChunkPolicy, Plan, RegionNumber, Revision, Table};
+use kent_regions::{Change, Plan, RegionNumber, Revision, Table};
 use kent_store::{Key, Versioned};
 use tracing::info;
 
@@ -115,7 +115,7 @@ impl Directory {
             return Ok(None);
         }
         let declared = entry.declared.is_some();
-        let is_awaited = declared || may_stop_grants(&entry.changes);
+        let is_awaited = declared || entry.changes.iter().any(Change::may_stop_grants);
         let plan = Plan::made(revision, entry.changes);
         // The identity matters only for the latest edit, and only that one is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
@@ -132,13 +132,4 @@ impl Directory {
         self.give_back_forbidden(space, &plan).await;
         Ok(Some(is_awaited))
     }
-}
-
-/// Whether these changes may be those of an edit that stops grants (`Edit::stops_grants`): a region is sealed, capped or strict, even
-/// if it was before.
-fn may_stop_grants(changes: &[Change]) -> bool {
-    changes
-        .iter()
-        .filter_map(|change| change.after.as_ref())
-        .any(|after| after.sealed || after.policy.cap.is_some() || after.policy.chunk == ChunkPolicy::Strict)
 }

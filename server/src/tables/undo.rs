@@ -42,6 +42,9 @@ impl Directory {
             }
             let edit = self.reversal(&space, command).await?;
             if let Some(plan) = self.try_edit(&space, &edit).await? {
+                if !command.options.validate_only {
+                    self.give_back_forbidden(&space, &plan).await;
+                }
                 return Ok(Edited { space: space.clone(), plan, again: false });
             }
             self.reload(&space).await?;

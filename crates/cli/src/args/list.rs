@@ -111,4 +111,4 @@ const FREE_HELP: &str = "\
 Examples:
   kent space free
   kent space free parts --at-least 24
-  kent space free --suffix 40 --zone 8         where kent region create --suffix 40 --zone 8 would go";
+  kent space free --suffix 40 --zone 8         where kent region create NAME --suffix 40 --zone 8 would go";

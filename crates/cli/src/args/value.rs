@@ -106,7 +106,7 @@ pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
 pub(super) fn parse_revision(text: &str) -> Result<u64, String> {
     let most = u64::MAX;
     within(text, 1, most.into())
-        .ok_or_else(|| format!("expected a revision from 1 to {most}, such as 12 (kent region history lists them)"))
+        .ok_or_else(|| format!("expected a revision from 1 to {most}, such as 12 (`kent region history` lists them)"))
 }
 
 fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
