@@ -26,7 +26,7 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("region ls --sort size", "-fill"),
         ("space free --suffix x", "from 0 to 128, such as 40"),
         ("region expand a --by x", "from 1 to 128, such as 2"),
-        ("region expand a --by 1 --expect-revision 0", "such as 12 (kent region history lists them)"),
+        ("region expand a --by 1 --expect-revision 0", "such as 12 (`kent region history` lists them)"),
         ("alloc region:", "a name has"),
         ("inspect", "<ID>"),
         ("region create orders", "--suffix"),

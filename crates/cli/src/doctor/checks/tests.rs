@@ -91,10 +91,10 @@ fn ok_a_healthy_daemon_has_no_problems() {
         ("disk", "kent-data: 4 KiB are durable in 0.90 ms, at most 2.10 ms; 30.0 GiB of 64.0 GiB free"),
         (
             "store",
-            "sled, 1.5 MiB of which 1.0 MiB are the journal; 1 200 commits, 0 conflicts\n\
+            "sled, 1.5 MiB of which 1.0 MiB are the journal; 1_200 commits, 0 conflicts\n\
              time-based identifiers can be issued for 59.5 s without it",
         ),
-        ("limits", "40 of 1 024 open files"),
+        ("limits", "40 of 1_024 open files"),
     ];
     assert_eq!(facts, expected.map(|(name, facts)| (name, facts.to_owned())));
 }
@@ -117,8 +117,8 @@ fn err_each_problem_of_a_daemon_is_found() {
     finds(|it, _| it.directories[0].sync_micros = 160_000, "disk warning: writes to kent-data take 160 ms");
     finds(|it, _| it.directories[0].sync_micros = 2_000_000, "disk wrong: writes to kent-data take 2000 ms");
     finds(|it, _| it.directories[0].problem = "hangs".to_owned(), "disk wrong: kent-data cannot be measured: hangs");
-    finds(|it, _| it.open_files = Some(900), "limits warning: 900 of 1 024 open files");
-    finds(|it, _| it.open_files = Some(1020), "limits wrong: 1 020 of 1 024 open files");
+    finds(|it, _| it.open_files = Some(900), "limits warning: 900 of 1_024 open files");
+    finds(|it, _| it.open_files = Some(1020), "limits wrong: 1_020 of 1_024 open files");
     finds(
         |_, status| status.store = Some(StoreStatus { kind: "memory".to_owned(), ..StoreStatus::default() }),
         "store warning: the store is in memory",
