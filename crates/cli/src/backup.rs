@@ -25,7 +25,16 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     if file == Path::new("-") {
         return to_stdout(daemon, out.is_json()).await;
     }
-    let mut part_path = file.as_os_str().to_owned();
+    // A link is followed; a device or a named pipe must not be replaced by a file.
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+        let problem = format!(
+            "cannot write the backup to {}: it is not a regular file; `-` writes to standard output",
+            file.display()
+        );
+        return Err(Failure::Usage(problem));
+    }
+    let mut part_path = target.as_os_str().to_owned();
     part_path.push(".part");
     let (records, bytes) = match to_file(Path::new(&part_path), daemon, out.is_json()).await {
         Ok(received) => received,
@@ -35,7 +44,7 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
             return Err(failure);
         }
     };
-    fs::rename(&part_path, file).map_err(cannot_write)?;
+    fs::rename(&part_path, &target).map_err(cannot_write)?;
     if out.is_json() {
         return out.json(&json!({"file": file.display().to_string(), "records": records, "bytes": bytes}));
     }

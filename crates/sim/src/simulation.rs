@@ -118,6 +118,8 @@ mod tests {
         let runs = match mutant {
             // Two daemons rarely take the same slot at the same moment: in 5 of 1500 runs.
             Mutant::SlotVersion => 1500,
+            // The seals of the other regions hide most of its effect: in 13 of 400 runs.
+            Mutant::TableUnchanged => 400,
             _ => 100,
         };
         let mut runs = (1..=runs).map(|seed| simulate(seed, Some(mutant)));

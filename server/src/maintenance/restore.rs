@@ -275,11 +275,13 @@ impl Restore {
         // An interrupted restore from an archive is continued, because the archive names this store, and no other one can be
         // restored from it.
         let origin = self.archive.as_ref().map(|archive| archive.store);
+        // The mark is read after the records: the mark of an interrupted attempt may arrive in between.
+        let is_empty = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();
         let is_resumed = match origin {
-            Some(origin) => filling::is_begun(store, origin).await?,
-            None => false,
+            Some(origin) if !is_empty => filling::is_begun(store, origin).await?,
+            _ => false,
         };
-        if !is_resumed && !store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+        if !is_empty && !is_resumed {
             return Err(not_empty());
         }
         if let Some(archive) = &self.archive {
