@@ -35,6 +35,11 @@ impl Edit {
                 is_patched(before, after, patch, declared)
             }
             (Self::Delete { .. }, Some((Some(_), None))) => true,
+            (Self::Import { regions }, _) => regions.iter().all(|imported| {
+                let mut created =
+                    changes.iter().filter(|change| change.before.is_none()).filter_map(|it| it.after.as_ref());
+                created.any(|made| made.name == imported.region.name && made.prefix == imported.region.prefix)
+            }),
             (Self::ExpandIfDue { .. } | Self::Delegate { .. } | Self::Undelegate { .. }, Some((Some(_), Some(_)))) => {
                 true
             }

@@ -246,11 +246,12 @@ impl Directory {
         };
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
-        // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here.
+        // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
+        // declaration makes the missing counter sure.
         let is_unsure = match (read.version, &command.edit) {
             // It issues nothing until the counter is sure.
             (_, Edit::Undelegate { .. }) => false,
-            (0, Edit::Delegate { .. } | Edit::Delete { .. }) => {
+            (0, edit) if matches!(edit, Edit::Delegate { .. } | Edit::Delete { .. }) || edit.names_a_floor() => {
                 stored::Counter::of_region(Count::ZERO, &self.restores).unsure
             }
             _ => read.value.unsure,
