@@ -290,7 +290,7 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Like [`write`], and says which bits the new regions got that named none.
+/// Like [`write()`], and says which bits the new regions got that named none.
 fn write_with_chosen(response: &EditResponse, new_regions: &[args::NewRegion], out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let chosen = chosen(response, new_regions);
