@@ -111,7 +111,7 @@ fn err_a_full_region_is_wrong() {
     let advice = page["problems"][0]["advice"].as_str().expect("a text");
     let command = advice.split('`').find(|part| part.starts_with("kent region expand")).expect("a command");
     operator.kent(command.trim_start_matches("kent "));
-    assert_eq!(problems(&self::page(&operator.daemon).1, "regions").len(), 1, "it has room, and a rate");
+    assert_eq!(problems(&self::page(&operator.daemon).1, "regions").len(), 1, "it has suffixes left, and a rate");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nobody but its owner can read a store, its archive, its witness or a backup; and a daemon touches no directory that is not a store.
+//! Only the owner can read a store, its archive, its witness or a backup; a daemon changes no directory that is not a store.
 
 use std::{
     fs::{self, Permissions},

@@ -87,7 +87,7 @@ pub(super) fn tighten(dir: &Path) {
         if let Some(mode) =
             entry.metadata().ok().filter(|entry| !entry.is_symlink()).and_then(|entry| open_mode(&entry))
         {
-            // OK because nobody else can enter the directory any more.
+            // OK because only the owner can still enter the directory.
             let _ = restrict(&entry.path(), mode);
         }
     }
