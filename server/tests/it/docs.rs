@@ -40,7 +40,7 @@ const MASKS: [(&str, &str); 19] = [
     (r"^store ok sled, [\d.]+ MiB of which", "store ok sled, <size> of which"),
     (r"\d+ commits, \d+ conflicts$", "<n> commits, <n> conflicts"),
     (r"issued for [\d.]+ s without", "issued for <n> s without"),
-    (r"\d+ of [\d ]+ open files", "<files>"),
+    (r"\d+ of [\d_]+ open files", "<files>"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
     (r"\s+", " "),
