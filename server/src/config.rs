@@ -5,6 +5,7 @@ mod etcd;
 mod kinds;
 mod patterns;
 mod settings;
+mod tls;
 
 use std::{
     fmt,
@@ -17,11 +18,14 @@ use std::{
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, EtcdTls, SCHEMA};
 
+use crate::transport::tls::TlsFiles;
+
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
 pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
+pub use tls::TlsSettings;
 
 /// The longest window that the settings allow.
 pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
@@ -45,6 +49,8 @@ pub struct Config {
     pub etcd_credentials: Option<EtcdCredentials>,
     /// The address of this replica that clients and other replicas get; without it, the address of the gRPC port.
     pub advertise: Option<String>,
+    /// The files of the certificates, if the ports use TLS.
+    pub tls: Option<TlsFiles>,
     /// The regions that have metrics of their own.
     pub metrics_regions: RegionPatterns,
     /// The newest schema of records that this daemon writes.
@@ -80,8 +86,9 @@ impl Config {
             let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
             return Err(ConfigError::OutOfRange { setting, value, allowed: "1 to chunk-max".to_owned() });
         }
+        let tls = settings.tls.files()?;
         for (setting, address) in [("listen", set.listen), ("http", set.http)] {
-            check_exposure(setting, address, set.insecure)?;
+            check_exposure(setting, address, set.insecure || tls.is_some())?;
         }
         let (etcd_tls, etcd_credentials) = match &set.store {
             StoreKind::Etcd(address) => settings.etcd.read(address)?,
@@ -95,6 +102,7 @@ impl Config {
             etcd_tls,
             etcd_credentials,
             advertise: settings.advertise.clone(),
+            tls,
             metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
             schema: settings.schema.unwrap_or(SCHEMA),
             set,
@@ -124,9 +132,9 @@ impl Config {
     }
 }
 
-/// Rejects an address that other machines can reach, because the daemon has neither TLS nor authentication.
-fn check_exposure(setting: &'static str, address: SocketAddr, insecure: bool) -> Result<(), ConfigError> {
-    match insecure || address.ip().is_loopback() {
+/// Rejects an address that other machines can reach if callers could be overheard and are not asked who they are.
+fn check_exposure(setting: &'static str, address: SocketAddr, is_allowed: bool) -> Result<(), ConfigError> {
+    match is_allowed || address.ip().is_loopback() {
         true => Ok(()),
         false => Err(ConfigError::Exposed { setting, address }),
     }

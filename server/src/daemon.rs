@@ -37,7 +37,13 @@ use crate::{
     node::Node,
     records::{failure::LoadError, founding},
     service::{AdminService, AllocatorService, CodecService, RegionsService},
-    transport::{offload::Offload, port::Port, workers::Workers},
+    transport::{
+        handshake::{Handshakes, PortKind},
+        offload::Offload,
+        port::Port,
+        tls::{Tls, TlsError},
+        workers::Workers,
+    },
 };
 
 /// A running daemon.
@@ -82,6 +88,9 @@ pub enum StartError {
     /// The threads that serve connections and calls cannot be started.
     #[error("the threads that serve connections cannot be started (threads)")]
     Threads(#[source] io::Error),
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The reflection service cannot be built.
     #[error("the reflection service cannot be started")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -115,15 +124,22 @@ impl Daemon {
         let http = bind("http", config.set.http).await?;
         let (grpc_address, http_address) =
             (bound_address(&grpc, config.set.listen), bound_address(&http, config.set.http));
-        let (ports, stage) = (Tasks::new(), Stage::starting("the store is being opened"));
-        serve_http(&ports, http, stage.clone());
+        // At least two, so that a call that reads a large table does not delay the others.
+        let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
+        let (ports, stage) = (Tasks::with_calls(&calls), Stage::starting("the store is being opened"));
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let tls = config.tls.clone().map(Tls::open).transpose()?;
+        if let Some(tls) = tls.clone() {
+            let following = tls.follow_files(clock.clone(), ports.stopping().clone());
+            ports.spawn("certificates", following);
+        }
+        serve_http(&ports, http, Handshakes::new(tls.as_ref(), PortKind::Http, clock.clone(), &ports), stage.clone());
         let (store, (kind, location)) = open_store(&config, &stage).await?;
         stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
         let place = Place { kind, location, address, directories: directories(&config) };
-        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
-        let environment = Environment { store: store.clone(), clock, entropy };
+        let environment = Environment { store: store.clone(), clock: clock.clone(), entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
             // Absolute, because a witness knows stores by their location.
             let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
@@ -133,8 +149,6 @@ impl Daemon {
             }
             count_start(&environment, &witness, &location).await?;
         }
-        // At least two, so that a call that reads a large table does not delay the others.
-        let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
         stage.set_doing("waiting for a slot".to_owned());
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
@@ -147,7 +161,8 @@ impl Daemon {
             http: http_address,
             _calls: calls,
         };
-        daemon.serve_grpc(grpc, &config)?;
+        let handshakes = Handshakes::new(tls.as_ref(), PortKind::Grpc, clock, &daemon.ports);
+        daemon.serve_grpc(grpc, handshakes, &config)?;
         stage.set_serving(daemon.node.engine().clone());
         info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
         Ok(daemon)
@@ -191,7 +206,7 @@ impl Daemon {
         clean
     }
 
-    fn serve_grpc(&self, listener: TcpListener, config: &Config) -> Result<(), StartError> {
+    fn serve_grpc(&self, listener: TcpListener, handshakes: Handshakes, config: &Config) -> Result<(), StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -223,15 +238,15 @@ impl Daemon {
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
-        self.ports.spawn("gRPC port", async move { workers.accept(listener, &closing).await });
+        self.ports.spawn("gRPC port", async move { workers.accept(listener, handshakes, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);
         Ok(())
     }
 }
 
-fn serve_http(ports: &Tasks, listener: TcpListener, stage: Stage) {
-    let serving = http::serve(listener, stage, ports.stopping().clone().cancelled_owned());
+fn serve_http(ports: &Tasks, listener: TcpListener, handshakes: Handshakes, stage: Stage) {
+    let serving = http::serve(listener, handshakes, stage, ports.stopping().clone().cancelled_owned());
     ports.spawn("HTTP port", async move {
         if let Err(error) = serving.await {
             error!(%error, "the HTTP port failed");

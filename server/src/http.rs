@@ -3,8 +3,10 @@
 use std::{
     future::{self, Future},
     io,
+    net::SocketAddr,
     panic::resume_unwind,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use axum::{
@@ -13,10 +15,21 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
+    serve,
 };
-use tokio::{net::TcpListener, sync::Mutex};
+use tokio::{
+    net::TcpListener,
+    select,
+    sync::{Mutex, mpsc},
+    time,
+};
+use tracing::warn;
 
-use crate::{engine::Engine, metrics::Exposition};
+use crate::{
+    engine::Engine,
+    metrics::Exposition,
+    transport::{connection::Connection, handshake::Handshakes},
+};
 
 /// How far the daemon is, for the port. The daemon's start and the port share it.
 #[derive(Clone, Debug)]
@@ -61,6 +74,7 @@ impl Stage {
 /// If the socket fails.
 pub(crate) async fn serve(
     listener: TcpListener,
+    handshakes: Handshakes,
     stage: Stage,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -69,8 +83,57 @@ pub(crate) async fn serve(
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(Arc::new(Reports { stage, writing: Mutex::default() }));
-    axum::serve(listener, routes).with_graceful_shutdown(stop).await
+    axum::serve(Listener::new(listener, handshakes), routes).with_graceful_shutdown(stop).await
 }
+
+/// Accepts connections whose handshakes have succeeded.
+struct Listener {
+    sockets: TcpListener,
+    handshakes: Handshakes,
+    ready: mpsc::UnboundedReceiver<Connection>,
+    pass_on: mpsc::UnboundedSender<Connection>,
+}
+
+impl Listener {
+    fn new(sockets: TcpListener, handshakes: Handshakes) -> Self {
+        let (pass_on, ready) = mpsc::unbounded_channel();
+        Self { sockets, handshakes, ready, pass_on }
+    }
+}
+
+impl serve::Listener for Listener {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        loop {
+            select! {
+                Some(connection) = self.ready.recv() => {
+                    let address = connection.peer().address;
+                    return (connection, address);
+                }
+                accepted = self.sockets.accept() => match accepted {
+                    Ok((socket, address)) => {
+                        let pass_on = self.pass_on.clone();
+                        // OK because the receiver lives as long as the port.
+                        self.handshakes.begin(socket, address, move |connection| drop(pass_on.send(connection)));
+                    }
+                    Err(error) => {
+                        warn!(%error, "cannot accept a connection");
+                        time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.sockets.local_addr()
+    }
+}
+
+/// The pause after a failure to accept a connection, because too many open files do not close immediately.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.

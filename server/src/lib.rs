@@ -68,4 +68,4 @@ pub use records::{
     failure::{LoadError, StoreFailure},
     founding::NotWhole,
 };
-pub use transport::workers;
+pub use transport::{handshake, tls::{TlsError, TlsFiles}, workers};

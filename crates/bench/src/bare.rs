@@ -13,7 +13,7 @@ use kent_client::proto::{
     allocator_server::{Allocator, AllocatorServer},
     block::Constants,
 };
-use kentd::workers::Workers;
+use kentd::{handshake::Handshakes, workers::Workers};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -27,7 +27,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         let (services, stop) = (Routes::new(AllocatorServer::new(Bare)).prepare(), CancellationToken::new());
         let threads = thread::available_parallelism()?.get();
         Workers::start(threads, &kentd::transport(), &services, &stop, &TaskTracker::new())?
-            .accept(listener, &stop)
+            .accept(listener, Handshakes::plain(), &stop)
             .await;
         bail!("the bare transport ended")
     })

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use thiserror::Error;
 
+use crate::transport::tls::TlsError;
+
 /// Reasons that the settings are rejected.
 #[derive(Debug, Error)]
 pub enum ConfigError {
@@ -51,10 +53,13 @@ pub enum ConfigError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// The address is not loopback, and the daemon has neither TLS nor authentication.
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address is not loopback, and the daemon has no TLS.
     #[error(
-        "{setting} is {address}, which other machines can reach, but this daemon has neither TLS nor authentication; use a \
-         loopback address, or add --insecure to allow it"
+        "{setting} is {address}, which other machines can reach, but this daemon has no TLS; use a loopback address, set \
+         --tls-cert and --tls-key, or add --insecure to allow it"
     )]
     Exposed {
         /// The setting's name.

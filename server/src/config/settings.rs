@@ -10,6 +10,7 @@ use super::{
     etcd::EtcdSettings,
     kinds::{LogFormat, NoArchive, Span, StoreKind},
     patterns::RegionPatterns,
+    tls::TlsSettings,
 };
 
 /// Generates [`Settings`] and [`Values`] from a table. The default and the bounds of a setting are optional.
@@ -39,6 +40,11 @@ macro_rules! settings {
             #[command(flatten)]
             #[serde(flatten)]
             pub etcd: EtcdSettings,
+
+            /// The settings for TLS.
+            #[command(flatten)]
+            #[serde(flatten)]
+            pub tls: TlsSettings,
         }
 
         /// The settings that have a default.
@@ -53,7 +59,7 @@ macro_rules! settings {
         impl Settings {
             /// Merges two sets of settings: a value here overrides the one in `below`.
             pub(crate) fn over(self, below: Self) -> Self {
-                Self { $($($name: self.$name.or(below.$name),)*)* etcd: self.etcd.over(below.etcd) }
+                Self { $($($name: self.$name.or(below.$name),)*)* etcd: self.etcd.over(below.etcd), tls: self.tls.over(below.tls) }
             }
 
             /// The default settings.

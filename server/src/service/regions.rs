@@ -35,6 +35,7 @@ use crate::{
         space::Space,
         undo::UndoCommand,
     },
+    transport::peer::Peer,
 };
 
 /// The service.
@@ -370,14 +371,21 @@ const PART: u32 = 16;
 /// The maximum number of the table's edits to read for a page of one region's history.
 const HISTORY_SCAN_MAX: usize = 20_000;
 
-/// The caller: the name that it gives itself, and its address.
+/// The caller: the name in its certificate, the name that it gives itself, and its address.
 fn caller<T>(request: &Request<T>) -> String {
     let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name: String = name.chars().take(PRINCIPAL_CHARS_MAX).collect();
-    match (name.as_str(), request.remote_addr()) {
-        ("", Some(address)) => address.ip().to_string(),
-        (name, Some(address)) => format!("{name} from {}", address.ip()),
-        (name, None) => name.to_owned(),
+    let peer = request.extensions().get::<Peer>();
+    let proved = peer.and_then(|peer| peer.certificate.as_ref()?.name.as_deref());
+    let caller = match (proved, name.as_str()) {
+        (Some(proved), "") => proved.to_owned(),
+        (Some(proved), name) => format!("{proved} on behalf of {name}"),
+        (None, name) => name.to_owned(),
+    };
+    match (caller.as_str(), peer.map(|peer| peer.address.ip())) {
+        ("", Some(ip)) => ip.to_string(),
+        (caller, Some(ip)) => format!("{caller} from {ip}"),
+        (caller, None) => caller.to_owned(),
     }
 }
 

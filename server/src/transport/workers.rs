@@ -10,7 +10,8 @@ use rustix::net::sockopt::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    runtime, select,
+    runtime::{self, Handle},
+    select,
     sync::mpsc,
     time,
 };
@@ -29,6 +30,8 @@ use tonic::{
 };
 use tracing::{error, warn};
 
+use super::{connection::Connection, handshake::Handshakes};
+
 /// The pause after a failure to accept a connection, because too many open files do not close immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -42,9 +45,16 @@ const USER_TIMEOUT_MILLIS: u32 = 50_000;
 /// Threads that serve the connections of one port.
 #[derive(Debug)]
 pub struct Workers {
-    lanes: Vec<mpsc::UnboundedSender<std::net::TcpStream>>,
+    lanes: Vec<Lane>,
     running: TaskTracker,
     ended: CancellationToken,
+}
+
+/// The way to one thread.
+#[derive(Clone, Debug)]
+struct Lane {
+    runtime: Handle,
+    connections: mpsc::UnboundedSender<Connection>,
 }
 
 impl Workers {
@@ -68,7 +78,8 @@ impl Workers {
         let mut lanes = Vec::new();
         for number in 0..count {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-            let (lane, connections) = mpsc::unbounded_channel();
+            let (to_worker, connections) = mpsc::unbounded_channel();
+            let lane = Lane { runtime: runtime.handle().clone(), connections: to_worker };
             let (stop, work) = (stop.clone(), work.clone());
             let (transport, service) = (transport.clone(), service.clone());
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
@@ -86,7 +97,7 @@ impl Workers {
 
     /// Accepts connections until `stop` is cancelled, and returns when the threads have ended, or as soon as one of them ends
     /// unexpectedly.
-    pub async fn accept(self, listener: TcpListener, stop: &CancellationToken) {
+    pub async fn accept(self, listener: TcpListener, mut handshakes: Handshakes, stop: &CancellationToken) {
         for lane in self.lanes.iter().cycle() {
             let accepted = select! {
                 () = stop.cancelled() => break,
@@ -94,11 +105,12 @@ impl Workers {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((connection, _)) => {
-                    // A connection that is closed already must not affect the others.
-                    if let Ok(connection) = set_up(&connection).and_then(|()| connection.into_std()) {
+                Ok((socket, peer)) => {
+                    // A socket that is closed already must not affect the others.
+                    if let Ok(socket) = set_up(&socket).and_then(|()| lane.adopt(socket)) {
+                        let connections = lane.connections.clone();
                         // OK because the loop above notices a thread that has ended.
-                        drop(lane.send(connection));
+                        handshakes.begin(socket, peer, move |connection| drop(connections.send(connection)));
                     }
                 }
                 Err(error) => {
@@ -107,8 +119,19 @@ impl Workers {
                 }
             }
         }
-        drop(listener);
-        self.running.wait().await;
+        drop((listener, handshakes));
+        let Self { lanes, running, .. } = self;
+        drop(lanes);
+        running.wait().await;
+    }
+}
+
+impl Lane {
+    /// Moves a socket to the runtime of the thread, which then waits for its bytes.
+    fn adopt(&self, socket: TcpStream) -> io::Result<TcpStream> {
+        let socket = socket.into_std()?;
+        let _runtime = self.runtime.enter();
+        TcpStream::from_std(socket)
     }
 }
 
@@ -125,7 +148,7 @@ fn set_up(connection: &TcpStream) -> io::Result<()> {
 
 /// The state of one thread.
 struct Worker<S> {
-    connections: mpsc::UnboundedReceiver<std::net::TcpStream>,
+    connections: mpsc::UnboundedReceiver<Connection>,
     transport: Server,
     service: S,
     stop: CancellationToken,
@@ -138,8 +161,7 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
     async fn serve(self) {
-        // Converted on this thread, because a connection belongs to the runtime that converts it.
-        let connections = UnboundedReceiverStream::new(self.connections).map(TcpStream::from_std);
+        let connections = UnboundedReceiverStream::new(self.connections).map(io::Result::Ok);
         let stop = self.stop.cancelled_owned();
         let served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop).await;
         if let Err(error) = served {

@@ -1,0 +1,380 @@
+//! The certificates of the ports: read as one configuration, and read again when their files change.
+//!
+//! Sessions are not resumed. rustls does not look at the caller's certificate again when a session is resumed, so a certificate that
+//! has expired or was revoked in between would still be accepted. Connections of gRPC are long, so full handshakes cost little.
+
+use std::{
+    fs, io, mem,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
+    time::Duration,
+};
+
+use kent_ids::UnixNanos;
+use thiserror::Error;
+use tokio::{
+    select,
+    signal::unix::{SignalKind, signal},
+    time,
+};
+use tokio_rustls::rustls::{
+    self, RootCertStore, ServerConfig,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem, pem::PemObject},
+    server::{
+        NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
+    },
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::peer::Certificate;
+use crate::host::clock::Clock;
+
+/// The files of the certificates, in PEM.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The daemon's certificate, followed by those of intermediate CAs.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The CAs that sign the certificates of callers. With them every caller of the gRPC port needs a certificate.
+    pub client_ca: Option<PathBuf>,
+    /// The certificates that these CAs have revoked.
+    pub crl: Option<PathBuf>,
+}
+
+/// Reasons that the certificates cannot be used.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("the file {} of {setting} cannot be read", path.display())]
+    File {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        path: PathBuf,
+        /// The I/O error.
+        source: io::Error,
+    },
+    /// A file does not hold what its setting needs.
+    #[error("{setting} needs a PEM file with {needed}; {} is none", path.display())]
+    Pem {
+        /// The setting.
+        setting: &'static str,
+        /// What the file should hold.
+        needed: &'static str,
+        /// Its value.
+        path: PathBuf,
+        /// The problem.
+        source: pem::Error,
+    },
+    /// The certificate and the key do not belong together, or rustls does not support them.
+    #[error("the certificate {} (tls-cert) cannot be used with the key {} (tls-key)", cert.display(), key.display())]
+    Pair {
+        /// The file of the certificate.
+        cert: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// The problem.
+        source: rustls::Error,
+    },
+    /// A CA's certificate cannot be used.
+    #[error("the certificate of a CA in {} (tls-client-ca) cannot be used", path.display())]
+    Ca {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        source: rustls::Error,
+    },
+    /// The CAs or the list of revoked certificates cannot be used.
+    #[error("the CAs of tls-client-ca and the revoked certificates of tls-crl cannot be used")]
+    Verifier(#[from] VerifierBuilderError),
+    /// The protocol versions of TLS are not supported.
+    #[error("TLS cannot be set up")]
+    Setup(#[from] rustls::Error),
+}
+
+/// The interval at which the files are compared with what is in use.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The certificates in use, and the callers that have proved theirs.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    files: TlsFiles,
+    current: Arc<RwLock<Arc<Loaded>>>,
+    callers: Arc<Mutex<Vec<Caller>>>,
+}
+
+/// The files as they were read, and what was made of them.
+#[derive(Debug)]
+struct Loaded {
+    contents: Contents,
+    /// For the gRPC port, on which callers need a certificate if there is a CA for them.
+    grpc: Arc<ServerConfig>,
+    /// For the HTTP port, whose probes have no certificates.
+    http: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Contents {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+    crl: Option<Vec<u8>>,
+}
+
+/// A connected caller with a certificate.
+#[derive(Debug)]
+struct Caller {
+    chain: Vec<CertificateDer<'static>>,
+    /// Cancelled when the certificate is no longer accepted; dropped with the connection.
+    revoked: Weak<CancellationToken>,
+}
+
+impl TlsFiles {
+    /// Checks that the files can be used.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub(crate) fn check(&self) -> Result<(), TlsError> {
+        Loaded::new(self, self.read()?).map(|_| ())
+    }
+
+    fn read(&self) -> Result<Contents, TlsError> {
+        let read = |setting, path: &PathBuf| {
+            fs::read(path).map_err(|source| TlsError::File { setting, path: path.clone(), source })
+        };
+        Ok(Contents {
+            cert: read("tls-cert", &self.cert)?,
+            key: read("tls-key", &self.key)?,
+            client_ca: self.client_ca.as_ref().map(|path| read("tls-client-ca", path)).transpose()?,
+            crl: self.crl.as_ref().map(|path| read("tls-crl", path)).transpose()?,
+        })
+    }
+}
+
+impl Loaded {
+    fn new(files: &TlsFiles, contents: Contents) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = match (&files.client_ca, &contents.client_ca) {
+            (Some(path), Some(pem)) => Some(verifiers(path, pem, files.crl.as_ref().zip(contents.crl.as_deref()), &provider)?),
+            _ => None,
+        };
+        let (required, optional) = verifier.clone().unzip();
+        Ok(Self {
+            grpc: Arc::new(config(files, &contents, &provider, required.clone(), b"h2")?),
+            http: Arc::new(config(files, &contents, &provider, optional, b"http/1.1")?),
+            verifier: required,
+            contents,
+        })
+    }
+}
+
+/// The verifiers of the gRPC port, which requires certificates, and of the HTTP port, which does not.
+type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<dyn ClientCertVerifier>);
+
+fn verifiers(
+    path: &PathBuf,
+    cas: &[u8],
+    crl: Option<(&PathBuf, &[u8])>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Verifiers, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for ca in list::<CertificateDer<'static>>("tls-client-ca", "the certificates of CAs", path, cas)? {
+        roots.add(ca).map_err(|source| TlsError::Ca { path: path.clone(), source })?;
+    }
+    let crls = match crl {
+        Some((path, pem)) => {
+            list::<CertificateRevocationListDer<'static>>("tls-crl", "lists of revoked certificates", path, pem)?
+        }
+        None => Vec::new(),
+    };
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    // A CA without a list has revoked nothing.
+    let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
+    Ok((builder.clone().build()?, builder.allow_unauthenticated().build()?))
+}
+
+fn config(
+    files: &TlsFiles,
+    contents: &Contents,
+    provider: &Arc<CryptoProvider>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    protocol: &[u8],
+) -> Result<ServerConfig, TlsError> {
+    let chain = list("tls-cert", "a certificate", &files.cert, &contents.cert)?;
+    let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|source| TlsError::Pem {
+        setting: "tls-key",
+        needed: "a private key",
+        path: files.key.clone(),
+        source,
+    })?;
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let pair = |source| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), source };
+    let mut config = builder.with_single_cert(chain, key).map_err(pair)?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+/// Reads all items of a kind; there must be at least one.
+fn list<T: PemObject>(
+    setting: &'static str,
+    needed: &'static str,
+    path: &PathBuf,
+    contents: &[u8],
+) -> Result<Vec<T>, TlsError> {
+    let bad = |source| TlsError::Pem { setting, needed, path: path.clone(), source };
+    let items: Vec<T> = T::pem_slice_iter(contents).collect::<Result<_, _>>().map_err(bad)?;
+    if items.is_empty() { Err(bad(pem::Error::NoItemsFound)) } else { Ok(items) }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub(crate) fn open(files: TlsFiles) -> Result<Self, TlsError> {
+        let loaded = Loaded::new(&files, files.read()?)?;
+        Ok(Self { files, current: Arc::new(RwLock::new(Arc::new(loaded))), callers: Arc::default() })
+    }
+
+    /// The configuration for the next connection of the gRPC port.
+    pub(crate) fn grpc(&self) -> Arc<ServerConfig> {
+        self.current().grpc.clone()
+    }
+
+    /// The configuration for the next connection of the HTTP port.
+    pub(crate) fn http(&self) -> Arc<ServerConfig> {
+        self.current().http.clone()
+    }
+
+    fn current(&self) -> Arc<Loaded> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Registers a caller whose handshake was made with `config`. The token is cancelled when its certificate is no longer accepted.
+    pub(crate) fn register(
+        &self,
+        config: &Arc<ServerConfig>,
+        chain: &[CertificateDer<'_>],
+        clock: &dyn Clock,
+    ) -> Arc<CancellationToken> {
+        let token = Arc::new(CancellationToken::new());
+        let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        self.callers().push(Caller { chain, revoked: Arc::downgrade(&token) });
+        let current = self.current();
+        if !Arc::ptr_eq(config, &current.grpc) && !Arc::ptr_eq(config, &current.http) {
+            // The files changed during the handshake, and the check that this causes may have missed this caller.
+            self.end_rejected(clock.wall());
+        }
+        token
+    }
+
+    fn callers(&self) -> MutexGuard<'_, Vec<Caller>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the files again when they change, and on SIGHUP, until `stop` is cancelled. Files that cannot be used change nothing.
+    pub(crate) async fn follow_files(self, clock: Arc<dyn Clock>, stop: CancellationToken) {
+        let mut hangup = signal(SignalKind::hangup()).ok();
+        let mut rejected = None;
+        loop {
+            let hung_up = async {
+                match &mut hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let by_signal = select! {
+                () = stop.cancelled() => return,
+                _ = hung_up => true,
+                () = time::sleep(POLL) => false,
+            };
+            self.reload(&*clock, &mut rejected, by_signal);
+        }
+    }
+
+    /// Uses the files if they have changed. `rejected` is the last problem, so that each is logged once.
+    fn reload(&self, clock: &dyn Clock, rejected: &mut Option<String>, by_signal: bool) {
+        let loaded = match self.files.read() {
+            Ok(contents) if contents == self.current().contents => {
+                *rejected = None;
+                if by_signal {
+                    info!("the certificates have not changed");
+                }
+                self.forget_gone();
+                return;
+            }
+            Ok(contents) => Loaded::new(&self.files, contents),
+            Err(error) => Err(error),
+        };
+        match loaded {
+            Ok(loaded) => {
+                *rejected = None;
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+                let ended = self.end_rejected(clock.wall());
+                info!(cert = %self.files.cert.display(), ended, "the certificates have changed and are in use");
+            }
+            Err(error) => {
+                let problem = chain(&error);
+                if by_signal || rejected.as_ref() != Some(&problem) {
+                    warn!(problem, "the certificates have changed but cannot be used; the previous ones stay in use");
+                }
+                *rejected = Some(problem);
+            }
+        }
+    }
+
+    /// Ends the connections of callers whose certificates are no longer accepted, and returns their number.
+    fn end_rejected(&self, now: UnixNanos) -> usize {
+        let loaded = self.current();
+        let Some(verifier) = &loaded.verifier else { return 0 };
+        let now = UnixTime::since_unix_epoch(since_epoch(now));
+        let callers = mem::take(&mut *self.callers());
+        let is_accepted = |caller: &Caller| {
+            let [certificate, intermediates @ ..] = &*caller.chain else { return false };
+            verifier.verify_client_cert(certificate, intermediates, now).is_ok()
+        };
+        let (accepted, rejected): (Vec<_>, Vec<_>) = callers.into_iter().partition(is_accepted);
+        self.callers().extend(accepted);
+        let tokens = rejected.iter().filter_map(|caller| caller.revoked.upgrade());
+        tokens.inspect(|token| token.cancel()).count()
+    }
+
+    /// Drops the records of callers whose connections are closed.
+    fn forget_gone(&self) {
+        self.callers().retain(|caller| caller.revoked.strong_count() > 0);
+    }
+}
+
+/// The time left until a certificate expires.
+pub(crate) fn time_left(certificate: &Certificate, clock: &dyn Clock) -> Duration {
+    certificate.not_after.saturating_sub(since_epoch(clock.wall()))
+}
+
+fn since_epoch(now: UnixNanos) -> Duration {
+    Duration::from_nanos(u64::try_from(now.get()).unwrap_or(0))
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+impl std::fmt::Debug for Contents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Contents")
+    }
+}
