@@ -1,4 +1,4 @@
-//! How far a counter can have come when the store that had it was lost.
+//! How far a counter can have advanced when its store was lost.
 
 use std::{collections::BTreeMap, path::Path};
 
