@@ -20,7 +20,7 @@ pub(crate) struct RegionMetrics {
 
 impl RegionMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("region_capacity", "Identifiers that the region may issue in all", self.capacity.clone());
+        registry.register("region_capacity", "Identifiers that the region may issue in total", self.capacity.clone());
         registry.register("region_issued", "Identifiers issued, or in chunks of other replicas", self.issued.clone());
         registry.register("region_reserved", "Identifiers issued, or in chunks of replicas", self.reserved.clone());
         registry.register_with_unit(
