@@ -68,7 +68,7 @@ async fn ok_a_handle_bridges_a_crash_and_restart_of_the_daemon() {
 }
 
 #[tokio::test]
-async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_told_to() {
+async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_configured() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     create(&daemon, "orders", 20).await;
