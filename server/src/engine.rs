@@ -397,7 +397,7 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     }
 }
 
-/// The time of the wall clock since 1970.
+/// The time since 1970, by the wall clock.
 fn since_1970(clock: &dyn Clock) -> Duration {
     Duration::from_nanos(u64::try_from(clock.wall().get()).unwrap_or(0))
 }

@@ -266,7 +266,7 @@ impl SeriesGrants {
     }
 
     /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the
-    /// listing, or `None` if another replica changed it first or the outcome is unknown, and it must be read again.
+    /// listing. Returns `None` if another replica changed it first or the outcome is unknown: then the caller reads it again.
     async fn list(
         &self,
         series: &Series,

@@ -45,8 +45,8 @@ struct StartRecord {
 pub enum WitnessError {
     /// The store is older than the witness.
     #[error(
-        "the store at {store} is an old copy: it was started {starts} times, and the witness {} has seen {seen}. Identifiers issued since the \
-         copy was made could be issued again. Put the newer store back, or restore this one, which skips them: kentd \
+        "the store at {store} is an old copy: its start count is {starts}, but the witness {} has counted {seen}. Identifiers issued \
+         since the copy was made could be issued again. Put the newer store back, or restore this one, which skips them: kentd \
          restore DIRECTORY|BACKUP --data NEW",
         witness.display()
     )]
@@ -62,7 +62,7 @@ pub enum WitnessError {
     },
     /// The store is new, but another store was at the same location before.
     #[error(
-        "the store at {store} is empty, but the store {before} was there before: it was started {starts} times. If its disk is not \
+        "the store at {store} is empty, but the store {before} was there before, with a start count of {starts}. If its disk is not \
          mounted, mount it. A new store may issue the same numbers again; to create one anyway: kentd --new-store"
     )]
     StoreGone {

@@ -92,7 +92,7 @@ async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_configured() {
     }
     assert!(
         seen.iter().all(|id| id >> 21 == seen.iter().min().expect("some") >> 21),
-        "all are in the part of `orders`"
+        "all are inside `orders`"
     );
     let block = follows.fetch_block(5).await.expect("from the heir");
     assert!(block.into_iter().all(|id| seen.insert(id)));
