@@ -92,7 +92,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// A duration, written as `1m 30s`.
+/// A duration, written like `1m 30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Span(#[serde(with = "humantime_serde")] pub Duration);
 

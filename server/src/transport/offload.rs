@@ -1,7 +1,7 @@
 //! Services whose calls may take a long time: they run on the runtime of calls, not on the thread of the connection.
 //!
 //! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten thousand
-//! classifications would delay all grants on its connections. So the runtime of calls makes such answers, and passes them to the
+//! classifications would delay all grants on its connections. So the runtime of calls computes such answers, and passes them to the
 //! connection in small pieces, as fast as the connection sends them.
 
 use std::{

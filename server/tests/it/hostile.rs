@@ -189,8 +189,8 @@ async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
     }
 }
 
-/// The disk of the data is not mounted after a reboot. While it was mounted, the default witness was the first directory on another
-/// disk than the data; now the mount point is on the disk of that directory, and another directory comes first.
+/// The disk of the data is not mounted after a reboot. The default witness is the first of several directories that is on another
+/// disk than the data. The empty mount point is on the disk of that directory, so now another directory is chosen.
 #[tokio::test]
 async fn err_an_empty_mount_point_is_not_a_new_store_with_two_state_directories() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));

@@ -117,7 +117,8 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     }
 }
 
-/// The data's disk is not mounted after a reboot: its mount point is an empty directory. The archive of a store detects the same mistake.
+/// The data's disk is not mounted after a reboot: its mount point is an empty directory. The archive of a store detects the same
+/// mistake.
 #[tokio::test]
 async fn err_an_empty_mount_point_is_not_a_new_store() {
     let dir = data_dir();
