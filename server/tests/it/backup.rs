@@ -235,7 +235,10 @@ async fn err_an_old_copy_put_back_in_place_is_detected() {
     // The start of another store does not make the witness forget this one.
     Daemon::start(&dir.path().join("another")).kill();
     assert!(!kentd(&data).output().expect("it ran").status.success());
-    assert!(said_so.contains("is an old copy: its start count is 1,") && said_so.contains("has counted 2"), "{said_so}");
+    assert!(
+        said_so.contains("is an old copy: its start count is 1,") && said_so.contains("has counted 2"),
+        "{said_so}"
+    );
 
     // The copy can be restored into a store that issues nothing twice.
     let new = dir.path().join("new");

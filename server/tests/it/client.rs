@@ -90,10 +90,7 @@ async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_configured() {
             assert!(seen.insert(follows.next().await.expect("from the heir")));
         }
     }
-    assert!(
-        seen.iter().all(|id| id >> 21 == seen.iter().min().expect("some") >> 21),
-        "all are inside `orders`"
-    );
+    assert!(seen.iter().all(|id| id >> 21 == seen.iter().min().expect("some") >> 21), "all are inside `orders`");
     let block = follows.fetch_block(5).await.expect("from the heir");
     assert!(block.into_iter().all(|id| seen.insert(id)));
     let error = stays.take(100).await.expect_err("closed");
