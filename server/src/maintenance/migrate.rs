@@ -1,7 +1,7 @@
 //! Migrates a store from a directory to etcd, permanently.
 //!
 //! The directory is opened as a daemon opens it, so that no daemon can be using it. First the store on etcd is marked as incomplete
-//! ([`filling`](crate::maintenance::filling)), then the directory as moved, and only then are records written. After the second
+//! ([`filling`]), then the directory as moved, and only then are records written. After the second
 //! mark no daemon starts on either store, until the store on etcd is complete. The same command finishes an interrupted migration.
 
 use std::{path::PathBuf, sync::Arc};
