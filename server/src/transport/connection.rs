@@ -19,7 +19,7 @@ use super::peer::Peer;
 
 /// A connection that is ready for requests.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     peer: Peer,
     stream: Stream,
 }

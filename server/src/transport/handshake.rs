@@ -3,12 +3,7 @@
 //! Handshakes run on the runtime of calls, because a thread that serves connections answers grants within microseconds and a
 //! handshake takes a thousand. They are limited in number and time.
 
-use std::{
-    collections::VecDeque,
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpStream, time};
 use tokio_rustls::{
@@ -61,7 +56,8 @@ impl Handshakes {
 
     /// With TLS, where it is configured.
     pub(crate) fn new(tls: Option<&Tls>, port: PortKind, clock: Arc<dyn Clock>, tasks: &Tasks) -> Self {
-        let secure = |tls: &Tls| Secure { tls: tls.clone(), port, clock, tasks: tasks.clone(), running: VecDeque::new() };
+        let secure =
+            |tls: &Tls| Secure { tls: tls.clone(), port, clock, tasks: tasks.clone(), running: VecDeque::new() };
         Self(tls.map(secure))
     }
 

@@ -3,16 +3,11 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
-use x509_parser::{
-    error::X509Error,
-    extensions::GeneralName,
-    nom,
-    parse_x509_certificate,
-};
+use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
 
 /// The other end of a connection. Every request on the connection carries it.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: Option<Arc<Certificate>>,
 }

@@ -21,10 +21,7 @@ use tokio_rustls::rustls::{
     self, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem, pem::PemObject},
-    server::{
-        NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier,
-        danger::ClientCertVerifier,
-    },
+    server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -161,7 +158,9 @@ impl Loaded {
     fn new(files: &TlsFiles, contents: Contents) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let verifier = match (&files.client_ca, &contents.client_ca) {
-            (Some(path), Some(pem)) => Some(verifiers(path, pem, files.crl.as_ref().zip(contents.crl.as_deref()), &provider)?),
+            (Some(path), Some(pem)) => {
+                Some(verifiers(path, pem, files.crl.as_ref().zip(contents.crl.as_deref()), &provider)?)
+            }
             _ => None,
         };
         let (required, optional) = verifier.clone().unzip();

@@ -32,7 +32,7 @@ use tracing::{error, warn};
 
 use super::{connection::Connection, handshake::Handshakes};
 
-/// The pause after a failure to accept a connection, because too many open files do not close immediately.
+/// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// TCP keepalive: the first probe after 30 s idle, then one every 5 s; the connection is dropped after 4 missed probes.
@@ -109,7 +109,7 @@ impl Workers {
                     // A socket that is closed already must not affect the others.
                     if let Ok(socket) = set_up(&socket).and_then(|()| lane.adopt(socket)) {
                         let connections = lane.connections.clone();
-                        // OK because the loop above notices a thread that has ended.
+                        // OK because this loop ends when a thread has ended.
                         handshakes.begin(socket, peer, move |connection| drop(connections.send(connection)));
                     }
                 }
