@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use tonic::transport::Endpoint;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::Client;
 
@@ -28,6 +28,8 @@ use crate::Client;
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     endpoints: Vec<String>,
+    ca: Option<Vec<u8>>,
+    identity: Option<(Vec<u8>, Vec<u8>)>,
     settings: Settings,
 }
 
@@ -58,7 +60,7 @@ impl Default for Builder {
             discover: false,
             follow_heirs: false,
         };
-        Self { endpoints: Vec::new(), settings }
+        Self { endpoints: Vec::new(), ca: None, identity: None, settings }
     }
 }
 
@@ -70,18 +72,27 @@ pub enum ConfigError {
     #[error("there is no endpoint; add at least one, such as http://127.0.0.1:7600")]
     NoEndpoint,
     /// An endpoint is not an address.
-    #[error("{endpoint:?} is not an endpoint: it must be HOST:PORT or http://HOST:PORT, such as 127.0.0.1:7600")]
+    #[error(
+        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT or https://HOST:PORT, such as 127.0.0.1:7600"
+    )]
     #[non_exhaustive]
     BadEndpoint {
         /// The endpoint that was set.
         endpoint: String,
     },
-    /// An endpoint uses TLS.
-    #[error("{endpoint:?}: Kent supports http only; for TLS, use a proxy on this host")]
+    /// An endpoint is without TLS although others or the certificates need it.
+    #[error("{endpoint:?} is without TLS, but another endpoint or a certificate needs it; use https:// for all endpoints")]
     #[non_exhaustive]
-    Tls {
+    NoTls {
         /// The endpoint that was set.
         endpoint: String,
+    },
+    /// A certificate or the key cannot be used.
+    #[error("the certificates cannot be used: {problem}")]
+    #[non_exhaustive]
+    BadCertificate {
+        /// What is wrong with them.
+        problem: String,
     },
     /// A value is outside its range.
     #[error("{setting} must be {allowed}")]
@@ -98,6 +109,19 @@ impl Builder {
     /// Adds an endpoint. The client uses the first one, and the others when the first one fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
+        self
+    }
+
+    /// The certificates of the CAs that verify daemons, as PEM; endpoints without a scheme then use TLS [default: those of the
+    /// system, for `https://` endpoints].
+    pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.ca = Some(pem.into());
+        self
+    }
+
+    /// The client's certificate and private key, as PEM, for daemons that require one; endpoints without a scheme then use TLS.
+    pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.identity = Some((certificate.into(), key.into()));
         self
     }
 
@@ -171,9 +195,26 @@ impl Builder {
         if self.endpoints.is_empty() {
             return Err(ConfigError::NoEndpoint);
         }
+        let tls = self.tls();
         let endpoints: Result<Vec<Endpoint>, _> =
-            self.endpoints.iter().map(|endpoint| parse(endpoint, &self.settings)).collect();
-        Ok(Client::with(endpoints?, self.settings))
+            self.endpoints.iter().map(|endpoint| parse(endpoint, tls.as_ref(), &self.settings)).collect();
+        Ok(Client::with(endpoints?, tls, self.settings))
+    }
+
+    /// Returns how to verify daemons, if anything set needs TLS.
+    fn tls(&self) -> Option<ClientTlsConfig> {
+        let is_tls = |endpoint: &String| endpoint.starts_with("https:");
+        if self.ca.is_none() && self.identity.is_none() && !self.endpoints.iter().any(is_tls) {
+            return None;
+        }
+        let tls = match &self.ca {
+            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        Some(match &self.identity {
+            Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
+            None => tls,
+        })
     }
 }
 
@@ -195,18 +236,30 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
     if within { Ok(()) } else { Err(ConfigError::OutOfRange { setting, allowed }) }
 }
 
-pub(crate) fn parse(endpoint: &str, settings: &Settings) -> Result<Endpoint, ConfigError> {
-    if endpoint.starts_with("https:") {
-        return Err(ConfigError::Tls { endpoint: endpoint.to_owned() });
-    }
+/// Parses an endpoint. Without a scheme it uses TLS if the client does.
+pub(crate) fn parse(endpoint: &str, tls: Option<&ClientTlsConfig>, settings: &Settings) -> Result<Endpoint, ConfigError> {
     let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
-    let with_scheme = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let with_scheme =
+        if endpoint.contains("://") { endpoint.to_owned() } else { format!("{scheme}://{endpoint}") };
     let parsed = Endpoint::from_shared(with_scheme).map_err(|_| bad())?;
     let uri = parsed.uri();
-    if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) || uri.port_u16().is_none() {
+    if uri.host().is_none_or(str::is_empty) || uri.port_u16().is_none() {
         return Err(bad());
     }
+    let parsed = match (uri.scheme_str(), tls) {
+        (Some("http"), None) => parsed,
+        (Some("http"), Some(_)) => return Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
+        (Some("https"), Some(tls)) => parsed.tls_config(tls.clone()).map_err(|error| unusable(&error))?,
+        _ => return Err(bad()),
+    };
     Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
+}
+
+fn unusable(error: &dyn std::error::Error) -> ConfigError {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let problem = causes.map(ToString::to_string).last().unwrap_or_else(|| error.to_string());
+    ConfigError::BadCertificate { problem }
 }
 
 /// The interval of HTTP/2 keepalive probes, which detect dead connections.
@@ -229,7 +282,8 @@ mod tests {
         for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
             check_err(Client::builder().endpoint(endpoint), "it must be HOST:PORT");
         }
-        check_err(Client::builder().endpoint("https://a:1"), "http only");
+        check_err(Client::builder().endpoint("https://a:1").endpoint("http://b:1"), "use https://");
+        check_err(good().ca("not PEM"), "the certificates cannot be used");
         check_err(good().block_size(0), "block_size must be 1 to");
         check_err(good().block_size(10).block_size_max(9), "block_size must be 1 to");
         check_err(good().low_water(1.5), "low_water must be 0 to 1");
@@ -247,7 +301,7 @@ mod tests {
             ("[::1]:7600", "http://[::1]:7600/"),
             ("kent.example:80", "http://kent.example:80/"),
         ] {
-            assert_eq!(parse(text, &settings).expect(text).uri().to_string(), expected, "{text}");
+            assert_eq!(parse(text, None, &settings).expect(text).uri().to_string(), expected, "{text}");
         }
     }
 

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tonic::{
     Code, Request, Status,
-    transport::{Channel, Endpoint},
+    transport::{Channel, ClientTlsConfig, Endpoint},
 };
 use tracing::debug;
 
@@ -34,6 +34,8 @@ use crate::{
 pub(crate) struct Connection {
     origin: Origin,
     settings: Settings,
+    /// How to verify daemons, if the endpoints use TLS.
+    tls: Option<ClientTlsConfig>,
     /// The ages of the identifiers of all handles.
     ages: Arc<Ages>,
     state: Mutex<State>,
@@ -94,11 +96,11 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Connection {
-    pub(crate) fn new(endpoints: Vec<Endpoint>, settings: Settings) -> Self {
+    pub(crate) fn new(endpoints: Vec<Endpoint>, tls: Option<ClientTlsConfig>, settings: Settings) -> Self {
         let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
         let ages = Ages::new(settings.max_age);
         let state = Mutex::new(State { known, current: 0, since: None, discovered: None });
-        Self { origin: Origin::here(), settings, ages, state }
+        Self { origin: Origin::here(), settings, tls, ages, state }
     }
 
     /// The process that owns the connection. If a forked child used it, both would write to the same socket.
@@ -251,7 +253,7 @@ impl Connection {
         // OK because the client asks again later and keeps its endpoints.
         let Ok(Ok(status)) = asked else { return };
         let others = status.into_inner().replicas.into_iter().filter(|replica| !replica.answering);
-        let found = others.filter_map(|replica| parse(&replica.address, &self.settings).ok()).take(DISCOVERED_MAX);
+        let found = others.filter_map(|replica| parse(&replica.address, self.tls.as_ref(), &self.settings).ok()).take(DISCOVERED_MAX);
         self.replace_discovered(found.collect());
     }
 

@@ -83,7 +83,10 @@ pub use stock::Stats;
 pub use table::TableCopy;
 /// The version of tonic that [`Error`] and the stubs use.
 pub use tonic;
-use tonic::{Status, transport::Endpoint};
+use tonic::{
+    Status,
+    transport::{ClientTlsConfig, Endpoint},
+};
 use uuid::Uuid;
 
 use crate::{config::Settings, connection::Connection, fence::Fences, handle::Shared};
@@ -110,8 +113,8 @@ impl Client {
         Builder::default()
     }
 
-    pub(crate) fn with(endpoints: Vec<Endpoint>, settings: Settings) -> Self {
-        Self { connection: Arc::new(Connection::new(endpoints, settings)), fences: Arc::default() }
+    pub(crate) fn with(endpoints: Vec<Endpoint>, tls: Option<ClientTlsConfig>, settings: Settings) -> Self {
+        Self { connection: Arc::new(Connection::new(endpoints, tls, settings)), fences: Arc::default() }
     }
 
     /// A handle for UUIDs of version 7, which start with milliseconds and sort by time.
