@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn err_numbers_say_what_was_wanted() {
+    fn err_numbers_say_what_was_expected() {
         for text in ["", "x", "-1", "129", "1.5"] {
             assert!(parse_bits(text).is_err_and(|error| error.contains("from 0 to 128, such as 40")), "{text}");
         }
