@@ -194,7 +194,7 @@ pub enum Refusal {
     },
     /// `use-unknown`: the caller must confirm that no number of an external region is in use.
     #[error(
-        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use; delete it only if none is, \
+        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use; delete it only if none is in use, \
          and confirm that"
     )]
     UseUnknown {
@@ -245,7 +245,7 @@ pub enum Refusal {
     #[error("the update changes nothing: give at least one attribute")]
     NoChange,
     /// `bad-import`: the imported regions break an invariant of the table.
-    #[error("the imported regions do not fit the table: of region {region:?}, {what}")]
+    #[error("the imported regions do not fit the table: region {region:?}: {what}")]
     NotImported {
         /// The name of the region.
         region: String,
