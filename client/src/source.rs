@@ -8,14 +8,15 @@ use tracing::info;
 
 use crate::error::Error;
 
-/// A source. With `follows_heirs` it moves to the region that continues the numbers of a closed one.
+/// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed one.
 #[derive(Debug)]
 pub(crate) struct Source {
     name: Mutex<Arc<str>>,
     follows_heirs: bool,
 }
 
-/// The maximum number of moves within one call. The daemon names the last heir, so more than one takes several edits in that time.
+/// The maximum number of moves within one call. The daemon names the last heir, so a second move is needed only if that region has closed
+/// in the meantime.
 const MOVES_MAX: usize = 16;
 
 impl Source {
