@@ -354,7 +354,7 @@ pub(crate) struct PolicyArgs {
     /// Never expand automatically.
     #[arg(long, conflicts_with = "auto_expand")]
     pub(crate) no_auto_expand: bool,
-    /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
+    /// Issue at most N identifiers in total, including those from chunks that daemons already hold.
     #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
     /// Issue as many identifiers as fit the suffix.
