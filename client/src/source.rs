@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// Moves on, unless another call has done so.
+    /// Moves to the heir, unless another call has already done so.
     fn move_to(&self, closed: &Arc<str>, heir: Arc<str>) {
         let mut name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
         if *name == *closed {

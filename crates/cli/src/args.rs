@@ -190,7 +190,7 @@ Examples:
   kent doctor --endpoint 10.0.0.7:7600         this replica only";
 
 const CODEC_HELP: &str = r#"The answer to each line {"verb": V, "in": {...}} is {"ok": true, "out": {...}} or
-{"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer, too, and does not end the run.
+{"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer as well, and does not end the run.
 
 Examples:
   echo '{"verb":"uuid.inspect","in":{"uuid":"017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}}' | kent codec
@@ -310,8 +310,8 @@ Examples:
 
 /// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), in a space of 128 bits also a UUID, or the 11 symbols of a uid11 of
-/// which at least one is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
+/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 symbols of a
+/// uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
@@ -444,7 +444,7 @@ pub(crate) enum TableCommand {
     /// Create the regions of a file that the table lacks, after showing them and asking for confirmation.
     ///
     /// Every region is imported whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one commit. A larger
-    /// table is several: if the import is interrupted, repeat the command, and it continues.
+    /// table takes several: if the import is interrupted, repeat the command to continue it.
     ///
     /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space must be as
     /// wide as the one that was exported.

@@ -74,7 +74,7 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
     }
 }
 
-/// What an operator may regret about a new region: its zone and its suffix are hard to change later.
+/// Warnings about a new region whose zone or suffix is hard to change later.
 fn warnings(region: &Region) -> Vec<String> {
     let (name, suffix) = (names::short(&region.name), region.suffix_bits);
     let prefix = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);

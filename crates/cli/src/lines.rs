@@ -31,7 +31,7 @@ impl<R: Read> Lines<R> {
         Self { reader: BufReader::with_capacity(BUFFER_BYTES, input), number: 0 }
     }
 
-    /// Waits for a line, and returns it with the complete lines that have arrived with it, `most` in all. Returns an empty batch at the end.
+    /// Waits for a line, and returns it with the complete lines that have arrived with it, at most `most` in total. Returns an empty batch at the end.
     pub(crate) fn next_batch(&mut self, most: usize) -> Result<Vec<Line>, Failure> {
         let mut batch = Vec::new();
         while batch.is_empty() || batch.len() < most && self.reader.buffer().contains(&b'\n') {

@@ -2,7 +2,7 @@
 //!
 //! An import creates the regions that the table lacks, each whole in one commit: with its prefix, its counter and its former prefixes.
 //! It removes nothing, and changes nothing if any existing region differs from the file. A table of up to 48 regions is one commit. A
-//! larger one is several: an interrupted import is continued by importing the file again.
+//! larger one takes several: to continue an interrupted import, import the file again.
 
 mod compare;
 mod file;

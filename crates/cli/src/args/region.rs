@@ -47,7 +47,7 @@ pub(crate) enum RegionCommand {
     /// Stop granting from a region and everything inside it. Issued identifiers stay valid.
     ///
     /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated regions in
-    /// it, to any depth, also those made later. The answer says whether all replicas have stopped.
+    /// it, to any depth, including those created later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
     /// Lift the seal of a region. Seals of regions inside it, and of regions around it, stay.

@@ -260,7 +260,7 @@ fn limits(diagnosis: &Diagnosis) -> Check {
             );
         }
         (Some(open), None) => check.fact(format!("{} open files, without a maximum", number(open))),
-        (None, _) => check.fact("the system does not say how many files are open"),
+        (None, _) => check.fact("the system does not report how many files are open"),
     }
     check
 }

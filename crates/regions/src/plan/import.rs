@@ -85,7 +85,7 @@ fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
     for region in made() {
         let mut outer = around(table, region.prefix);
         while let Some(region) = outer.filter(|region| regions.insert(region.number, region).is_none()) {
-            // A region with subregions needs its first one, and so does that one.
+            // A region with subregions needs its first subregion, which in turn may need its own.
             let mut first = table.children(region).next();
             while let Some(region) = first.filter(|region| regions.insert(region.number, region).is_none()) {
                 first = table.children(region).next();
