@@ -85,7 +85,10 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
 pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if region.sealed {
-        rows.push(("sealed", "nothing is granted from the region or anything inside it until it is unsealed".to_owned()));
+        rows.push((
+            "sealed",
+            "nothing is granted from the region or anything inside it until it is unsealed".to_owned(),
+        ));
     }
     if !region.delegated_space.is_empty() {
         rows.push(("delegated", format!("its suffixes form {}", region.delegated_space)));
@@ -238,7 +241,9 @@ fn ends(region: &Region) -> Option<(u128, u128)> {
 fn kind_text(region: &Region) -> String {
     let below = number::counted(region.subregion_bits, "bit");
     match region.kind() {
-        Kind::Partial => format!("partial: has subregions, whose prefixes are {below} longer; issues identifiers of its own under the all-zero extension"),
+        Kind::Partial => format!(
+            "partial: has subregions, whose prefixes are {below} longer; issues identifiers of its own under the all-zero extension"
+        ),
         Kind::Closed => format!("closed: replaced by its subregions, whose prefixes are {below} longer"),
         kind => kind_name(kind).to_owned(),
     }

@@ -120,7 +120,10 @@ mod tests {
             (vec![v1::Region { reserved: "many".to_owned(), ..region("r") }], "reserved"),
             (vec![v1::Region { pace: 0, ..region("r") }], "pace: is missing"),
             (vec![v1::Region { kind: 0, ..region("r") }], "kind: must be"),
-            (vec![v1::Region { name: "spaces/other/regions/r".to_owned(), ..region("r") }], "is not in space \"default\""),
+            (
+                vec![v1::Region { name: "spaces/other/regions/r".to_owned(), ..region("r") }],
+                "is not in space \"default\"",
+            ),
             (vec![v1::Region { parent: "outer".to_owned(), ..region("r") }], "regions"),
         ] {
             let invalid = ImportInput::try_from(request(regions)).expect_err(problem).to_string();

@@ -204,7 +204,9 @@ fn disk(directories: &[Directory]) -> Check {
         check.problem(
             State::above(sync, SYNC_WARNING_MS, SYNC_WRONG_MS),
             format!("writes to {path} take {} to become durable", millis(sync)),
-            format!("Every commit waits for that: put --{setting} on a faster disk, or find out what else uses this one."),
+            format!(
+                "Every commit waits for that: put --{setting} on a faster disk, or find out what else uses this one."
+            ),
         );
         let state = match *free_bytes {
             free if free < FREE_WRONG_BYTES => State::Wrong,
