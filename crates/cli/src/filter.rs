@@ -50,8 +50,8 @@ const OPERATORS: [(&str, Comparison); 6] = [
 
 const STATES: [&str; 5] = ["open", "partial", "closed", "sealed", "delegated"];
 
-const WANTED: &str = "expected FIELD=PATTERN or FIELD!=PATTERN with the field name, owner, description, state, order or \
-label.NAME, such as 'name=eu-*', or fill with =, !=, <, <=, > or >= and a percentage, such as 'fill>80' (with the quotes)";
+const WANTED: &str = "expected FIELD=PATTERN or FIELD!=PATTERN, where FIELD is name, owner, description, state, order or \
+label.NAME, such as 'name=eu-*'; or fill with =, !=, <, <=, > or >= and a percentage, such as 'fill>80' (with the quotes)";
 
 impl FromStr for Condition {
     type Err = String;

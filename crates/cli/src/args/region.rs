@@ -254,7 +254,7 @@ pub(crate) struct SubdivideArgs {
     /// free ones, all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
-    /// Assign the all-zero bits although other subregions do not exist yet. The missing subregions stay reserved.
+    /// Assign the all-zero bits even if other subregions do not exist yet. The missing subregions stay reserved.
     #[arg(long = "abstract")]
     pub(crate) is_abstract: bool,
     #[command(flatten)]
