@@ -28,7 +28,7 @@ pub(crate) struct Exhausted {
 }
 
 impl Exhausted {
-    /// The number of suffixes with which the request could be granted.
+    /// The number of suffixes that the region needs to grant the request.
     fn needed(&self) -> u128 {
         self.reserved.saturating_add(self.requested.into())
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Exhausted {
                 self.needed()
             );
         }
-        // The smallest width that holds them.
+        // The smallest width with enough suffixes.
         let missing = Count::Below(self.needed()).bits().saturating_sub(self.suffix_bits).max(1);
         match expandable_bits {
             0 => write!(f, "it cannot be expanded further"),

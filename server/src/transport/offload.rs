@@ -1,7 +1,7 @@
-//! Services whose calls may take long: they run on the runtime of calls, not on the thread of the connection.
+//! Services whose calls may take a long time: they run on the runtime of calls, not on the thread of the connection.
 //!
 //! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten thousand
-//! classifications would delay all grants on its connections. So the runtime of calls makes such answers, and passes them to the
+//! classifications would delay all grants on its connections. So the runtime of calls computes such answers, and passes them to the
 //! connection in small pieces, as fast as the connection sends them.
 
 use std::{
@@ -35,7 +35,7 @@ use tonic::{
 
 use crate::{host::tasks::Tasks, status};
 
-/// The maximum number of concurrent calls of one service. Each may have an answer of some megabytes in memory.
+/// The maximum number of concurrent calls of one service. Each may have an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
 
 /// Calls that last as long as their caller wants; they have limits of their own.
@@ -142,7 +142,7 @@ async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
                 let mut taken = true;
                 while taken && !data.is_empty() {
                     let piece = data.split_to(data.len().min(PIECE_BYTES));
-                    // As in `yielding`.
+                    // A grant may be waiting for the processor, as in `yielding`.
                     thread::yield_now();
                     unpaused += piece.len();
                     taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;

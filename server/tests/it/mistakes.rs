@@ -103,7 +103,7 @@ fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
     assert!(!operator.kent("region history").contains("revision 4"));
 }
 
-/// The retry of an edit that changed nothing must not change anything later.
+/// An edit that changed nothing must change nothing when it is retried later.
 #[tokio::test]
 async fn ok_the_retry_of_an_edit_that_changed_nothing_changes_nothing() {
     let data = data_dir();
