@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use thiserror::Error;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
@@ -81,7 +82,9 @@ pub enum ConfigError {
         endpoint: String,
     },
     /// An endpoint is without TLS although others or the certificates need it.
-    #[error("{endpoint:?} is without TLS, but another endpoint or a certificate needs it; use https:// for all endpoints")]
+    #[error(
+        "{endpoint:?} is without TLS, but another endpoint or a certificate needs it; use https:// for all endpoints"
+    )]
     #[non_exhaustive]
     NoTls {
         /// The endpoint that was set.
@@ -195,26 +198,37 @@ impl Builder {
         if self.endpoints.is_empty() {
             return Err(ConfigError::NoEndpoint);
         }
-        let tls = self.tls();
+        let tls = self.tls()?;
         let endpoints: Result<Vec<Endpoint>, _> =
             self.endpoints.iter().map(|endpoint| parse(endpoint, tls.as_ref(), &self.settings)).collect();
         Ok(Client::with(endpoints?, tls, self.settings))
     }
 
     /// Returns how to verify daemons, if anything set needs TLS.
-    fn tls(&self) -> Option<ClientTlsConfig> {
+    fn tls(&self) -> Result<Option<ClientTlsConfig>, ConfigError> {
         let is_tls = |endpoint: &String| endpoint.starts_with("https:");
         if self.ca.is_none() && self.identity.is_none() && !self.endpoints.iter().any(is_tls) {
-            return None;
+            return Ok(None);
         }
         let tls = match &self.ca {
-            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            Some(pem) => {
+                check_pem::<CertificateDer<'_>>("the CAs", pem)?;
+                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
+            }
             None => ClientTlsConfig::new().with_native_roots(),
         };
-        Some(match &self.identity {
-            Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
-            None => tls,
-        })
+        let Some((certificate, key)) = &self.identity else { return Ok(Some(tls)) };
+        check_pem::<CertificateDer<'_>>("the client's certificate", certificate)?;
+        check_pem::<PrivateKeyDer<'_>>("the client's key", key)?;
+        Ok(Some(tls.identity(Identity::from_pem(certificate, key))))
+    }
+}
+
+/// Checks that a PEM text has something of a kind, because tonic ignores what it does not know.
+fn check_pem<T: PemObject>(what: &str, text: &[u8]) -> Result<(), ConfigError> {
+    match T::from_pem_slice(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(ConfigError::BadCertificate { problem: format!("{what}: {error}") }),
     }
 }
 
@@ -237,11 +251,14 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
 }
 
 /// Parses an endpoint. Without a scheme it uses TLS if the client does.
-pub(crate) fn parse(endpoint: &str, tls: Option<&ClientTlsConfig>, settings: &Settings) -> Result<Endpoint, ConfigError> {
+pub(crate) fn parse(
+    endpoint: &str,
+    tls: Option<&ClientTlsConfig>,
+    settings: &Settings,
+) -> Result<Endpoint, ConfigError> {
     let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let with_scheme =
-        if endpoint.contains("://") { endpoint.to_owned() } else { format!("{scheme}://{endpoint}") };
+    let with_scheme = if endpoint.contains("://") { endpoint.to_owned() } else { format!("{scheme}://{endpoint}") };
     let parsed = Endpoint::from_shared(with_scheme).map_err(|_| bad())?;
     let uri = parsed.uri();
     if uri.host().is_none_or(str::is_empty) || uri.port_u16().is_none() {
@@ -283,7 +300,8 @@ mod tests {
             check_err(Client::builder().endpoint(endpoint), "it must be HOST:PORT");
         }
         check_err(Client::builder().endpoint("https://a:1").endpoint("http://b:1"), "use https://");
-        check_err(good().ca("not PEM"), "the certificates cannot be used");
+        check_err(good().ca("not PEM"), "the certificates cannot be used: the CAs: no items found");
+        check_err(good().identity("not PEM", ""), "the client's certificate");
         check_err(good().block_size(0), "block_size must be 1 to");
         check_err(good().block_size(10).block_size_max(9), "block_size must be 1 to");
         check_err(good().low_water(1.5), "low_water must be 0 to 1");

@@ -253,7 +253,9 @@ impl Connection {
         // OK because the client asks again later and keeps its endpoints.
         let Ok(Ok(status)) = asked else { return };
         let others = status.into_inner().replicas.into_iter().filter(|replica| !replica.answering);
-        let found = others.filter_map(|replica| parse(&replica.address, self.tls.as_ref(), &self.settings).ok()).take(DISCOVERED_MAX);
+        let found = others
+            .filter_map(|replica| parse(&replica.address, self.tls.as_ref(), &self.settings).ok())
+            .take(DISCOVERED_MAX);
         self.replace_discovered(found.collect());
     }
 

@@ -43,6 +43,7 @@ mod it {
     mod start;
     mod suggestions;
     mod tables;
+    mod tls;
     mod transfer;
     mod unanswered;
     mod watch;

@@ -357,9 +357,9 @@ impl Tls {
     }
 }
 
-/// The time left until a certificate expires.
+/// The time left until a certificate expires. It is valid until the end of the last second that it names.
 pub(crate) fn time_left(certificate: &Certificate, clock: &dyn Clock) -> Duration {
-    certificate.not_after.saturating_sub(since_epoch(clock.wall()))
+    certificate.not_after.saturating_add(Duration::from_secs(1)).saturating_sub(since_epoch(clock.wall()))
 }
 
 fn since_epoch(now: UnixNanos) -> Duration {

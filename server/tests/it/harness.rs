@@ -105,6 +105,11 @@ impl Daemon {
         &self.grpc
     }
 
+    /// The address of the HTTP port.
+    pub(crate) fn http_address(&self) -> &str {
+        &self.http
+    }
+
     pub(crate) fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.grpc)).expect("an address").connect_lazy()
     }

@@ -1,0 +1,320 @@
+//! TLS on both ports: who gets in, and what happens when certificates change, are revoked or expire.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use kent_client::{Client, Error};
+use kent_proto::v1::{CreateRegionRequest, ListHistoryRequest, WatchTableRequest};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
+    KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+use super::harness::{Daemon, data_dir, kentd};
+
+/// A CA.
+struct Ca {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A certificate and its key, as PEM.
+struct Identity {
+    certificate: String,
+    key: String,
+    serial: SerialNumber,
+}
+
+impl Ca {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().expect("a key");
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// Signs a certificate that is valid for this long.
+    fn sign(&self, name: SanType, serial: u64, valid: Duration) -> Identity {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = vec![name];
+        params.serial_number = Some(serial.into());
+        params.not_before = (now() - Duration::from_secs(60)).into();
+        params.not_after = (now() + valid).into();
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        Identity { certificate, key: key.serialize_pem(), serial: serial.into() }
+    }
+
+    fn server(&self) -> Identity {
+        self.sign(SanType::IpAddress([127, 0, 0, 1].into()), 1, DAY)
+    }
+
+    fn client(&self, name: &str, serial: u64) -> Identity {
+        self.sign(SanType::URI(name.try_into().expect("ASCII")), serial, DAY)
+    }
+
+    /// A list of revoked certificates.
+    fn revoke(&self, revoked: &[&Identity]) -> String {
+        let revoked = revoked.iter().map(|identity| RevokedCertParams {
+            serial_number: identity.serial.clone(),
+            revocation_time: now().into(),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: (now() - Duration::from_secs(60)).into(),
+            next_update: (now() + DAY).into(),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer).expect("a list").pem().expect("PEM")
+    }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[expect(clippy::disallowed_methods, reason = "certificates have dates")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The files of a daemon's certificates, exchanged as Kubernetes does it: a link to a directory is replaced.
+struct Files {
+    dir: tempfile::TempDir,
+    version: u32,
+}
+
+impl Files {
+    fn new(server: &Identity, ca: Option<&Ca>, crl: Option<&str>) -> Self {
+        let mut files = Self { dir: data_dir(), version: 0 };
+        files.exchange(&server.certificate, &server.key, ca, crl);
+        files
+    }
+
+    fn exchange(&mut self, certificate: &str, key: &str, ca: Option<&Ca>, crl: Option<&str>) {
+        self.version += 1;
+        let version = self.dir.path().join(self.version.to_string());
+        fs::create_dir(&version).expect("a directory");
+        let ca = ca.map(|ca| &*ca.pem);
+        for (name, text) in [("cert", Some(certificate)), ("key", Some(key)), ("ca", ca), ("crl", crl)] {
+            if let Some(text) = text {
+                fs::write(version.join(name), text).expect("written");
+            }
+        }
+        let link = self.dir.path().join("new");
+        std::os::unix::fs::symlink(&version, &link).expect("a link");
+        fs::rename(&link, self.dir.path().join("current")).expect("replaced");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("current").join(name)
+    }
+
+    fn daemon(&self, data: &Path) -> Daemon {
+        Daemon::spawn(&mut self.command(data))
+    }
+
+    fn command(&self, data: &Path) -> Command {
+        let mut command = kentd(data);
+        for (name, setting) in
+            [("cert", "--tls-cert"), ("key", "--tls-key"), ("ca", "--tls-client-ca"), ("crl", "--tls-crl")]
+        {
+            if self.path(name).exists() {
+                command.arg(setting).arg(self.path(name));
+            }
+        }
+        command
+    }
+}
+
+fn client(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> Client {
+    let builder = Client::builder()
+        .endpoint(format!("https://{}", daemon.grpc_address()))
+        .ca(ca.pem.as_str())
+        .request_timeout(Duration::from_secs(5));
+    let builder = match identity {
+        Some(Identity { certificate, key, .. }) => builder.identity(certificate.as_str(), key.as_str()),
+        None => builder,
+    };
+    builder.build().expect("valid")
+}
+
+/// Whether a new connection of this client gets an identifier.
+async fn gets_in(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> bool {
+    match client(daemon, ca, identity).uuid_v7().next().await {
+        Ok(_) => true,
+        Err(Error::Unavailable { .. }) => false,
+        Err(other) => panic!("expected no connection, got {other}"),
+    }
+}
+
+/// Waits until a condition holds; the test's time limit ends a wait that is in vain.
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    while !condition().await {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_only_callers_with_a_certificate_get_in_and_history_has_their_names() {
+    let (data, ca, other) = (data_dir(), Ca::new("kent"), Ca::new("other"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let daemon = files.daemon(data.path());
+    let orders = ca.client("spiffe://example/orders", 2);
+    assert!(gets_in(&daemon, &ca, Some(&orders)).await);
+    assert!(!gets_in(&daemon, &ca, None).await, "no certificate");
+    assert!(
+        !gets_in(&daemon, &ca, Some(&other.client("spiffe://example/orders", 2))).await,
+        "another CA's certificate"
+    );
+    assert!(!gets_in(&daemon, &other, Some(&orders)).await, "the client does not trust the daemon");
+    let expired = ca.sign(SanType::URI("spiffe://example/old".try_into().expect("ASCII")), 3, Duration::ZERO);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!gets_in(&daemon, &ca, Some(&expired)).await, "an expired certificate");
+    let plain = Client::builder().endpoint(daemon.grpc_address()).request_timeout(Duration::from_secs(2));
+    assert!(plain.build().expect("valid").uuid_v7().next().await.is_err(), "no TLS");
+
+    let admin = client(&daemon, &ca, Some(&orders)).connect().await.expect("connected");
+    let mut create = tonic::Request::new(CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "r".to_owned(),
+        suffix_bits: Some(10),
+        ..Default::default()
+    });
+    create.metadata_mut().insert("kent-principal", "ann".parse().expect("ASCII"));
+    admin.regions().create_region(create).await.expect("created");
+    let list = ListHistoryRequest { parent: "spaces/default".to_owned(), ..Default::default() };
+    let history = admin.regions().list_history(list).await.expect("listed").into_inner();
+    assert_eq!(history.entries[0].principal, "spiffe://example/orders on behalf of ann from 127.0.0.1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_the_http_port_uses_tls_without_certificates_of_callers() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let daemon = files.daemon(data.path());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).expect("PEM")).expect("a CA");
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().expect("a name")).expect("set up");
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(daemon.http_address()).expect("connected"));
+    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    // OK because a peer may close the connection without TLS's goodbye.
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_certificates_are_exchanged_while_the_daemon_runs() {
+    let (data, old, new) = (data_dir(), Ca::new("old"), Ca::new("new"));
+    let mut files = Files::new(&old.server(), Some(&old), None);
+    let daemon = files.daemon(data.path());
+    let (early, late) = (old.client("spiffe://example/a", 2), new.client("spiffe://example/a", 2));
+    assert!(gets_in(&daemon, &old, Some(&early)).await && !gets_in(&daemon, &new, Some(&late)).await);
+    // A key that does not belong to the certificate changes nothing.
+    let server = new.server();
+    files.exchange(&server.certificate, &old.server().key, Some(&new), None);
+    daemon.signal("HUP");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(gets_in(&daemon, &old, Some(&early)).await);
+    files.exchange(&server.certificate, &server.key, Some(&new), None);
+    until(async || gets_in(&daemon, &new, Some(&late)).await).await;
+    assert!(!gets_in(&daemon, &old, Some(&early)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_revoked_certificate_ends_its_connections_and_no_other() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let (server, revoked, valid) =
+        (ca.server(), ca.client("spiffe://example/a", 2), ca.client("spiffe://example/b", 3));
+    let mut files = Files::new(&server, Some(&ca), Some(&ca.revoke(&[])));
+    let daemon = files.daemon(data.path());
+    let mut watches = Vec::new();
+    for identity in [&revoked, &valid] {
+        let connected = client(&daemon, &ca, Some(identity)).connect().await.expect("connected");
+        let request = WatchTableRequest { parent: "spaces/default".to_owned(), ..Default::default() };
+        let mut watch = connected.regions().watch_table(request).await.expect("watching").into_inner();
+        watch.message().await.expect("a snapshot");
+        watches.push((connected, watch));
+    }
+    files.exchange(&server.certificate, &server.key, Some(&ca), Some(&ca.revoke(&[&revoked])));
+    // The stream of the revoked caller ends in its middle.
+    let (_, stream) = &mut watches[0];
+    while let Ok(Some(_)) = stream.message().await {}
+    assert!(!gets_in(&daemon, &ca, Some(&revoked)).await);
+    // The other connection is the same one as before, and gets the next change.
+    let (connected, stream) = &mut watches[1];
+    let create = CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "r".to_owned(),
+        suffix_bits: Some(10),
+        ..Default::default()
+    };
+    connected.regions().create_region(create).await.expect("created");
+    stream.message().await.expect("still there").expect("a change");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_an_expired_certificate_ends_its_connection() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let daemon = files.daemon(data.path());
+    let brief = ca.sign(SanType::URI("spiffe://example/a".try_into().expect("ASCII")), 2, Duration::from_secs(4));
+    let connected = client(&daemon, &ca, Some(&brief)).connect().await.expect("connected");
+    let request = WatchTableRequest { parent: "spaces/default".to_owned(), ..Default::default() };
+    let mut watch = connected.regions().watch_table(request).await.expect("watching").into_inner();
+    while let Ok(Some(_)) = watch.message().await {}
+    assert!(!gets_in(&daemon, &ca, Some(&brief)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_silent_sockets_do_not_lock_others_out() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let daemon = files.daemon(data.path());
+    // More than the daemon lets shake hands at the same time.
+    let silent: Vec<_> = (0..1500).map_while(|_| TcpStream::connect(daemon.grpc_address()).ok()).collect();
+    assert_eq!(silent.len(), 1500, "this test needs 1,500 open files");
+    assert!(gets_in(&daemon, &ca, Some(&ca.client("spiffe://example/a", 2))).await);
+}
+
+#[test]
+fn err_certificates_that_cannot_be_used() {
+    let (data, ca, other) = (data_dir(), Ca::new("kent"), Ca::new("other"));
+    let (server, stranger) = (ca.server(), other.server());
+    let check = |files: &Files, expected: &str| {
+        let output = files.command(data.path()).arg("--check-config").output().expect("kentd runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(64) && error.contains(expected), "{error}");
+    };
+    let pair = Identity { key: stranger.key, ..ca.server() };
+    check(&Files::new(&pair, None, None), "cannot be used with the key");
+    let no_key = Identity { key: "nothing".to_owned(), ..ca.server() };
+    check(&Files::new(&no_key, None, None), "tls-key needs a PEM file with a private key");
+    let no_ca = Ca { pem: "nothing".to_owned(), ..Ca::new("kent") };
+    check(&Files::new(&server, Some(&no_ca), None), "tls-client-ca needs a PEM file with the certificates of CAs");
+    check(&Files::new(&server, Some(&ca), Some("nothing")), "tls-crl needs a PEM file");
+    check(&Files::new(&server, None, Some(&ca.revoke(&[]))), "tls-crl needs tls-client-ca");
+}
