@@ -6,7 +6,12 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -294,10 +299,28 @@ async fn ok_silent_sockets_do_not_lock_others_out() {
     let (data, ca) = (data_dir(), Ca::new("kent"));
     let files = Files::new(&ca.server(), Some(&ca), None);
     let daemon = files.daemon(data.path());
-    // More than the daemon lets shake hands at the same time.
-    let silent: Vec<_> = (0..1500).map_while(|_| TcpStream::connect(daemon.grpc_address()).ok()).collect();
-    assert_eq!(silent.len(), 1500, "this test needs 1,500 open files");
-    assert!(gets_in(&daemon, &ca, Some(&ca.client("spiffe://example/a", 2))).await);
+    let (address, caller) = (daemon.grpc_address().to_owned(), ca.client("spiffe://example/a", 2));
+    let is_done = Arc::new(AtomicBool::new(false));
+    let stop = is_done.clone();
+    let (full, filled) = mpsc::channel();
+    let crowd = thread::spawn(move || {
+        let mut silent = Vec::new();
+        while !stop.load(Relaxed) {
+            silent.push(TcpStream::connect(&address).expect("connected"));
+            if silent.len() == 1500 {
+                full.send(()).expect("awaited"); // more than the daemon lets shake hands at the same time
+            }
+            if silent.len() >= 1500 {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        silent.len()
+    });
+    filled.recv().expect("1,500 sockets are open");
+    let gets_in = gets_in(&daemon, &ca, Some(&caller)).await;
+    is_done.store(true, Relaxed);
+    let silent = crowd.join().expect("no error");
+    assert!(gets_in, "locked out by {silent} silent sockets");
 }
 
 #[test]
