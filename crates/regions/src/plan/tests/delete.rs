@@ -56,6 +56,15 @@ fn ok_the_last_subregion_leaves_an_open_region() {
 }
 
 #[test]
+fn ok_the_deletion_of_the_last_subregion_keeps_the_seal_around_it() {
+    let mut table = sample();
+    apply(&mut table, &delete("c1"));
+    apply(&mut table, &update("closed", Patch { sealed: Some(true), ..Patch::default() }));
+    apply(&mut table, &delete("c0"));
+    assert!(table.named("closed").expect("it").sealed);
+}
+
+#[test]
 fn err_a_suffix_issued_after_the_plan_was_made() {
     let mut table = sample();
     let plan = table.plan(&delete("p1")).expect("legal");
