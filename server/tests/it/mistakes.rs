@@ -79,12 +79,12 @@ fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
         "region set r --no-policy",
         "region set r --label team=",
     ] {
-        assert_eq!(operator.kent(words), "nothing changed: it was so before; revision 1\n", "{words}");
+        assert_eq!(operator.kent(words), "nothing changed: the edit was already in effect; revision 1\n", "{words}");
         assert_eq!(operator.json(words)["unchanged"], json!(true), "{words}");
     }
     assert!(operator.kent("region set r --next 101").contains("revision 1 → 2"));
     assert!(operator.kent("region seal r").contains("revision 2 → 3"));
-    assert_eq!(operator.kent("region seal r"), "nothing changed: it was so before; revision 3\n");
+    assert_eq!(operator.kent("region seal r"), "nothing changed: the edit was already in effect; revision 3\n");
     assert!(!operator.kent("region history").contains("revision 4"));
 }
 

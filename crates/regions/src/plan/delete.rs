@@ -55,7 +55,6 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
             suffix: sub.suffix,
             zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
             issued: Count::ZERO,
-            // A seal of either covered the numbers that the parent continues.
             sealed: parent.sealed || sub.sealed,
             policy: sub.policy.clone(),
             ..parent.clone()

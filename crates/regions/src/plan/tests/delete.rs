@@ -56,12 +56,15 @@ fn ok_the_last_subregion_leaves_an_open_region() {
 }
 
 #[test]
-fn ok_the_deletion_of_the_last_subregion_keeps_the_seal_around_it() {
-    let mut table = sample();
-    apply(&mut table, &delete("c1"));
-    apply(&mut table, &update("closed", Patch { sealed: Some(true), ..Patch::default() }));
-    apply(&mut table, &delete("c0"));
-    assert!(table.named("closed").expect("it").sealed);
+fn ok_a_seal_outlives_the_subregions() {
+    let seal = || Patch { sealed: Some(true), ..Patch::default() };
+    for (parent, subregions) in [("closed", ["c1", "c0"].as_slice()), ("partial", &["p1"])] {
+        let mut table = sample();
+        apply(&mut table, &update(parent, seal()));
+        subregions.iter().for_each(|sub| apply(&mut table, &delete(sub)));
+        let after = table.named(parent).expect("it");
+        assert_eq!((after.kind, after.sealed), (Kind::Open, true), "{parent}");
+    }
 }
 
 #[test]
