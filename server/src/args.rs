@@ -1,7 +1,9 @@
 //! The command line of `kentd`.
 
 use std::{
-    env, fs, io,
+    env,
+    ffi::OsStr,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -144,8 +146,19 @@ fn with_tips(mut error: clap::Error, command: &clap::Command) -> clap::Error {
         format!("kentd serves if no command is given; its commands are {}", commands.join(", "))
     });
     let example = examples.first().map(|example| format!("for example: {example}"));
-    let tips = help.into_iter().chain(unknown).chain(example);
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => Some(value.as_str()),
+        _ => None,
+    };
+    let variable = arg
+        .and_then(clap::Arg::get_env)
+        .filter(|name| value.is_some() && env::var_os(name).as_deref() == value.map(OsStr::new));
+    let variable = variable.map(|name| format!("the value is that of the variable {}", name.to_string_lossy()));
+    let tips = variable.into_iter().chain(help).chain(unknown).chain(example);
     let tips = tips.map(StyledStr::from).collect();
+    if error.get(ContextKind::Usage).is_some() {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(inner.clone().render_usage()));
+    }
     if error.kind() == ErrorKind::InvalidSubcommand {
         error.remove(ContextKind::SuggestedSubcommand);
     }

@@ -164,7 +164,15 @@ fn message(status: &Status) -> String {
     let message = status.message();
     match status.source() {
         Some(cause) if is_broken(status) => {
-            format!("the connection broke before the response arrived: {}", innermost(cause))
+            let cause = innermost(cause);
+            // What a server that speaks another protocol sends is no frame of HTTP/2.
+            let hint = match cause.contains("frame with invalid size") || cause.contains("invalid preface") {
+                true => {
+                    "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`"
+                }
+                false => "",
+            };
+            format!("the connection broke before the response arrived: {cause}{hint}")
         }
         _ if message.starts_with("grpc-status header missing") => {
             let answer = message.trim_start_matches("grpc-status header missing, mapped from ");

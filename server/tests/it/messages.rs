@@ -135,12 +135,21 @@ fn err_what_is_no_daemon_is_said_to_be_none() {
 }
 
 #[test]
+fn err_a_variable_of_the_daemon_is_named() {
+    let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let output = kentd.env("KENT_THREADS", "x").output().expect("kentd runs");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(message.contains("the value is that of the variable KENT_THREADS"), "{message}");
+}
+
+#[test]
 fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
     for (words, parts) in [
         ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1024"][..]),
         ("--grace -1s", &["--grace: Time for requests in flight", "0s to 1h [default: 10s]"]),
         ("--listen foo", &["[default: 127.0.0.1:7600]", "for example: kentd --data"]),
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
+        ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd serves if no command is given; its commands are restore, migrate, man"]),
         ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),
         ("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0", &["cannot listen on 192.0.2.1:1"]),
