@@ -188,6 +188,15 @@ impl Builder {
         self
     }
 
+    /// Checks the form of an endpoint, such as one that a user has typed, before the certificates are known.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::BadEndpoint`].
+    pub fn check_endpoint(endpoint: &str) -> Result<(), ConfigError> {
+        parse_address(endpoint, "http").map(|_| ())
+    }
+
     /// Builds the client. It does not connect yet.
     ///
     /// # Errors
@@ -256,21 +265,27 @@ pub(crate) fn parse(
     tls: Option<&ClientTlsConfig>,
     settings: &Settings,
 ) -> Result<Endpoint, ConfigError> {
-    let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let parsed = parse_address(endpoint, scheme)?;
+    let parsed = match (parsed.uri().scheme_str(), tls) {
+        (Some("http"), Some(_)) => return Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
+        (_, Some(tls)) => parsed.tls_config(tls.clone()).map_err(|error| unusable(&error))?,
+        (_, None) => parsed,
+    };
+    Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
+}
+
+/// Parses the address of an endpoint, which has this scheme if it names none.
+fn parse_address(endpoint: &str, scheme: &str) -> Result<Endpoint, ConfigError> {
+    let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
     let with_scheme = if endpoint.contains("://") { endpoint.to_owned() } else { format!("{scheme}://{endpoint}") };
     let parsed = Endpoint::from_shared(with_scheme).map_err(|_| bad())?;
     let uri = parsed.uri();
-    if uri.host().is_none_or(str::is_empty) || uri.port_u16().is_none() {
-        return Err(bad());
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    match is_http && uri.host().is_some_and(|host| !host.is_empty()) && uri.port_u16().is_some() {
+        true => Ok(parsed),
+        false => Err(bad()),
     }
-    let parsed = match (uri.scheme_str(), tls) {
-        (Some("http"), None) => parsed,
-        (Some("http"), Some(_)) => return Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
-        (Some("https"), Some(tls)) => parsed.tls_config(tls.clone()).map_err(|error| unusable(&error))?,
-        _ => return Err(bad()),
-    };
-    Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
 }
 
 fn unusable(error: &dyn std::error::Error) -> ConfigError {

@@ -28,7 +28,7 @@ pub(crate) use self::{
     },
     value::{NewRegion, parse_space},
 };
-use crate::connect::{DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
+use crate::connect::{Certificates, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
 use crate::prefix::PrefixFormat;
 
 /// Allocate unique identifiers, and manage the regions they come from.
@@ -59,9 +59,11 @@ pub(crate) struct Global {
     /// Print one JSON object per line. Errors on standard error are JSON objects, too.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Connect to this daemon, [http://]HOST:PORT. Several addresses, separated by commas, are tried in order.
+    /// Connect to this daemon, HOST:PORT or https://HOST:PORT. Several addresses, separated by commas, are tried in order.
     #[arg(long, global = true, env = "KENT_ENDPOINT", default_value = DEFAULT_ENDPOINT, value_name = "URL[,URL...]")]
     pub(crate) endpoint: Endpoints,
+    #[command(flatten)]
+    pub(crate) certificates: Certificates,
     /// Wait at most this long for each answer of a daemon, such as 500ms, 10s or 2m.
     #[arg(
         long,
@@ -73,7 +75,7 @@ pub(crate) struct Global {
         allow_hyphen_values = true
     )]
     pub(crate) request_timeout: Duration,
-    /// Take the endpoint, the space and the timeout from this context unless they are given; see `kent context --help`.
+    /// Take the endpoint, its certificates, the space and the timeout from this context unless they are given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgMatches, Command, ValueHint};
+use clap::{ArgMatches, Command, FromArgMatches, ValueHint};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
@@ -21,7 +21,7 @@ use kent_proto::v1::{ListRegionsRequest, ListSeriesRequest, ListSpacesRequest};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::connect::Endpoints;
+use crate::connect::{Certificates, Endpoints};
 use crate::contexts::Contexts;
 use crate::failure::Failure;
 use crate::names;
@@ -194,7 +194,8 @@ fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
 }
 
 fn client(settings: &ArgMatches) -> Option<Client> {
-    settings.try_get_one::<Endpoints>("endpoint").ok()??.client(TIME).ok()
+    let certificates = Certificates::from_arg_matches(settings).ok()?;
+    settings.try_get_one::<Endpoints>("endpoint").ok()??.client(&certificates, TIME).ok()
 }
 
 /// The words of the command line, without the one that is completed.

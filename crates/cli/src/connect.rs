@@ -1,13 +1,15 @@
 //! The client for the given endpoints, and requests with a deadline.
 
-use std::env;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs, io};
 
+use clap::Args;
 use kent_client::tonic::Request;
 use kent_client::tonic::metadata::{Ascii, MetadataValue};
-use kent_client::{Client, ConfigError};
+use kent_client::{Builder, Client, ConfigError};
 
 /// The address on which a daemon listens by default.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
@@ -28,23 +30,67 @@ const DEADLINES_PER_REQUEST: u32 = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints(String);
 
+/// The files of the certificates for TLS.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Certificates {
+    /// Verify daemons by the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of the system, for
+    /// https:// addresses].
+    #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Show daemons the certificate in this PEM file, if they ask for one.
+    #[arg(long, global = true, env = "KENT_CERT", value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The PEM file with the private key of --cert.
+    #[arg(long, global = true, env = "KENT_KEY", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// Reasons that no client can be built.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unconnectable {
+    #[error("cannot read the file {} of --{option}: {error}", path.display())]
+    File { option: &'static str, path: PathBuf, error: io::Error },
+    #[error("--cert and --key need each other: add the one that is missing")]
+    Half,
+    #[error(transparent)]
+    Settings(#[from] ConfigError),
+}
+
 impl FromStr for Endpoints {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let endpoints = Self(text.to_owned());
-        endpoints.client(Duration::from_secs(1)).map(|_| endpoints)
+        text.split(',')
+            .try_for_each(|endpoint| Builder::check_endpoint(endpoint.trim()))
+            .map(|()| Self(text.to_owned()))
     }
 }
 
 impl Endpoints {
     /// A client that tries these endpoints in order, and gives each call this time.
-    pub(crate) fn client(&self, timeout: Duration) -> Result<Client, ConfigError> {
+    pub(crate) fn client(&self, certificates: &Certificates, timeout: Duration) -> Result<Client, Unconnectable> {
         let settings = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .attempt_timeout(timeout)
             .request_timeout(timeout.saturating_mul(DEADLINES_PER_REQUEST));
-        self.0.split(',').fold(settings, |settings, endpoint| settings.endpoint(endpoint.trim())).build()
+        let settings = self.0.split(',').fold(settings, |settings, endpoint| settings.endpoint(endpoint.trim()));
+        Ok(certificates.add_to(settings)?.build()?)
+    }
+}
+
+impl Certificates {
+    fn add_to(&self, mut settings: Builder) -> Result<Builder, Unconnectable> {
+        let read = |option, path: &PathBuf| {
+            fs::read(path).map_err(|error| Unconnectable::File { option, path: path.clone(), error })
+        };
+        if let Some(ca) = &self.ca {
+            settings = settings.ca(read("ca", ca)?);
+        }
+        match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Ok(settings.identity(read("cert", cert)?, read("key", key)?)),
+            (None, None) => Ok(settings),
+            _ => Err(Unconnectable::Half),
+        }
     }
 }
 
@@ -98,10 +144,10 @@ mod tests {
 
     #[test]
     fn ok_endpoints_are_separated_by_commas() {
-        for endpoints in ["http://127.0.0.1:7600", "127.0.0.1:7600", "a:1, http://b:2", "[::1]:7600"] {
+        for endpoints in ["http://127.0.0.1:7600", "127.0.0.1:7600", "a:1, http://b:2", "[::1]:7600", "https://a:1"] {
             assert!(endpoints.parse::<Endpoints>().is_ok(), "{endpoints}");
         }
-        for endpoints in ["a", "a:1,", "https://a:1", ""] {
+        for endpoints in ["a", "a:1,", "https://a", ""] {
             assert!(endpoints.parse::<Endpoints>().is_err(), "{endpoints}");
         }
     }

@@ -1,11 +1,11 @@
 //! `kent context`: lists, shows and changes contexts.
 
-use std::env;
+use std::{env, path};
 
 use serde_json::json;
 
 use crate::args::{ContextCommand, ContextSetArgs};
-use crate::contexts::{Contexts, Fault, SETTINGS};
+use crate::contexts::{Contexts, Fault, PATHS, SETTINGS};
 use crate::failure::Failure;
 use crate::notice;
 use crate::output::Out;
@@ -81,13 +81,22 @@ fn set(
                 "--unset {setting} contradicts --{setting} {text}: give one of the two"
             )));
         }
+        let text = match PATHS.contains(&setting) {
+            true => absolute(&text),
+            false => text,
+        };
         changes.push((setting, Some(text)));
     }
     if changes.is_empty() {
-        let message = "nothing to set: add --endpoint, --space or --request-timeout, or --unset with the name of one";
+        let message = "nothing to set: add --endpoint, --ca, --cert, --key, --space or --request-timeout, or --unset with the name of one";
         return Err(Failure::Usage(message.to_owned()));
     }
     contexts.set(&args.name, &changes).and_then(|()| contexts.save()).map_err(unusable)
+}
+
+/// The path from the root. It stays as it is if the working directory is gone.
+fn absolute(path: &str) -> String {
+    path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
 fn list(contexts: &Contexts, chosen: Option<&str>, out: &mut Out) -> Result<(), Failure> {
@@ -132,6 +141,9 @@ fn show(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
     for setting in ["context"].into_iter().chain(SETTINGS) {
         let (text, origin) = settings.get(setting);
+        if PATHS.contains(&setting) && text.is_empty() {
+            continue;
+        }
         let (text, from) = match (setting, origin) {
             (_, Origin::Option) => (text, format!("--{setting}")),
             (_, Origin::Variable) => (text, format!("KENT_{}", setting.to_uppercase().replace('-', "_"))),

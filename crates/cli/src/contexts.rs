@@ -33,6 +33,12 @@ struct Content {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Context {
     pub(crate) endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cert: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
     pub(crate) space: Option<String>,
     pub(crate) request_timeout: Option<String>,
 }
@@ -42,6 +48,9 @@ impl Context {
     pub(crate) fn get(&self, setting: &str) -> Option<&str> {
         match setting {
             "endpoint" => self.endpoint.as_deref(),
+            "ca" => self.ca.as_deref(),
+            "cert" => self.cert.as_deref(),
+            "key" => self.key.as_deref(),
             "space" => self.space.as_deref(),
             "request-timeout" => self.request_timeout.as_deref(),
             _ => None,
@@ -50,7 +59,10 @@ impl Context {
 }
 
 /// The names of the settings of a context, which are also those of the options.
-pub(crate) const SETTINGS: [&str; 3] = ["endpoint", "space", "request-timeout"];
+pub(crate) const SETTINGS: [&str; 6] = ["endpoint", "ca", "cert", "key", "space", "request-timeout"];
+
+/// The settings that are paths. A context has absolute ones, because commands run in any directory.
+pub(crate) const PATHS: [&str; 3] = ["ca", "cert", "key"];
 
 /// Reasons that the file of contexts cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -166,11 +166,14 @@ fn message(status: &Status) -> String {
         Some(cause) if is_broken(status) => {
             let cause = innermost(cause);
             // What a server that speaks another protocol sends is no frame of HTTP/2.
-            let hint = match cause.contains("frame with invalid size") || cause.contains("invalid preface") {
-                true => {
-                    "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`"
-                }
-                false => "",
+            let is_other_protocol = cause.contains("frame with invalid size") || cause.contains("invalid preface");
+            let hint = if is_other_protocol {
+                "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`"
+            } else if cause.contains("broken pipe") || cause.contains("CertificateRequired") {
+                // A daemon ends a connection without TLS, and one without the certificate that it asks for.
+                "; if the daemon uses TLS, name its CA with --ca, and your certificate with --cert and --key if it asks for one"
+            } else {
+                ""
             };
             format!("the connection broke before the response arrived: {cause}{hint}")
         }
@@ -348,6 +351,11 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     for tried in tried {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  tried {}: {}", tried.endpoint, innermost(&tried.status));
+    }
+    let is_distrusted = |it: &Tried| innermost(&it.status).starts_with("invalid peer certificate");
+    if tried.iter().any(is_distrusted) {
+        text.push_str("  --ca FILE names the CA of its certificate, which must be for the host of the endpoint.\n");
+        return text;
     }
     text.push_str("  Start one with `kentd`, or set another address with --endpoint or KENT_ENDPOINT.\n");
     text

@@ -131,7 +131,10 @@ fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
 fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
     settings.check().map_err(|fault| Failure::Usage(fault.to_string()))?;
     connect::set_timeout(global.request_timeout);
-    global.endpoint.client(global.request_timeout).map_err(|error| Failure::Usage(error.to_string()))
+    global
+        .endpoint
+        .client(&global.certificates, global.request_timeout)
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {

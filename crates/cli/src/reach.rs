@@ -1,4 +1,4 @@
-//! Suggested commands that reach the same daemon: an `--endpoint` or a `--context` of the command line is repeated in them. Variables
+//! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` and the certificates of the command line are repeated in them. Variables
 //! and the current context are in force anyway.
 
 use crate::settings::{Origin, Settings};
@@ -18,7 +18,7 @@ impl Reach {
             (text, Origin::Option) if !text.contains(['"', '\'', '\\']) => format!(" --{setting} {}", quoted(&text)),
             _ => String::new(),
         };
-        Self(["endpoint", "context"].map(option).concat())
+        Self(["endpoint", "context", "ca", "cert", "key"].map(option).concat())
     }
 
     /// Adds the options to each command in a message.

@@ -11,7 +11,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, parse_space};
 use crate::connect::{Endpoints, parse_timeout};
-use crate::contexts::{Context, Contexts, Fault, SETTINGS};
+use crate::contexts::{Context, Contexts, Fault, PATHS, SETTINGS};
 use crate::usage;
 
 /// A command line, and where its settings come from.
@@ -72,8 +72,10 @@ pub(crate) fn command(context: Option<&Context>) -> Command {
         let is_empty = |variable| env::var_os(variable).is_some_and(|text| text.is_empty());
         let arg = if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg };
         match context.and_then(|context| context.get(&arg.get_id().as_str().replace('_', "-"))) {
-            // An option without a default, such as that of `kent inspect`, is not set by a context.
-            Some(text) if !arg.get_default_values().is_empty() => arg.default_value(text.to_owned()),
+            // The space of `kent inspect`, which has no default, is not set by a context.
+            Some(text) if !arg.get_default_values().is_empty() || PATHS.contains(&arg.get_id().as_str()) => {
+                arg.default_value(text.to_owned())
+            }
             _ => arg,
         }
     };
@@ -96,6 +98,7 @@ fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
         let valid = match setting {
             "endpoint" => text.parse::<Endpoints>().map(drop).map_err(|error| error.to_string()),
             "space" => parse_space(text).map(drop),
+            "ca" | "cert" | "key" => Ok(()),
             _ => parse_timeout(text).map(drop),
         };
         if let Err(error) = valid {
@@ -142,20 +145,25 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
     fn ok_the_command_line_is_consistent_with_the_defaults_of_a_context() {
         let context = Context {
             endpoint: Some("h:1".to_owned()),
+            ca: Some("/etc/kent/ca.pem".to_owned()),
             space: Some("parts".to_owned()),
             request_timeout: Some("2s".to_owned()),
+            ..Context::default()
         };
         command(Some(&context)).debug_assert();
         let matches = command(Some(&context)).try_get_matches_from(["kent", "region", "ls"]).expect("valid");
         let (_, region) = matches.subcommand().expect("region");
         let (_, list) = region.subcommand().expect("ls");
         assert_eq!(list.get_one::<String>("space").map(String::as_str), Some("parts"));
+        assert_eq!(list.get_one::<PathBuf>("ca"), Some(&PathBuf::from("/etc/kent/ca.pem")));
         let matches = command(Some(&context)).try_get_matches_from(["kent", "inspect", "1"]).expect("valid");
         let (_, inspect) = matches.subcommand().expect("inspect");
         assert_eq!(inspect.get_one::<String>("space"), None);

@@ -101,11 +101,6 @@ impl Daemon {
         kent_test_etcd::resume(&self.child);
     }
 
-    /// The address of the HTTP port.
-    pub(crate) fn http_address(&self) -> &str {
-        &self.http
-    }
-
     /// The address of the gRPC port.
     pub(crate) fn grpc_address(&self) -> &str {
         &self.grpc

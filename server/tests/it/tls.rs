@@ -27,7 +27,10 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-use super::harness::{Daemon, data_dir, kentd};
+use super::{
+    harness::{Daemon, data_dir, kentd},
+    operator::kent_binary,
+};
 
 /// A CA.
 struct Ca {
@@ -321,6 +324,38 @@ async fn ok_silent_sockets_do_not_lock_others_out() {
     is_done.store(true, Relaxed);
     let silent = crowd.join().expect("no error");
     assert!(gets_in, "locked out by {silent} silent sockets");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_the_command_line_uses_certificates() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let daemon = files.daemon(data.path());
+    let own = Files::new(&ca.client("spiffe://example/ann", 2), None, None);
+    let kent = |options: &[&Path], endpoint: &str| {
+        let mut command = Command::new(kent_binary());
+        command.args(["alloc", "uuidv7", "--request-timeout", "2s", "--endpoint", endpoint]);
+        for (option, path) in ["--ca", "--cert", "--key"].iter().zip(options) {
+            command.arg(option).arg(path);
+        }
+        let output = command.output().expect("kent runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (address, paths) = (daemon.grpc_address(), [files.path("ca"), own.path("cert"), own.path("key")]);
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    assert_eq!(kent(&paths, address), (true, String::new()));
+    assert_eq!(kent(&paths, &format!("https://{address}")), (true, String::new()));
+    for (options, endpoint, expected) in [
+        (&paths[..1], address.to_owned(), "--cert and --key"),
+        (&paths[..2], address.to_owned(), "--cert and --key need each other"),
+        (&[], address.to_owned(), "--ca"),
+        (&[], format!("https://{address}"), "--ca FILE names the CA"),
+        (&paths[..1], format!("http://{address}"), "use https:// for all endpoints"),
+        (&paths[1..], address.to_owned(), "invalid peer certificate"),
+    ] {
+        let (is_ok, error) = kent(options, &endpoint);
+        assert!(!is_ok && error.contains(expected), "{endpoint} {options:?}: {error}");
+    }
 }
 
 #[test]

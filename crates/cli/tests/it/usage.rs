@@ -34,7 +34,7 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("region split orders --by 1 --new returns", "NAME:SUFFIX"),
         ("classify 12x", "'x' is not a digit"),
         ("classify 340282366920938463463374607431768211456", "2^128 - 1"),
-        ("status --endpoint https://127.0.0.1:7600", "http only"),
+        ("status --endpoint https://127.0.0.1", "it must be HOST:PORT"),
         ("space create parts --bits 129", "from 1 to 128, such as"),
         ("region create orders --suffix lots", "from 0 to 128, such as 40"),
         ("region set orders --chunk 5", "MIN is at least 1 and at most MAX, such as 1:64"),
