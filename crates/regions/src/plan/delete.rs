@@ -55,7 +55,8 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
             suffix: sub.suffix,
             zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
             issued: Count::ZERO,
-            sealed: sub.sealed,
+            // The seal of either covers the numbers.
+            sealed: parent.sealed || sub.sealed,
             policy: sub.policy.clone(),
             ..parent.clone()
         })),
