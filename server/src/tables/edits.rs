@@ -451,10 +451,12 @@ impl Directory {
             // When a region closes, its all-zero subregion inherits its counter, if that has a record.
             let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.number);
             let inherited = counter.filter(|(_, settled)| is_heir && settled.version != 0);
-            if change.before.is_none() && (inherited.is_some() || after.issued != Count::ZERO) {
+            let is_unsure = plan.unsure.contains(&change.number);
+            if change.before.is_none() && (inherited.is_some() || after.issued != Count::ZERO || is_unsure) {
                 let key = keys::counter(id, change.number.0);
                 let reserved = after.issued;
                 let new = stored::Counter::of_region(reserved, &self.restores);
+                let new = stored::Counter { unsure: new.unsure || is_unsure, ..new };
                 let made = inherited.map_or(new, |(_, settled)| stored::Counter { reserved, ..settled.value });
                 txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&made));
             }

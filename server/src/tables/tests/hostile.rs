@@ -1,0 +1,66 @@
+//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
+
+use kent_proto::v1::{ImportTableRequest, ListRegionsRequest};
+
+use super::*;
+
+async fn update(node: &Node, update: UpdateRegionRequest) -> Result<(), Status> {
+    node.regions().update_region(Request::new(UpdateRegionRequest { name: name(), ..update })).await.map(drop)
+}
+
+/// Another replica has reserved, and the watch that reports it was interrupted and has missed it. An export is imported elsewhere, so
+/// it must not show an earlier counter.
+#[tokio::test]
+async fn ok_an_exact_list_has_counters_that_no_watch_has_reported() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    make(&node, 32, 4).await;
+    time::sleep(Duration::from_millis(200)).await;
+    // There is no pause between the two, in which the watch could see the change.
+    let (number, counter) = (get(&node).await.number, kent_proto::stored::Counter::NEW);
+    let reserved = kent_proto::stored::Counter { reserved: Count::Below(1024), ..counter };
+    let record = kent_proto::stored::encode_counter(&reserved);
+    disk.commit(Txn::new().put(keys::counter("default", number), record)).await.expect("committed");
+    disk.compact();
+    time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(list_exactly(&node).await, [("r".to_owned(), "1024".to_owned(), false)]);
+}
+
+/// The names of all regions, their counters, and whether they need a floor.
+async fn list_exactly(node: &Node) -> Vec<(String, String, bool)> {
+    let parent = "spaces/default".to_owned();
+    let list = ListRegionsRequest { parent, exact_counters: true, ..ListRegionsRequest::default() };
+    let regions = node.regions().list_regions(Request::new(list)).await.expect("listed").into_inner().regions;
+    let short = |name: String| name.rsplit('/').next().unwrap_or_default().to_owned();
+    regions.into_iter().map(|region| (short(region.name), region.reserved, region.needs_floor)).collect()
+}
+
+/// A region of a restored store issues nothing before its operator names a floor, and neither does a copy of it in another store.
+#[tokio::test]
+async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
+    for (of_region, reserved) in [(false, "0"), (false, "7"), (true, "0"), (true, "7")] {
+        let node = start(&disk(), Settings::default()).await;
+        let region = Region {
+            name: name(),
+            prefix: "01".to_owned(),
+            zone_bits: 54,
+            suffix_bits: 8,
+            kind: kent_proto::v1::region::Kind::Open.into(),
+            pace: 1 << 20,
+            reserved: reserved.to_owned(),
+            needs_floor: of_region,
+            ..Region::default()
+        };
+        let parent = "spaces/default".to_owned();
+        let import = ImportTableRequest { parent, bits: 64, regions: vec![region], ..Default::default() };
+        node.regions().import_table(Request::new(import)).await.expect("imported");
+        assert_eq!(list_exactly(&node).await, [("r".to_owned(), reserved.to_owned(), of_region)]);
+        assert_eq!(draw(&node).await.is_err(), of_region, "{reserved}");
+        if of_region {
+            let next = Some(kent_proto::v1::Uint128 { high: 0, low: 9 });
+            update(&node, UpdateRegionRequest { next, ..Default::default() }).await.expect("a floor");
+            assert_eq!(list_exactly(&node).await, [("r".to_owned(), "9".to_owned(), false)]);
+            assert_eq!(draw(&node).await.expect("granted") & 0xff, 9);
+        }
+    }
+}
