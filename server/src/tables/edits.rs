@@ -244,7 +244,9 @@ impl Directory {
             let plan = space.read(|table| plan(&name, table, command))?;
             return self.check_sure(space, plan);
         };
-        let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+        let key = keys::counter(space.key(), number.0);
+        let read = read_counter(&*self.store, &key).await?;
+        cell.check(&key, &read.value)?;
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
         // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
         // declaration makes the missing counter sure.
@@ -311,6 +313,7 @@ impl Directory {
             Some((number, cell)) => {
                 space.give_back(&*self.store, *number, cell).await;
                 let settled = space.refresh_reserved(&*self.store, *number).await?;
+                cell.check(&keys::counter(space.key(), number.0), &settled.value)?;
                 let name = space.name();
                 let plan = space.read_as_if(*number, settled.value.reserved, |table| plan(&name, table, command))?;
                 (plan, Some((*number, settled)))

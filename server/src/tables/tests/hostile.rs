@@ -1,11 +1,64 @@
 //! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
 
-use kent_proto::v1::{ImportTableRequest, ListRegionsRequest};
+use kent_proto::v1::{DeleteRegionRequest, ImportTableRequest, ListRegionsRequest};
 
 use super::*;
 
 async fn update(node: &Node, update: UpdateRegionRequest) -> Result<(), Status> {
     node.regions().update_region(Request::new(UpdateRegionRequest { name: name(), ..update })).await.map(drop)
+}
+
+async fn set_strict(node: &Node, strict: bool) {
+    let policy_mask = Some(kent_proto::v1::FieldMask { paths: vec!["strict".to_owned()] });
+    let policy = Some(Policy { strict, ..Policy::default() });
+    update(node, UpdateRegionRequest { policy, policy_mask, ..Default::default() }).await.expect("set");
+}
+
+/// Writes a lower counter, as if etcd had been rolled back a moment ago, and other replicas had reserved since.
+async fn roll_back(disk: &MemoryStore, number: u64, reserved: u128) {
+    let key = keys::counter("default", number);
+    let counter = read_counter(disk, &key).await.expect("read").value;
+    let lower = kent_proto::stored::Counter { reserved: Count::Below(reserved), ..counter };
+    disk.commit(Txn::new().put(key, kent_proto::stored::encode_counter(&lower))).await.expect("committed");
+}
+
+/// A strict region keeps no chunk, but the daemon knows what it has granted, also from before or after the region became strict.
+#[tokio::test]
+async fn err_a_strict_region_does_not_continue_below_what_its_daemon_has_granted() {
+    for (before, after) in [(true, true), (true, false), (false, true)] {
+        let disk = disk();
+        let node = start(&disk, small_chunks()).await;
+        make(&node, 32, 4).await;
+        set_strict(&node, before).await;
+        let mut granted = Vec::new();
+        for _ in 0..5 {
+            granted.push(draw(&node).await.expect("granted"));
+        }
+        set_strict(&node, after).await;
+        roll_back(&disk, get(&node).await.number, 2).await;
+        for _ in 0..3 {
+            if let Ok(number) = draw(&node).await {
+                assert!(!granted.contains(&number), "{number} was granted twice ({before} {after})");
+                granted.push(number);
+            }
+        }
+        assert_eq!(granted.len(), 5, "nothing is granted from a store that was rolled back ({before} {after})");
+    }
+}
+
+/// A deletion frees the prefix for other regions.
+#[tokio::test]
+async fn err_a_region_is_not_deleted_if_its_daemon_has_granted_more_than_the_store_says() {
+    for strict in [false, true] {
+        let disk = disk();
+        let node = start(&disk, small_chunks()).await;
+        make(&node, 32, 4).await;
+        set_strict(&node, strict).await;
+        draw(&node).await.expect("granted");
+        roll_back(&disk, get(&node).await.number, 0).await;
+        let delete = DeleteRegionRequest { name: name(), ..DeleteRegionRequest::default() };
+        node.regions().delete_region(Request::new(delete)).await.expect_err("a number of it was issued");
+    }
 }
 
 /// Another replica has reserved, and the watch that reports it was interrupted and has missed it. An export is imported elsewhere, so
